@@ -1,0 +1,1 @@
+"""Which nodes may go now, and which should."""

@@ -1,0 +1,56 @@
+"""What the core raises, and what a caller should do about each.
+
+    FleetwrightError
+    └── InvalidInputError        skip the object, report a condition; trying again will not help
+    InvariantError               a bug of ours: never caught, crash and keep the snapshot
+
+What the domain expects (a pod that fits nowhere, a node that may not go) is data with a reason code, not an exception.
+"""
+
+from __future__ import annotations
+
+
+class FleetwrightError(Exception):
+    """Base of everything that callers may want to catch; never raised itself."""
+
+
+class InvalidInputError(FleetwrightError):
+    """An object, or one field of it, cannot be understood.
+
+    Attributes:
+        subject: What was being read, such as `NodePool default`; empty where the caller knows it better.
+        field: Path of the field, such as `spec.limits.cpu`; empty for the object as a whole.
+        problem: What is wrong with it, as the end of a sentence.
+    """
+
+    def __init__(self, problem: str, *, subject: str = "", field: str = "") -> None:
+        self.subject = subject
+        self.field = field
+        self.problem = problem
+        super().__init__(problem, subject, field)
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.subject, self.field, self.problem) if part)
+
+    def within(self, *, subject: str = "", field: str = "") -> InvalidInputError:
+        """The same error as seen from one level further out: `field` is put before the path, `subject` fills a gap."""
+        joined = self.field if not field else field if not self.field else _join(field, self.field)
+        return InvalidInputError(self.problem, subject=self.subject or subject, field=joined)
+
+
+class InvariantError(AssertionError):
+    """Something that must hold by construction does not: a bug here, not a fault of the input."""
+
+
+def invariant(holds: bool, message: str) -> None:
+    """Stop at once where `holds` is false.
+
+    Raises:
+        InvariantError: If `holds` is false.
+    """
+    if not holds:
+        raise InvariantError(message)
+
+
+def _join(outer: str, inner: str) -> str:
+    return f"{outer}{inner}" if inner.startswith("[") else f"{outer}.{inner}"

@@ -1,0 +1,123 @@
+"""Keys of labels, taints and annotations, and which of them users may set.
+
+Sources: Kubernetes' well-known labels; Karpenter's API (`karpenter.sh`) and its AWS provider (`karpenter.k8s.aws`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+ZONE_ID: Final = "topology.k8s.aws/zone-id"
+EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
+HOSTNAME: Final = "kubernetes.io/hostname"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+ARCH: Final = "kubernetes.io/arch"
+OS: Final = "kubernetes.io/os"
+WINDOWS_BUILD: Final = "node.kubernetes.io/windows-build"
+
+NODEPOOL: Final = "karpenter.sh/nodepool"
+NODECLAIM: Final = "karpenter.sh/nodeclaim"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+REGISTERED: Final = "karpenter.sh/registered"
+INITIALIZED: Final = "karpenter.sh/initialized"
+DO_NOT_SYNC_TAINTS: Final = "karpenter.sh/do-not-sync-taints"
+NODECLASS: Final = "karpenter.k8s.aws/ec2nodeclass"
+RESERVATION_ID: Final = "karpenter.k8s.aws/capacity-reservation-id"
+EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
+
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+NODEPOOL_HASH: Final = "karpenter.sh/nodepool-hash"
+NODEPOOL_HASH_VERSION: Final = "karpenter.sh/nodepool-hash-version"
+NODECLASS_HASH: Final = "karpenter.k8s.aws/ec2nodeclass-hash"
+NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
+TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
+MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
+
+DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
+UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
+
+SPOT: Final = "spot"
+ON_DEMAND: Final = "on-demand"
+RESERVED: Final = "reserved"
+CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
+
+CLUSTER_TAG: Final = "eks:eks-cluster-name"
+
+AWS_GROUP: Final = "karpenter.k8s.aws"
+CORE_GROUP: Final = "karpenter.sh"
+
+_AWS_TYPE_LABELS: Final = tuple(
+    f"{AWS_GROUP}/instance-{suffix}"
+    for suffix in (
+        "accelerator-count",
+        "accelerator-manufacturer",
+        "accelerator-name",
+        "capability-flex",
+        "category",
+        "cpu",
+        "cpu-manufacturer",
+        "cpu-sustained-clock-speed-mhz",
+        "ebs-bandwidth",
+        "encryption-in-transit-supported",
+        "family",
+        "generation",
+        "gpu-count",
+        "gpu-manufacturer",
+        "gpu-memory",
+        "gpu-name",
+        "hypervisor",
+        "local-nvme",
+        "memory",
+        "network-bandwidth",
+        "size",
+        "tenancy",
+    )
+)
+
+WELL_KNOWN: Final = frozenset(
+    {
+        NODEPOOL,
+        ZONE,
+        REGION,
+        ZONE_ID,
+        INSTANCE_TYPE,
+        ARCH,
+        OS,
+        CAPACITY_TYPE,
+        WINDOWS_BUILD,
+        RESERVATION_ID,
+        f"{AWS_GROUP}/capacity-reservation-type",
+        f"{AWS_GROUP}/capacity-reservation-interruptible",
+        *_AWS_TYPE_LABELS,
+    }
+)
+"""Labels that a node gets without anyone asking; a pod may select on them although no NodePool names them."""
+
+ALIASES: Final = {
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
+    "beta.kubernetes.io/arch": ARCH,
+    "beta.kubernetes.io/os": OS,
+    "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+}
+"""Deprecated label keys and what they mean today."""
+
+RESTRICTED_DOMAINS: Final = (CORE_GROUP,)
+
+
+def normalized(key: str) -> str:
+    """The key in its present form: deprecated aliases are replaced, all others returned as they are."""
+    return ALIASES.get(key, key)
+
+
+def is_restricted(key: str) -> bool:
+    """Whether users are kept from setting or selecting this label (Karpenter, restricted labels)."""
+    if key in WELL_KNOWN:
+        return False
+    if key == HOSTNAME:
+        return True
+    domain = key.partition("/")[0] if "/" in key else ""
+    return any(domain == r or domain.endswith("." + r) for r in RESTRICTED_DOMAINS)

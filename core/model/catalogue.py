@@ -1,0 +1,93 @@
+"""Instance types and what they cost where: the market that decisions buy from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.model import resources
+from core.model.requirements import Requirement, Requirements
+
+
+class Offering(msgspec.Struct, frozen=True, order=True):
+    """One way to get an instance type.
+
+    Attributes:
+        price: Nano-dollars per hour.
+        available: False while it is known to be out of capacity; such an offering still prices running nodes.
+        reservation_id, reservation_capacity: Set for capacity type `reserved`.
+    """
+
+    zone: str
+    capacity_type: str
+    price: int
+    available: bool = True
+    reservation_id: str = ""
+    reservation_capacity: int = 0
+
+    def requirements(self) -> Requirements:
+        """The labels that a node from this offering would carry because of it."""
+        own = [
+            Requirement.one_of(labels.ZONE, self.zone),
+            Requirement.one_of(labels.CAPACITY_TYPE, self.capacity_type),
+        ]
+        if self.reservation_id:
+            own.append(Requirement.one_of(labels.RESERVATION_ID, self.reservation_id))
+        return Requirements(own)
+
+
+class InstanceType(msgspec.Struct, frozen=True, kw_only=True):
+    """A shape of machine.
+
+    Attributes:
+        labels: Every label besides name, zone and capacity type, with the values that it may take (`kubernetes.io/os` may
+            have several).
+        overhead: What the system, the kubelet and the eviction threshold keep for themselves.
+        attach_limit: How many volumes it can attach, None where unknown.
+    """
+
+    name: str
+    labels: dict[str, tuple[str, ...]]
+    capacity: dict[str, int]
+    overhead: dict[str, int] = {}
+    offerings: tuple[Offering, ...] = ()
+    attach_limit: int | None = None
+
+    def allocatable(self) -> dict[str, int]:
+        """What pods may request: capacity less overhead, memory also less huge pages, never below zero."""
+        left = resources.subtract(self.capacity, self.overhead)
+        left = {name: left.get(name, 0) for name in self.capacity}
+        huge = sum(amount for name, amount in self.capacity.items() if name.startswith("hugepages-"))
+        if "memory" in left:
+            left["memory"] = max(0, left["memory"] - huge)
+        return left
+
+    def requirements(self) -> Requirements:
+        """Its labels, name, zones and capacity types as one conjunction; zones and capacity types of available offerings."""
+        own = [Requirement.one_of(key, *values) for key, values in self.labels.items()]
+        own.append(Requirement.one_of(labels.INSTANCE_TYPE, self.name))
+        usable = [offering for offering in self.offerings if offering.available]
+        own.append(Requirement.one_of(labels.ZONE, *(o.zone for o in usable)))
+        own.append(Requirement.one_of(labels.CAPACITY_TYPE, *(o.capacity_type for o in usable)))
+        return Requirements(own)
+
+
+class Catalogue(msgspec.Struct, frozen=True):
+    """The instance types that can be had, and which label keys they make well known.
+
+    Attributes:
+        default: Types for every node class that has none of its own; by name.
+        by_node_class: Types as one EC2NodeClass shapes them (kubelet settings, subnets), by class name.
+    """
+
+    default: tuple[InstanceType, ...] = ()
+    by_node_class: dict[str, tuple[InstanceType, ...]] = {}
+
+    def types_for(self, node_class: str) -> tuple[InstanceType, ...]:
+        """The types that a NodePool of this class may launch."""
+        return self.by_node_class.get(node_class, self.default)
+
+    def label_keys(self) -> frozenset[str]:
+        """Labels that any type carries: as well known as zone or arch, so pods may select them unasked."""
+        every = (self.default, *self.by_node_class.values())
+        return frozenset(key for types in every for instance_type in types for key in instance_type.labels)

@@ -1,0 +1,27 @@
+"""Go durations, the form in which Kubernetes objects give spans of time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Read a Go duration such as `1h30m`; None where it is none. A bare `0` is zero."""
+    if text == "0":
+        return timedelta(0)
+    sign, rest, total = (-1, text[1:], 0.0) if text.startswith("-") else (1, text.removeprefix("+"), 0.0)
+    position = 0
+    while position < len(rest):
+        end = position
+        while end < len(rest) and (rest[end].isdigit() or rest[end] == "."):
+            end += 1
+        unit = next((u for u in ("ms", "us", "µs", "ns", "h", "m", "s") if rest.startswith(u, end)), None)
+        number = rest[position:end]
+        if unit is None or number in ("", ".") or number.count(".") > 1:
+            return None
+        total += float(number) * _UNITS[unit]
+        position = end + len(unit)
+    return timedelta(seconds=sign * total) if rest else None

@@ -1,0 +1,33 @@
+"""A Kubernetes Node as scheduling and disruption see it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from core.model.taints import Taint
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, managed by us or not.
+
+    Attributes:
+        is_ready: Condition Ready is True.
+        ready_changed_at: When that condition last changed, None where unknown.
+        attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
+    """
+
+    name: str
+    uid: str = ""
+    provider_id: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+    created_at: datetime | None = None
+    deleted_at: datetime | None = None
+    is_ready: bool = False
+    ready_changed_at: datetime | None = None
+    attach_limits: dict[str, int] = {}

@@ -1,0 +1,80 @@
+"""A NodeClaim: one request for one node, from the decision to its end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+
+LAUNCHED: Final = "Launched"
+REGISTERED: Final = "Registered"
+INITIALIZED: Final = "Initialized"
+CONSOLIDATABLE: Final = "Consolidatable"
+DRIFTED: Final = "Drifted"
+INSTANCE_TERMINATING: Final = "InstanceTerminating"
+DISRUPTION_REASON: Final = "DisruptionReason"
+READY: Final = "Ready"
+
+
+class ObjectRef(msgspec.Struct, frozen=True, order=True):
+    """A reference to a cluster-scoped object by group, kind and name."""
+
+    group: str
+    kind: str
+    name: str
+
+
+class Condition(msgspec.Struct, frozen=True, order=True):
+    """A status condition; `status` is True, False or Unknown."""
+
+    status: str
+    reason: str = ""
+    message: str = ""
+    changed_at: datetime | None = None
+
+
+class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim. `name` identifies it; `provider_id` is empty until its instance exists.
+
+    Attributes:
+        resources: What it was launched for: the pods' requests and the DaemonSets'.
+        expire_after: Age at which it is replaced, None for never.
+        termination_grace_period: How long draining may take before pods are forced off, None for ever.
+        last_pod_event_at: When a pod last came or went; consolidateAfter counts from here.
+    """
+
+    name: str
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    resources: dict[str, int] = {}
+    node_class: ObjectRef | None = None
+    expire_after: timedelta | None = None
+    termination_grace_period: timedelta | None = None
+    created_at: datetime | None = None
+    deleted_at: datetime | None = None
+    provider_id: str = ""
+    node_name: str = ""
+    image_id: str = ""
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+    conditions: dict[str, Condition] = {}
+    last_pod_event_at: datetime | None = None
+
+    @property
+    def node_pool(self) -> str:
+        """Name of the NodePool it came from, empty for a claim of its own."""
+        return self.labels.get(labels.NODEPOOL, "")
+
+    def is_true(self, condition: str) -> bool:
+        """Whether the named condition is True."""
+        found = self.conditions.get(condition)
+        return found is not None and found.status == "True"

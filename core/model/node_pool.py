@@ -1,0 +1,99 @@
+"""A NodePool and its EC2NodeClass as decisions read them; the users' own form and its validation are in `core.api`."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.model.node_claim import ObjectRef
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+
+WHEN_EMPTY: Final = "WhenEmpty"
+WHEN_EMPTY_OR_UNDERUTILIZED: Final = "WhenEmptyOrUnderutilized"
+BALANCED: Final = "Balanced"
+
+
+class Budget(msgspec.Struct, frozen=True, order=True):
+    """How many nodes of the pool may go at once.
+
+    Attributes:
+        nodes: A number or a percentage, as written.
+        reasons: Which reasons it limits; None for all, empty for none.
+        schedule, duration: When it is in force; without them always. Cron in UTC.
+    """
+
+    nodes: str
+    reasons: tuple[str, ...] | None = None
+    schedule: str | None = None
+    duration: timedelta | None = None
+
+
+class Disruption(msgspec.Struct, frozen=True, kw_only=True):
+    """The disruption policy. `consolidate_after` None means Never."""
+
+    policy: str = WHEN_EMPTY_OR_UNDERUTILIZED
+    consolidate_after: timedelta | None = timedelta(0)
+    budgets: tuple[Budget, ...] = (Budget("10%"),)
+
+
+class NodePool(msgspec.Struct, frozen=True, kw_only=True):
+    """What nodes may exist.
+
+    Attributes:
+        labels, annotations, taints, startup_taints, requirements: The template's.
+        limits: Upper bounds on the pool's capacity; `nodes` counts claims.
+        replicas: Set for a static pool.
+        is_ready: Condition Ready; None where the status says nothing, which the CLI takes for ready.
+        own_annotations: The pool's own annotations: hashes and tuning.
+        problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
+    """
+
+    name: str
+    uid: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    node_class: ObjectRef = ObjectRef("", "", "")
+    expire_after: timedelta | None = None
+    termination_grace_period: timedelta | None = None
+    limits: dict[str, int] = {}
+    weight: int = 0
+    replicas: int | None = None
+    disruption: Disruption = Disruption()
+    created_at: datetime | None = None
+    deleted_at: datetime | None = None
+    is_ready: bool | None = None
+    own_annotations: dict[str, str] = {}
+    template_hash: str = ""
+    problem: str = ""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it keeps a fixed number of nodes and answers to no pod."""
+        return self.replicas is not None
+
+
+class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
+    """What of an EC2NodeClass decisions depend on; the whole of it is rendered by `core.launch`.
+
+    Attributes:
+        amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).
+        own_annotations: Hash annotations, for drift.
+        spec_hash: Hash of the spec, for drift.
+    """
+
+    name: str
+    uid: str = ""
+    deleted_at: datetime | None = None
+    is_ready: bool | None = None
+    amis: tuple[tuple[str, tuple[Requirement, ...]], ...] = ()
+    security_groups: tuple[str, ...] = ()
+    subnets: tuple[tuple[str, str], ...] = ()
+    own_annotations: dict[str, str] = {}
+    spec_hash: str = ""
+    problem: str = ""

@@ -1,0 +1,130 @@
+"""What decisions say: where pods go, what is launched, which nodes go."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.model.node_claim import ObjectRef
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+
+
+class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A node to launch.
+
+    Attributes:
+        name: Unique in the plan and, in a live cluster, made unique by whoever stores it: `<pool>-<n>`.
+        instance_types: All that would do, cheapest first, ties by name.
+        resources: The pods' requests plus DaemonSet overhead.
+        pods: Keys of the pods it is for, in order.
+        price: Nano-dollars per hour of the cheapest launchable offering.
+        min_values_relaxed: BestEffort lowered a minValues to get here.
+    """
+
+    name: str
+    node_pool: str
+    node_class: ObjectRef
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    instance_types: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    capacity_types: tuple[str, ...] = ()
+    resources: dict[str, int] = {}
+    pods: tuple[str, ...] = ()
+    price: int = 0
+    expire_after: timedelta | None = None
+    termination_grace_period: timedelta | None = None
+    min_values_relaxed: bool = False
+
+
+class Binding(msgspec.Struct, frozen=True, order=True):
+    """A pod expected on capacity that exists or is on its way; `node` is a node's name, or a claim's before its node joins."""
+
+    pod: str
+    node: str
+
+
+class Unschedulable(msgspec.Struct, frozen=True, order=True):
+    """A pod that no NodePool can place: `reason` from the closed list in `core.explain`, `message` for people."""
+
+    pod: str
+    reason: str
+    message: str
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """Nano-dollars per hour of the new nodes, and a proven lower bound where one was computed."""
+
+    hourly: int = 0
+    lower_bound: int | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Where every pending pod goes. Each is in exactly one of `claims[].pods`, `bindings`, `unschedulable`."""
+
+    now: datetime
+    claims: tuple[PlannedClaim, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    unschedulable: tuple[Unschedulable, ...] = ()
+    cost: Cost = Cost()
+
+
+class Move(msgspec.Struct, frozen=True, order=True):
+    """A pod's new place: an existing node or a replacement's name."""
+
+    pod: str
+    to: str
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that go together, and what must be there first.
+
+    Attributes:
+        reason: Empty, Drifted or Underutilized.
+        method: emptiness, drift, single, multi or repack.
+        nodes, claims: Names of the nodes and of their claims, in the same order.
+        savings: Nano-dollars per hour; below zero where drift makes things dearer.
+    """
+
+    reason: str
+    method: str
+    nodes: tuple[str, ...]
+    claims: tuple[str, ...]
+    replacements: tuple[PlannedClaim, ...] = ()
+    moves: tuple[Move, ...] = ()
+    savings: int = 0
+
+
+class Blocked(msgspec.Struct, frozen=True, order=True):
+    """A node that may not go now, and why: `reason` from the closed list in `core.explain`."""
+
+    node: str
+    reason: str
+    message: str
+
+
+class DisruptionCost(msgspec.Struct, frozen=True):
+    """Nano-dollars per hour of all our nodes before and after the commands."""
+
+    before: int = 0
+    after: int = 0
+    lower_bound: int | None = None
+
+
+class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes go, in the order in which commands are carried out; together they respect the budgets at `now`.
+
+    Attributes:
+        budgets: Pool → reason → how many nodes may still go now, None for unlimited.
+    """
+
+    now: datetime
+    commands: tuple[Command, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    budgets: dict[str, dict[str, int | None]] = {}
+    cost: DisruptionCost = DisruptionCost()

@@ -1,0 +1,236 @@
+"""A pod as scheduling and disruption see it.
+
+Most pods of a workload are alike, so what placing depends on is one shared `PodSpec`; `Pod` adds identity and state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.duration import parse_duration
+from core.model.requirements import Requirement
+from core.model.taints import Toleration
+
+DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
+HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
+
+
+class LabelSelector(msgspec.Struct, frozen=True, order=True):
+    """A conjunction over labels; empty selects everything. `None` in its place selects nothing."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, values: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        for requirement in self.requirements:
+            value = values.get(requirement.key)
+            if value is None:
+                if not requirement.tolerates_absence:
+                    return False
+            elif not requirement.has(value):
+                return False
+        return True
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, order=True):
+    """One alternative of a node affinity. `uses_fields` marks matchFields, which no new node can promise to meet."""
+
+    requirements: tuple[Requirement, ...] = ()
+    uses_fields: bool = False
+
+
+class PreferredTerm(msgspec.Struct, frozen=True, order=True):
+    """A node affinity preference."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+class TopologySpread(msgspec.Struct, frozen=True, order=True):
+    """One topologySpreadConstraint. `match_label_keys` is kept apart from the selector, as written."""
+
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str = DO_NOT_SCHEDULE
+    selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = HONOR
+    node_taints_policy: str = IGNORE
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodAffinityTerm(msgspec.Struct, frozen=True, order=True):
+    """One (anti-)affinity term. Neither `namespaces` nor `namespace_selector`: the pod's own namespace."""
+
+    topology_key: str
+    selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(msgspec.Struct, frozen=True, order=True):
+    """A pod (anti-)affinity preference."""
+
+    weight: int
+    term: PodAffinityTerm
+
+
+class HostPort(msgspec.Struct, frozen=True, order=True):
+    """A port taken on the node itself; an empty address stands for all."""
+
+    port: int
+    protocol: str = "TCP"
+    host_ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' own notation for all addresses
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether both cannot be open on one node."""
+        same_address = self.host_ip == other.host_ip or "0.0.0.0" in (self.host_ip, other.host_ip)  # noqa: S104
+        return self.port == other.port and self.protocol == other.protocol and same_address
+
+
+class VolumeUse(msgspec.Struct, frozen=True, order=True):
+    """A volume of a pod that needs a PersistentVolumeClaim.
+
+    Attributes:
+        claim_name: For a generic ephemeral volume the name that Kubernetes gives it, `<pod>-<volume>`; left empty in a
+            spec that several pods share and filled by `Pod.claim_names`.
+        ephemeral: Name of the volume when it is a generic ephemeral one, else empty.
+        storage_class: Class in the ephemeral volume's template, None for the cluster's default.
+    """
+
+    claim_name: str
+    ephemeral: str = ""
+    storage_class: str | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """All that placing a pod depends on, but for its labels and namespace.
+
+    Attributes:
+        requests: Effective requests (containers, init containers, sidecars, pod level, overhead) and `pods: 1`.
+        required_terms: Alternatives of the required node affinity; none: no such affinity. An alternative without
+            expressions matches no node.
+    """
+
+    requests: dict[str, int]
+    node_selector: tuple[Requirement, ...] = ()
+    required_terms: tuple[NodeSelectorTerm, ...] = ()
+    preferred_terms: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    spreads: tuple[TopologySpread, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    volumes: tuple[VolumeUse, ...] = ()
+    resource_claims: tuple[str, ...] = ()
+    priority: int = 0
+    priority_class: str = ""
+    scheduler_name: str = "default-scheduler"
+    termination_grace_seconds: int = 30
+
+
+class Owner(msgspec.Struct, frozen=True, order=True):
+    """An owner reference."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+    uid: str = ""
+    is_controller: bool = False
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """One pod. `key` (`namespace/name`) identifies it in plans and messages.
+
+    Attributes:
+        is_marked_unschedulable: The scheduler has said so (condition PodScheduled with reason Unschedulable).
+        is_gated: It still has scheduling gates.
+        is_ready: Condition Ready, None where unknown.
+    """
+
+    namespace: str
+    name: str
+    spec: PodSpec
+    uid: str = ""
+    created_at: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owners: tuple[Owner, ...] = ()
+    node_name: str = ""
+    nominated_node_name: str = ""
+    phase: str = "Pending"
+    deleted_at: datetime | None = None
+    started_at: datetime | None = None
+    is_ready: bool | None = None
+    is_marked_unschedulable: bool = False
+    is_gated: bool = False
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has finished for good."""
+        return self.phase in ("Failed", "Succeeded")
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether its deletion has begun."""
+        return self.deleted_at is not None
+
+    @property
+    def is_active(self) -> bool:
+        """Neither finished nor being deleted."""
+        return not self.is_terminal and not self.is_terminating
+
+    @property
+    def is_daemon(self) -> bool:
+        """Whether a DaemonSet owns it."""
+        return any(owner.kind == "DaemonSet" for owner in self.owners)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether it is a mirror of a kubelet's static pod."""
+        return any(owner.kind == "Node" for owner in self.owners)
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether a StatefulSet owns it: its successor waits for it, so it counts while terminating."""
+        return any(owner.kind == "StatefulSet" for owner in self.owners)
+
+    @property
+    def is_reschedulable(self) -> bool:
+        """Whether it needs a new place when its node goes (Karpenter, IsReschedulable)."""
+        active = self.is_active or (self.is_stateful and self.is_terminating and not self.is_terminal)
+        return active and not self.is_daemon and not self.is_static
+
+    def claim_names(self) -> tuple[str, ...]:
+        """Names of the PersistentVolumeClaims it uses, in spec order."""
+        return tuple(
+            f"{self.name}-{volume.ephemeral}" if volume.ephemeral else volume.claim_name for volume in self.spec.volumes
+        )
+
+    def blocks_disruption(self, now: datetime) -> bool:
+        """Whether its `karpenter.sh/do-not-disrupt` annotation is in force: "true", or a duration since its start."""
+        if not self.is_active:
+            return False
+        text = self.annotations.get(labels.DO_NOT_DISRUPT)
+        if text is None or text == "true":
+            return text is not None
+        protected = parse_duration(text)
+        if protected is None or protected <= timedelta(0):
+            return False
+        return self.started_at is None or now < self.started_at + protected

@@ -1,0 +1,233 @@
+"""Sets of label values, and conjunctions of them over labels.
+
+The form is Karpenter's: a requirement is a finite set of values or the complement of one, with integer bounds. Gt and Lt
+become Gte and Lte. Requirements form a lattice under `intersection`, with Exists on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+
+OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+_INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
+
+
+class Requirement(msgspec.Struct, frozen=True, order=True):
+    """The values that one label may take.
+
+    Attributes:
+        key: Label key, aliases already replaced.
+        complement: Whether `values` are excluded (and all others allowed) instead of allowed.
+        values: Sorted, without duplicates.
+        gte, lte: Inclusive bounds; with either, only integers are in the set.
+        min_values: How many distinct values the instance types of a claim must still offer for this key.
+    """
+
+    key: str
+    complement: bool = True
+    values: tuple[str, ...] = ()
+    gte: int | None = None
+    lte: int | None = None
+    min_values: int | None = None
+
+    @classmethod
+    def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> Requirement:
+        """Build one from a Kubernetes operator.
+
+        Raises:
+            InvalidInputError: If the operator is unknown, In has no values, or a bound is not one whole number.
+        """
+        key, ordered = labels.normalized(key), tuple(sorted(set(values)))
+        if operator in ("In", "NotIn"):
+            return cls(key, operator == "NotIn", ordered, min_values=min_values)
+        if operator == "Exists":
+            return cls(key, True, min_values=min_values)
+        if operator == "DoesNotExist":
+            return cls(key, False, min_values=min_values)
+        if operator in _INTEGER_OPERATORS:
+            bound = _bound(key, operator, ordered)
+            if operator in ("Gt", "Gte"):
+                return cls(key, gte=bound + (operator == "Gt"), min_values=min_values)
+            return cls(key, lte=bound - (operator == "Lt"), min_values=min_values)
+        raise InvalidInputError(f"unknown operator {operator!r}, use one of {', '.join(OPERATORS)}", field="operator")
+
+    @classmethod
+    def one_of(cls, key: str, *values: str) -> Requirement:
+        """Exactly these values: In."""
+        return cls(labels.normalized(key), False, tuple(sorted(set(values))))
+
+    @property
+    def operator(self) -> str:
+        """In, NotIn, Exists or DoesNotExist: the form of the set, bounds aside."""
+        if self.complement:
+            return "NotIn" if self.values else "Exists"
+        return "In" if self.values else "DoesNotExist"
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether `values` lists all allowed values."""
+        return not self.complement
+
+    @property
+    def tolerates_absence(self) -> bool:
+        """Whether a node without the label satisfies this: NotIn and DoesNotExist do."""
+        return self.operator in ("NotIn", "DoesNotExist")
+
+    def has(self, value: str) -> bool:
+        """Whether `value` is in the set."""
+        return (value in self.values) != self.complement and _within(value, self.gte, self.lte)
+
+    def intersection(self, other: Requirement) -> Requirement:
+        """What both allow. Commutative, associative, idempotent; Exists is the identity.
+
+        Raises:
+            InvalidInputError: If the keys differ.
+        """
+        if self.key != other.key:
+            raise InvalidInputError(f"cannot intersect {self.key} with {other.key}")
+        gte, lte = _highest(self.gte, other.gte), _lowest(self.lte, other.lte)
+        min_values = _highest(self.min_values, other.min_values)
+        if gte is not None and lte is not None and gte > lte:
+            return Requirement(self.key, False, min_values=min_values)
+        if self.complement and other.complement:
+            excluded = tuple(v for v in sorted({*self.values, *other.values}) if _within(v, gte, lte))
+            return Requirement(self.key, True, excluded, gte, lte, min_values)
+        kept = tuple(v for v in (self if not self.complement else other).values if self.has(v) and other.has(v))
+        return Requirement(self.key, False, kept, min_values=min_values)
+
+    def intersects(self, other: Requirement) -> bool:
+        """Whether some value is in both sets; two complements always share one unless their bounds cross."""
+        if self.complement and other.complement:
+            gte, lte = _highest(self.gte, other.gte), _lowest(self.lte, other.lte)
+            return gte is None or lte is None or gte <= lte
+        finite, rest = (self, other) if not self.complement else (other, self)
+        return any(finite.has(v) and rest.has(v) for v in finite.values)
+
+    def to_manifest(self) -> list[dict[str, object]]:
+        """The entries of a `requirements:` list that say the same; two where both bounds are set."""
+        bounds = [("Gte", self.gte), ("Lte", self.lte)]
+        entries: list[dict[str, object]] = [
+            {"key": self.key, "operator": operator, "values": [str(bound)]}
+            for operator, bound in bounds
+            if bound is not None
+        ]
+        if self.values or not entries:
+            entry: dict[str, object] = {"key": self.key, "operator": self.operator}
+            if self.values:
+                entry["values"] = list(self.values)
+            entries.append(entry)
+        if self.min_values is not None:
+            entries[0]["minValues"] = self.min_values
+        return entries
+
+
+class Requirements(Mapping[str, Requirement]):
+    """A conjunction: one requirement for each label named, and no word about the others.
+
+    Immutable and hashable; iteration is in key order. `A.compatible(B)` reads: A is what a node offers, B what a pod asks.
+    """
+
+    __slots__ = ("_by_key", "_hash")
+
+    def __init__(self, requirements: Iterable[Requirement] = ()) -> None:
+        merged: dict[str, Requirement] = {}
+        for requirement in requirements:
+            present = merged.get(requirement.key)
+            merged[requirement.key] = requirement if present is None else present.intersection(requirement)
+        self._by_key: dict[str, Requirement] = dict(sorted(merged.items()))
+        self._hash: int | None = None
+
+    @classmethod
+    def from_labels(cls, node_labels: Mapping[str, str]) -> Requirements:
+        """A node's labels: each key has exactly its one value."""
+        return cls(Requirement.one_of(key, value) for key, value in node_labels.items())
+
+    def __getitem__(self, key: str) -> Requirement:
+        return self._by_key[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Requirements) and self._by_key == other._by_key
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._by_key.values()))
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Requirements({list(self._by_key.values())!r})"
+
+    def of(self, key: str) -> Requirement:
+        """The requirement on `key`, Exists where there is none."""
+        return self._by_key.get(key) or Requirement(key)
+
+    def merged(self, other: Iterable[Requirement]) -> Requirements:
+        """Both together, key by key; an empty intersection stays in as DoesNotExist."""
+        return Requirements((*self._by_key.values(), *other))
+
+    def without(self, *keys: str) -> Requirements:
+        """All but these keys."""
+        return Requirements(r for k, r in self._by_key.items() if k not in keys)
+
+    def conflict(self, asked: Requirements) -> str | None:
+        """The first key on which the two share no value, or None. Keys that only one side names are no conflict."""
+        for key, theirs in asked._by_key.items():
+            ours = self._by_key.get(key)
+            if ours is None or ours.intersects(theirs):
+                continue
+            if not (ours.tolerates_absence and theirs.tolerates_absence):
+                return key
+        return None
+
+    def incompatibility(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> str | None:
+        """The first key that keeps these from offering what is asked, or None where nothing does.
+
+        A key that is asked for but not offered is refused, unless it is in `allow_undefined` or the asker is content with
+        its absence (NotIn, DoesNotExist).
+        """
+        for key, theirs in asked._by_key.items():
+            if key not in self._by_key and key not in allow_undefined and not theirs.tolerates_absence:
+                return key
+        return self.conflict(asked)
+
+    def compatible(self, asked: Requirements, *, allow_undefined: frozenset[str] = frozenset()) -> bool:
+        """Whether `incompatibility` finds nothing."""
+        return self.incompatibility(asked, allow_undefined=allow_undefined) is None
+
+
+def _bound(key: str, operator: str, values: tuple[str, ...]) -> int:
+    if len(values) != 1 or not values[0].isdecimal():
+        shown = ", ".join(values) or "none"
+        raise InvalidInputError(
+            f"{operator} on {key} takes one whole number of zero or more, not {shown}", field="values"
+        )
+    return int(values[0])
+
+
+def _within(value: str, gte: int | None, lte: int | None) -> bool:
+    if gte is None and lte is None:
+        return True
+    try:
+        number = int(value)
+    except ValueError:
+        return False
+    return (gte is None or number >= gte) and (lte is None or number <= lte)
+
+
+def _highest(left: int | None, right: int | None) -> int | None:
+    return right if left is None else left if right is None else max(left, right)
+
+
+def _lowest(left: int | None, right: int | None) -> int | None:
+    return right if left is None else left if right is None else min(left, right)

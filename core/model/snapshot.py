@@ -1,0 +1,87 @@
+"""Everything that a decision may depend on, at one moment."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.model.catalogue import Catalogue
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodeClass, NodePool
+from core.model.overlay import CapacityBuffer, NodeOverlay
+from core.model.pod import Pod, TopologySpread
+from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
+from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+
+RESPECT: Final = "Respect"
+IGNORE: Final = "Ignore"
+STRICT: Final = "Strict"
+BEST_EFFORT: Final = "BestEffort"
+
+
+class FeatureGates(msgspec.Struct, frozen=True):
+    """Karpenter's feature gates with Karpenter's defaults."""
+
+    node_repair: bool = False
+    reserved_capacity: bool = True
+    spot_to_spot_consolidation: bool = False
+    node_overlay: bool = False
+    static_capacity: bool = False
+    capacity_buffer: bool = False
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to decide, as the operator set it.
+
+    Attributes:
+        requires_unschedulable_mark: Plan only for pods that the scheduler has given up on. On in a live cluster, where the
+            scheduler may be about to bind the others; off for manifests on a command line.
+        improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
+        seed: Seeds whatever is drawn.
+    """
+
+    preference_policy: str = RESPECT
+    min_values_policy: str = STRICT
+    feature_gates: FeatureGates = FeatureGates()
+    default_spreads: tuple[TopologySpread, ...] = ()
+    requires_unschedulable_mark: bool = False
+    karpenter_moves_only: bool = False
+    ignore_budgets: bool = False
+    improve_iterations: int | None = None
+    seed: int = 0
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The world as it was looked at. Order of the tuples carries no meaning: decisions sort for themselves.
+
+    Attributes:
+        marked_for_deletion: Names of claims that a command is already removing; their pods need a new place, and they offer
+            none.
+        nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
+    """
+
+    now: datetime
+    cluster: str = ""
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    node_claims: tuple[NodeClaim, ...] = ()
+    node_pools: tuple[NodePool, ...] = ()
+    node_classes: tuple[NodeClass, ...] = ()
+    overlays: tuple[NodeOverlay, ...] = ()
+    buffers: tuple[CapacityBuffer, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
+    attachments: tuple[VolumeAttachment, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    namespaces: tuple[Namespace, ...] = ()
+    services: tuple[Service, ...] = ()
+    workload_selectors: tuple[WorkloadSelector, ...] = ()
+    catalogue: Catalogue = Catalogue()
+    marked_for_deletion: tuple[str, ...] = ()
+    nominated_until: dict[str, datetime] = {}
+    options: Options = Options()

@@ -1,0 +1,50 @@
+"""Volumes, claims and storage classes, as far as they decide where a pod may run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.model.pod import NodeSelectorTerm
+
+IMMEDIATE = "Immediate"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume. `node_terms` are the alternatives of its required node affinity, `driver` its CSI driver if it has one."""
+
+    name: str
+    node_terms: tuple[NodeSelectorTerm, ...] = ()
+    driver: str = ""
+    is_local: bool = False
+    is_terminating: bool = False
+
+
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim on a volume. `volume_name` is empty until it is bound; `is_bind_completed` is the binder's own annotation."""
+
+    namespace: str
+    name: str
+    volume_name: str = ""
+    storage_class: str | None = None
+    phase: str = "Pending"
+    is_terminating: bool = False
+    is_bind_completed: bool = False
+
+
+class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
+    """How volumes are made. `allowed_topologies` are alternatives."""
+
+    name: str
+    provisioner: str = ""
+    binding_mode: str = IMMEDIATE
+    allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
+    is_default: bool = False
+
+
+class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A volume held by a node."""
+
+    name: str
+    node_name: str
+    volume_name: str

@@ -1,0 +1,72 @@
+"""Taints of nodes and tolerations of pods, by the rules of the Kubernetes scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from core import labels
+
+NO_SCHEDULE: Final = "NoSchedule"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
+
+
+class Taint(msgspec.Struct, frozen=True, order=True):
+    """A mark on a node that repels pods."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+class Toleration(msgspec.Struct, frozen=True, order=True):
+    """A pod's leave to ignore a taint. Empty key with Exists matches every key, empty effect every effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this toleration covers `taint`."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.operator == "Exists":
+            return not self.key or self.key == taint.key
+        return self.key == taint.key and self.value == taint.value
+
+
+DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
+UNREGISTERED: Final = Taint(labels.UNREGISTERED_TAINT, NO_EXECUTE)
+
+KNOWN_EPHEMERAL: Final = (
+    Taint("node.kubernetes.io/not-ready", NO_SCHEDULE),
+    Taint("node.kubernetes.io/not-ready", NO_EXECUTE),
+    Taint("node.kubernetes.io/unreachable", NO_SCHEDULE),
+    Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "true"),
+    UNREGISTERED,
+)
+"""Taints that a booting node carries for a while; scheduling looks past them until it is initialized (Karpenter)."""
+
+READINESS_PREFIX: Final = "readiness.k8s.io/"
+
+
+def is_ephemeral(taint: Taint) -> bool:
+    """Whether the taint is one that only marks a node as not yet ready."""
+    return taint in KNOWN_EPHEMERAL or taint.key.startswith(READINESS_PREFIX)
+
+
+def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
+    """The first taint that no toleration covers, whatever its effect (Karpenter: PreferNoSchedule counts until relaxed)."""
+    granted = tuple(tolerations)
+    for taint in taints:
+        if not any(toleration.tolerates(taint) for toleration in granted):
+            return taint
+    return None

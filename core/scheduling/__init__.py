@@ -1,0 +1,1 @@
+"""Where every pending pod goes, and which nodes must be launched for them."""

@@ -1,0 +1,1 @@
+"""The shell: functions that wake, look, ask the core, and act."""

@@ -1,0 +1,224 @@
+"""What controllers need from the world, and the errors that a port may raise.
+
+    PortError
+    ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
+    │   └── LostReplyError           it may have happened: look before doing it again
+    ├── InsufficientCapacityError    no capacity in these offerings: remember them, plan again without them
+    ├── NotFoundError                already gone: success when deleting
+    ├── ConflictError                another writer won: drop the work, the next look decides afresh
+    ├── EvictionBlockedError         a PodDisruptionBudget says not now
+    └── DeniedError                  permission, quota or a broken reference: alarm, do not retry
+
+Adapters translate at the border and chain the cause; nothing above them sees botocore or urllib3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from core.errors import FleetwrightError
+from core.manifests.resources import Resource
+
+JsonObject = dict[str, Any]
+
+
+class PortError(FleetwrightError):
+    """Base of what a port may raise.
+
+    Attributes:
+        call: What was called, as `service:Operation` or `kube:VERB RESOURCE`.
+        detail: What the other side said.
+    """
+
+    def __init__(self, call: str, detail: str) -> None:
+        self.call = call
+        self.detail = detail
+        super().__init__(call, detail)
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.detail}"
+
+
+class TransientError(PortError):
+    """Throttled, timed out or a fault on the other side."""
+
+
+class LostReplyError(TransientError):
+    """The request went out and no answer came: done or not done."""
+
+
+class NotFoundError(PortError):
+    """The thing is not there."""
+
+
+class ConflictError(PortError):
+    """Somebody else changed it first."""
+
+
+class EvictionBlockedError(PortError):
+    """The eviction would violate a PodDisruptionBudget. `detail` names it where the server does."""
+
+
+class DeniedError(PortError):
+    """Not allowed, over quota, or asked for something that cannot be."""
+
+
+class OfferingKey(msgspec.Struct, frozen=True, order=True):
+    """One pool of EC2 capacity."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+
+
+class InsufficientCapacityError(PortError):
+    """Nothing could be launched. `refused` says which pools were tried and with which EC2 error code."""
+
+    def __init__(self, call: str, detail: str, refused: Sequence[tuple[OfferingKey, str]]) -> None:
+        super().__init__(call, detail)
+        self.refused = tuple(refused)
+
+
+class Clock(Protocol):
+    """Tells the time; the simulator's is virtual."""
+
+    def now(self) -> datetime:
+        """The present moment, aware, UTC."""
+        ...
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """All objects of one kind: decoded (`core.manifests.wire` structs), and those that could not be, with the reason."""
+
+    items: tuple[Any, ...]
+    rejected: tuple[tuple[str, str], ...] = ()
+
+
+class Kubernetes(Protocol):
+    """The cluster's API, as little of it as we need.
+
+    Every method raises PortError subclasses only. Writes are single attempts; whoever calls decides about trying again.
+    """
+
+    def list(self, resource: Resource) -> Listing:
+        """Every object of the kind in all namespaces, page by page."""
+        ...
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        """One object as its wire struct. Raises NotFoundError."""
+        ...
+
+    def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
+        """Create an object. Raises ConflictError if it exists."""
+        ...
+
+    def patch(
+        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
+    ) -> None:
+        """JSON merge patch. A `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""
+        ...
+
+    def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
+    ) -> None:
+        """Delete an object, with a UID precondition if one is given. Raises NotFoundError, ConflictError."""
+        ...
+
+    def evict(self, namespace: str, name: str, *, uid: str) -> None:
+        """Evict a pod through the eviction API. Raises EvictionBlockedError, NotFoundError, ConflictError."""
+        ...
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """An EC2 instance that carries our cluster's tag. `state` is EC2's: pending, running, shutting-down or terminated."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    capacity_type: str
+    state: str
+    launched_at: datetime
+    private_dns_name: str = ""
+    image_id: str = ""
+    tags: dict[str, str] = {}
+
+    @property
+    def provider_id(self) -> str:
+        """As a kubelet on EC2 reports it."""
+        return f"aws:///{self.zone}/{self.instance_id}"
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs or is about to."""
+        return self.state in ("pending", "running")
+
+
+class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance to launch for one claim.
+
+    Attributes:
+        token: Idempotency token: the same order twice gives one instance.
+        offerings: Where it may be launched with their price in nano-dollars per hour, cheapest first.
+        node_class: The EC2NodeClass manifest, whole.
+        node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
+    """
+
+    claim: str
+    node_pool: str
+    token: str
+    offerings: tuple[tuple[OfferingKey, int], ...]
+    node_class: JsonObject
+    node_labels: dict[str, str]
+    taints: tuple[str, ...]
+    tags: dict[str, str]
+
+
+class Launched(msgspec.Struct, frozen=True, kw_only=True):
+    """What a launch gave, and which pools were tried in vain on the way."""
+
+    instance: Instance
+    refused: tuple[tuple[OfferingKey, str], ...] = ()
+
+
+class CloudProvider(Protocol):
+    """EC2, as far as instances go."""
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        """Launch one instance (CreateFleet, type instant). Raises InsufficientCapacityError, DeniedError, TransientError."""
+        ...
+
+    def instances(self) -> tuple[Instance, ...]:
+        """All instances of this cluster that are not terminated, by id."""
+        ...
+
+    def terminate(self, instance_ids: Sequence[str]) -> None:
+        """Terminate them; those that are gone already are fine."""
+        ...
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Add tags. Raises NotFoundError."""
+        ...
+
+    def resolve(self, node_class: JsonObject) -> JsonObject:
+        """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
+        ...
+
+
+class Queue(Protocol):
+    """A queue of small JSON messages."""
+
+    def send(self, messages: Iterable[JsonObject], *, delay: timedelta = timedelta(0)) -> None:
+        """Send all; each may arrive more than once, late, or out of order. Delays over 15 minutes are cut to that."""
+        ...
+
+
+class WindowSchedules(Protocol):
+    """EventBridge Scheduler entries that wake `disrupt` when a budget window opens or closes."""
+
+    def replace(self, wanted: Mapping[str, str]) -> None:
+        """Make the group hold exactly these: name → schedule expression."""
+        ...

@@ -1,0 +1,140 @@
+"""Which functions there are, what wakes each, and with which bounds: said once, as data.
+
+`infra/` turns this into CloudFormation and the simulator's event pump routes by it, so the wiring that is tested in
+virtual time is the wiring that is deployed.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+JsonObject = dict[str, Any]
+
+
+class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An SQS queue with its dead-letter queue, consumed by one function.
+
+    Attributes:
+        batch_window: How long messages are gathered before the function is woken; zero: at once.
+        max_receives: Deliveries before a message goes to the dead-letter queue.
+    """
+
+    name: str
+    batch_size: int
+    batch_window: timedelta = timedelta(0)
+    visibility: timedelta
+    max_receives: int = 5
+
+
+class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A fixed period at which a function is woken."""
+
+    name: str
+    every: timedelta
+
+
+class RuleSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An EventBridge rule on the account's default bus; `pattern` is its event pattern."""
+
+    name: str
+    pattern: JsonObject
+
+
+class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One Lambda function.
+
+    Attributes:
+        queue: Name of the queue it consumes, empty for none.
+        reads_audit_log: Subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
+        windows: Woken by the schedules that follow the NodePools' budget windows.
+        concurrency: How many may run at once; None: no bound of its own.
+        needs_solver: Its bundle carries numpy and the LP solver.
+    """
+
+    name: str
+    timeout: timedelta
+    memory_mb: int
+    queue: str = ""
+    schedules: tuple[ScheduleSpec, ...] = ()
+    rules: tuple[RuleSpec, ...] = ()
+    reads_audit_log: bool = False
+    windows: bool = False
+    concurrency: int | None = None
+    needs_solver: bool = False
+
+    @property
+    def handler(self) -> str:
+        """Dotted path of the handler."""
+        return f"lambdas.handlers.{self.name}.handler"
+
+
+WAKE_UPS: Final = QueueSpec(
+    name="wake-ups", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
+)
+"""Pending pods and changed NodePools, for `provision`. Karpenter gathers for 1 s of silence, 10 s at most; so do we, roughly."""
+
+WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(minutes=6), max_receives=20)
+"""Claims and commands that have a next step, for `execute`."""
+
+QUEUES: Final = (WAKE_UPS, WORK)
+
+AUDIT_LOG_FILTER: Final = (
+    '{ ($.stage = "ResponseComplete") && '
+    '((($.objectRef.resource = "pods") && (($.objectRef.subresource = "status") || ($.verb = "delete"))) '
+    '|| ($.objectRef.resource = "nodepools")) }'
+)
+
+EC2_RULES: Final = tuple(
+    RuleSpec(name=name, pattern={"source": ["aws.ec2"], "detail-type": [detail_type]})
+    for name, detail_type in (
+        ("spot-interruption", "EC2 Spot Instance Interruption Warning"),
+        ("rebalance", "EC2 Instance Rebalance Recommendation"),
+        ("instance-state", "EC2 Instance State-change Notification"),
+    )
+)
+HEALTH_RULE: Final = RuleSpec(
+    name="health",
+    pattern={"source": ["aws.health"], "detail-type": ["AWS Health Event"], "detail": {"service": ["EC2"]}},
+)
+
+FUNCTIONS: Final = (
+    FunctionSpec(name="watch_audit_log", timeout=timedelta(seconds=30), memory_mb=256, reads_audit_log=True),
+    FunctionSpec(
+        name="provision",
+        timeout=timedelta(minutes=1),
+        memory_mb=1769,
+        queue=WAKE_UPS.name,
+        schedules=(ScheduleSpec(name="provision", every=timedelta(minutes=1)),),
+        concurrency=2,
+        needs_solver=True,
+    ),
+    FunctionSpec(
+        name="disrupt",
+        timeout=timedelta(minutes=5),
+        memory_mb=1769,
+        schedules=(ScheduleSpec(name="disrupt", every=timedelta(minutes=1)),),
+        windows=True,
+        concurrency=1,
+        needs_solver=True,
+    ),
+    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=512, queue=WORK.name, concurrency=10),
+    FunctionSpec(name="interrupt", timeout=timedelta(minutes=1), memory_mb=512, rules=(*EC2_RULES, HEALTH_RULE)),
+    FunctionSpec(
+        name="reconcile",
+        timeout=timedelta(minutes=2),
+        memory_mb=512,
+        schedules=(ScheduleSpec(name="reconcile", every=timedelta(minutes=2)),),
+        concurrency=1,
+    ),
+    FunctionSpec(
+        name="refresh_catalogue",
+        timeout=timedelta(minutes=5),
+        memory_mb=1024,
+        schedules=(ScheduleSpec(name="refresh-catalogue", every=timedelta(hours=1)),),
+        concurrency=1,
+    ),
+)
+BY_NAME: Final = {function.name: function for function in FUNCTIONS}
