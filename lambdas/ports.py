@@ -134,7 +134,7 @@ class Kubernetes(Protocol):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """An EC2 instance that carries our cluster's tag. `state` is EC2's: pending, running, shutting-down or terminated."""
+    """An EC2 instance that carries our cluster's tag. `state` is the one EC2 reports, such as running or terminated."""
 
     instance_id: str
     instance_type: str

@@ -74,7 +74,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
 WAKE_UPS: Final = QueueSpec(
     name="wake-ups", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
 )
-"""Pending pods and changed NodePools, for `provision`. Karpenter gathers for 1 s of silence, 10 s at most; so do we, roughly."""
+"""Pending pods and changed NodePools, for `provision`; the window lets a burst be planned as one."""
 
 WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(minutes=6), max_receives=20)
 """Claims and commands that have a next step, for `execute`."""
