@@ -1,0 +1,1 @@
+"""The embedded world: virtual time, a simulated cluster, moto for AWS, and an event pump between them and the real handlers."""
