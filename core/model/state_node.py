@@ -1,0 +1,167 @@
+"""A node and its NodeClaim as one view: what runs, or is about to, and what room it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from core import labels
+from core.model import node_claim
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.taints import Taint, is_ephemeral
+
+
+class StateNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A Node, a launched NodeClaim whose Node has not joined, or both; never neither.
+
+    Attributes:
+        pods: Every pod bound to the node that has not finished, DaemonSet and mirror pods included, by key.
+    """
+
+    node: Node | None = None
+    claim: NodeClaim | None = None
+    pods: tuple[Pod, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the claim's before its node has joined."""
+        return self.node.name if self.node is not None else self.claim.name if self.claim is not None else ""
+
+    @property
+    def claim_name(self) -> str:
+        """The claim's name, empty for a node that is not ours."""
+        return self.claim.name if self.claim is not None else ""
+
+    @property
+    def provider_id(self) -> str:
+        """The instance, as far as known."""
+        own = self.node.provider_id if self.node is not None else ""
+        return own or (self.claim.provider_id if self.claim is not None else "")
+
+    @property
+    def is_managed(self) -> bool:
+        """Whether a NodeClaim stands behind it."""
+        return self.claim is not None
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether its node has joined and carries what the claim asked for; nodes of others always have."""
+        if self.claim is None:
+            return True
+        return self.node is not None and self.node.labels.get(labels.REGISTERED) == "true"
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether it was once ready with all its resources; nodes of others always are."""
+        if self.claim is None:
+            return True
+        return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The claim's labels until it is registered, then the node's."""
+        if self.node is not None and (self.is_registered or self.claim is None):
+            return self.node.labels
+        return self.claim.labels if self.claim is not None else {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The claim's annotations until it is registered, then the node's."""
+        if self.node is not None and (self.is_registered or self.claim is None):
+            return self.node.annotations
+        return self.claim.annotations if self.claim is not None else {}
+
+    @property
+    def hostname(self) -> str:
+        """Its `kubernetes.io/hostname`, or its name where it has no such label."""
+        return self.labels.get(labels.HOSTNAME) or self.name
+
+    @property
+    def node_pool(self) -> str:
+        """Name of its NodePool, empty where it has none."""
+        return self.labels.get(labels.NODEPOOL, "")
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """What repels pods for good: until a node of ours is initialized its startup and boot taints are looked past."""
+        if self.node is not None and (self.is_registered or self.claim is None):
+            present = self.node.taints
+        else:
+            present = self.claim.taints if self.claim is not None else ()
+        if self.claim is None or self.is_initialized:
+            return present
+        startup = {(taint.key, taint.effect, taint.value) for taint in self.claim.startup_taints}
+        return tuple(t for t in present if not is_ephemeral(t) and (t.key, t.effect, t.value) not in startup)
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """What the machine has; until it is initialized, gaps are filled from the claim."""
+        own = self.node.capacity if self.node is not None else {}
+        return self._filled(own, self.claim.capacity if self.claim is not None else {})
+
+    @property
+    def allocatable(self) -> Mapping[str, int]:
+        """What pods may request in total; until it is initialized, gaps are filled from the claim."""
+        own = self.node.allocatable if self.node is not None else {}
+        return self._filled(own, self.claim.allocatable if self.claim is not None else {})
+
+    def is_marked_for_deletion(self, snapshot: Snapshot) -> bool:
+        """Whether it is going: being deleted, its instance terminating, or named by a command under way."""
+        if self.claim is None:
+            return self.node is not None and self.node.deleted_at is not None
+        going = self.claim.deleted_at is not None or self.claim.is_true(node_claim.INSTANCE_TERMINATING)
+        return going or self.claim.name in snapshot.marked_for_deletion
+
+    def reschedulable_pods(self) -> tuple[Pod, ...]:
+        """Its pods that need a new place when it goes."""
+        return tuple(pod for pod in self.pods if pod.is_reschedulable)
+
+    def _filled(self, own: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:
+        if self.claim is None or self.is_initialized:
+            return own
+        merged = dict(promised)
+        merged.update({name: amount for name, amount in own.items() if amount})
+        return merged
+
+
+def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
+    """Every node that exists or is on its way, by name.
+
+    A claim and a node belong together where the claim names the node or both name one instance. A claim without an
+    instance is no node yet: it offers no room.
+    """
+    by_node: dict[str, list[Pod]] = {}
+    for pod in sorted(snapshot.pods, key=lambda p: p.key):
+        if pod.node_name and not pod.is_terminal:
+            by_node.setdefault(pod.node_name, []).append(pod)
+    claims = _claims_by_node(snapshot)
+    found = [
+        StateNode(node=node, claim=claims.get(node.name), pods=tuple(by_node.get(node.name, ())))
+        for node in snapshot.nodes
+    ]
+    taken = {state.claim_name for state in found}
+    found += [
+        StateNode(claim=claim, pods=tuple(by_node.get(claim.node_name, ())) if claim.node_name else ())
+        for claim in snapshot.node_claims
+        if claim.name not in taken and claim.provider_id
+    ]
+    return tuple(sorted(found, key=lambda state: (state.name, state.claim_name)))
+
+
+def _claims_by_node(snapshot: Snapshot) -> dict[str, NodeClaim]:
+    ordered = sorted(snapshot.node_claims, key=lambda claim: claim.name)
+    by_name = {claim.node_name: claim for claim in reversed(ordered) if claim.node_name}
+    by_instance = {claim.provider_id: claim for claim in reversed(ordered) if claim.provider_id}
+    found: dict[str, NodeClaim] = {}
+    used: set[str] = set()
+    for node in sorted(snapshot.nodes, key=lambda n: n.name):
+        claim = by_instance.get(node.provider_id) if node.provider_id else None
+        claim = claim or by_name.get(node.name)
+        if claim is not None and claim.name not in used:
+            found[node.name] = claim
+            used.add(claim.name)
+    return found
