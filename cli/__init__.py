@@ -1,0 +1,1 @@
+"""The command line: the same decisions on files instead of a live cluster, without a network."""

@@ -1,0 +1,184 @@
+"""Manifests from files, folders and standard input: YAML or JSON, several documents a file, lists unfolded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from cli.errors import InputError
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+STANDARD_INPUT: Final = "-"
+_TIMESTAMP_TAG: Final = "tag:yaml.org,2002:timestamp"
+_LISTS_DEEP_MAX: Final = 16
+
+
+class Document:
+    """One object of the input.
+
+    Attributes:
+        source: The file it came from, `-` for standard input.
+        index: The index of its document in that file, from 0.
+        item: Its place in a list that was unfolded, such as `items[3]`; empty otherwise.
+        object: The object as written; timestamps are text.
+    """
+
+    __slots__ = ("index", "item", "object", "source")
+
+    def __init__(self, source: str, index: int, object_: dict[str, Any], item: str = "") -> None:
+        self.source = source
+        self.index = index
+        self.object = object_
+        self.item = item
+
+    @property
+    def kind(self) -> str:
+        """Its kind, empty where it has none."""
+        return str(self.object.get("kind") or "")
+
+    @property
+    def subject(self) -> str:
+        """The object as people name it: `Pod shop/cart-0`."""
+        metadata = self.object.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name = str(metadata.get("name") or metadata.get("generateName") or "without a name")
+        namespace = metadata.get("namespace")
+        return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
+
+    def error(self, problem: str) -> InputError:
+        """An error that names this document and, where `problem` does not do so already, this object."""
+        named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
+        return InputError(named, source=self.source, index=self.index, place=self.item)
+
+
+class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen at run time
+    """YAML as the API server's tools read it: what looks like a date stays text."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP_TAG]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read(paths: Sequence[str]) -> list[Document]:
+    """Read every object of these files, folders (recursively, in sorted order) or `-`.
+
+    Raises:
+        InputError: If a path is missing or a document cannot be read; it names file, document and place.
+    """
+    return [document for path in paths for source in _files(path) for document in _documents(source)]
+
+
+def read_text(path: str) -> str:
+    """The text of one file or of standard input.
+
+    Raises:
+        InputError: If it cannot be read or is not UTF-8.
+    """
+    try:
+        raw = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"is not UTF-8 text (byte {error.start})", source=path) from error
+
+
+def parse(text: str, source: str) -> list[Document]:
+    """The objects in a text; `source` is what errors call it.
+
+    Raises:
+        InputError: If a document cannot be read or is no object.
+    """
+    found: list[Document] = []
+    for index, value in enumerate(_values(text, source)):
+        if value is None:
+            continue
+        if not isinstance(value, dict):
+            raise InputError(f"is a {_name_of(value)}, not an object with a kind", source=source, index=index)
+        found.extend(_unfolded(Document(source, index, value), depth=0))
+    return found
+
+
+def _files(path: str) -> list[str]:
+    if path == STANDARD_INPUT:
+        return [path]
+    root = Path(path)
+    if not root.exists():
+        raise InputError("there is no such file or folder", source=path)
+    if not root.is_dir():
+        return [path]
+    inside = (file for file in root.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    return [str(file) for file in sorted(inside, key=lambda file: file.relative_to(root).parts)]
+
+
+def _documents(source: str) -> list[Document]:
+    return parse(read_text(source), source)
+
+
+def _values(text: str, source: str) -> Iterator[Any]:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            yield from _json_values(text)
+        except json.JSONDecodeError as error:
+            if source.lower().endswith(".json"):
+                place = f"line {error.lineno}, column {error.colno}"
+                raise InputError(f"is not JSON: {error.msg}", source=source, place=place) from error
+        else:
+            return
+    yield from _yaml_values(text, source)
+
+
+def _json_values(text: str) -> list[Any]:
+    decoder, position, values = json.JSONDecoder(), 0, []
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        value, position = decoder.raw_decode(text, position)
+        values.append(value)
+    return values
+
+
+def _yaml_values(text: str, source: str) -> Iterator[Any]:
+    loader, index = None, 0
+    try:
+        loader = _Loader(text)
+        while loader.check_data():
+            yield loader.get_data()
+            index += 1
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise InputError(f"is not YAML: {error.problem}", source=source, index=index, place=place) from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"is not YAML: {error}", source=source, index=index) from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+
+
+def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
+    items = document.object.get("items")
+    if not document.kind.endswith("List") or not isinstance(items, list) or depth > _LISTS_DEEP_MAX:
+        yield document
+        return
+    inner_kind = document.kind.removesuffix("List")
+    for position, item in enumerate(items):
+        path = f"{document.item}.items[{position}]".lstrip(".")
+        if not isinstance(item, dict):
+            problem = f"is a {_name_of(item)}, not an object"
+            raise InputError(problem, source=document.source, index=document.index, place=path)
+        if inner_kind and "kind" not in item:
+            item = {"apiVersion": document.object.get("apiVersion", "v1"), "kind": inner_kind, **item}  # noqa: PLW2901 - items of a typed list carry no kind of their own
+        yield from _unfolded(Document(document.source, document.index, item, path), depth=depth + 1)
+
+
+def _name_of(value: object) -> str:
+    names = {list: "list", str: "text", bool: "boolean", int: "number", float: "number"}
+    return names.get(type(value), type(value).__name__)
