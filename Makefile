@@ -1,0 +1,71 @@
+# Every command of the project. Laptop and CI call the same targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHARED ?= ../shared
+SOURCES := core lambdas simulator cli infra tests app.py
+
+export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+
+.PHONY: help setup demo test test-long coverage check fix synth package deploy trace conformance clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## Make the virtual environment with everything in it
+
+$(VENV)/.installed: requirements.txt requirements-dev.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: setup ## The main job on embedded defaults: a cluster's day in virtual time, and build/demo.html
+	@mkdir -p build
+	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
+	@$(BIN)/python -m tests.page build/demo.html
+
+test: setup ## All tests (under ten minutes)
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+test-long: setup ## The long tests: many more random cases and seeds
+	$(BIN)/python -m pytest -n auto -m slow
+
+coverage: setup ## Branch coverage of core/, at least 90 %
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
+
+check: setup ## Format, lint, types, import contracts, manners
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/tidy
+
+fix: setup ## Mend what a machine can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+synth: setup ## Write the CloudFormation templates to cdk.out, offline
+	$(BIN)/python app.py
+
+package: setup ## Build the functions' bundle for arm64 in build/package
+	$(BIN)/python -m infra.packaging build/package
+
+deploy: package ## Package, then `cdk deploy` into the account of the environment
+	npx --yes aws-cdk@2.1148.1 deploy --all
+
+trace: setup ## Two busy days of the public Alibaba trace; summary in build/trace.json
+	@mkdir -p build
+	@test -f $(SHARED)/data/openb-pods-default.csv.gz || { echo "the trace is not at $(SHARED)/data: set SHARED to its folder"; exit 2; }
+	$(BIN)/python -m cli simulate examples/trace.yaml -o json > build/trace.json
+	@cat build/trace.json
+
+conformance: setup ## The public conformance scenarios, where they lie beside the project
+	@test -d $(SHARED)/conformance || { echo "no scenarios at $(SHARED)/conformance: set SHARED to their folder"; exit 2; }
+	$(BIN)/python $(SHARED)/conformance/run.py --cmd "$(BIN)/python -m cli"
+	$(BIN)/python $(SHARED)/conformance/run_disruption.py --cmd "$(BIN)/python -m cli" --have feature-gates
+
+clean: ## Remove what the targets made
+	rm -rf build cdk.out $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
