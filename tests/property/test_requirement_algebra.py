@@ -1,0 +1,59 @@
+"""Laws of the requirement algebra: a lattice of sets of strings, seen through a small universe of values."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.model.requirements import Requirement, Requirements
+
+UNIVERSE = ("a", "b", "0", "1", "2", "3", "7")
+VALUES = st.lists(st.sampled_from(UNIVERSE), max_size=4)
+BOUND = st.sampled_from(["0", "1", "2", "3"]).map(lambda value: [value])
+
+requirements = st.one_of(
+    st.builds(lambda o, v: Requirement.of("k", o, v), st.sampled_from(["In", "NotIn"]), VALUES),
+    st.builds(lambda o: Requirement.of("k", o), st.sampled_from(["Exists", "DoesNotExist"])),
+    st.builds(lambda o, v: Requirement.of("k", o, v), st.sampled_from(["Gt", "Lt", "Gte", "Lte"]), BOUND),
+)
+
+
+def members(requirement: Requirement) -> set[str]:
+    return {value for value in UNIVERSE if requirement.has(value)}
+
+
+@given(requirements, requirements)
+def test_intersection_is_the_common_part(left: Requirement, right: Requirement) -> None:
+    assert members(left.intersection(right)) == members(left) & members(right)
+
+
+@given(requirements, requirements)
+def test_intersection_commutes(left: Requirement, right: Requirement) -> None:
+    assert left.intersection(right) == right.intersection(left)
+
+
+@given(requirements, requirements, requirements)
+def test_intersection_associates(a: Requirement, b: Requirement, c: Requirement) -> None:
+    assert members(a.intersection(b).intersection(c)) == members(a.intersection(b.intersection(c)))
+
+
+@given(requirements)
+def test_intersection_is_idempotent_and_exists_is_its_identity(requirement: Requirement) -> None:
+    assert members(requirement.intersection(requirement)) == members(requirement)
+    assert requirement.intersection(Requirement("k")) == requirement
+
+
+@given(requirements, requirements)
+def test_a_shared_member_means_they_intersect(left: Requirement, right: Requirement) -> None:
+    if members(left) & members(right):
+        assert left.intersects(right)
+    if not left.complement or not right.complement:
+        finite = left if not left.complement else right
+        if set(finite.values) <= set(UNIVERSE):
+            assert left.intersects(right) == bool(members(left) & members(right))
+
+
+@given(st.lists(requirements, max_size=4))
+def test_order_of_a_conjunction_does_not_matter(several: list[Requirement]) -> None:
+    forward, backward = Requirements(several), Requirements(reversed(several))
+    assert members(forward.of("k")) == members(backward.of("k"))

@@ -1,0 +1,101 @@
+"""Requirements on labels: what each operator allows, and when a node's labels satisfy a pod's."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.errors import InvalidInputError
+from core.model.requirements import Requirement, Requirements
+
+of = Requirement.of
+
+
+@pytest.mark.parametrize(
+    ("requirement", "inside", "outside"),
+    [
+        (of("k", "In", ["a", "b"]), ["a", "b"], ["c", ""]),
+        (of("k", "NotIn", ["a"]), ["b", ""], ["a"]),
+        (of("k", "Exists"), ["a", "1"], []),
+        (of("k", "DoesNotExist"), [], ["a", ""]),
+        (of("k", "Gt", ["4"]), ["5", "100"], ["4", "-1", "x"]),
+        (of("k", "Gte", ["4"]), ["4"], ["3"]),
+        (of("k", "Lt", ["4"]), ["3", "-7"], ["4", "x"]),
+        (of("k", "Lte", ["4"]), ["4"], ["5"]),
+    ],
+)
+def test_operators_allow_what_they_say(requirement: Requirement, inside: list[str], outside: list[str]) -> None:
+    assert all(requirement.has(value) for value in inside)
+    assert not any(requirement.has(value) for value in outside)
+
+
+@pytest.mark.parametrize("values", [[], ["1", "2"], ["-1"], ["1.5"], ["x"]])
+def test_a_bound_takes_one_whole_number(values: list[str]) -> None:
+    with pytest.raises(InvalidInputError, match="one whole number"):
+        of("k", "Gt", values)
+
+
+def test_an_unknown_operator_names_the_known_ones() -> None:
+    with pytest.raises(InvalidInputError, match="In, NotIn"):
+        of("k", "Near", ["a"])
+
+
+def test_deprecated_keys_mean_their_successors() -> None:
+    assert of("failure-domain.beta.kubernetes.io/zone", "In", ["z"]).key == labels.ZONE
+
+
+def test_crossing_bounds_leave_nothing_but_keep_min_values() -> None:
+    crossed = of("k", "Gt", ["5"], 3).intersection(of("k", "Lt", ["5"]))
+    assert crossed.operator == "DoesNotExist"
+    assert crossed.min_values == 3
+
+
+def test_bounds_cut_finite_sets_and_then_are_spent() -> None:
+    cut = of("k", "In", ["1", "5", "x"]).intersection(of("k", "Gte", ["2"]))
+    assert cut == of("k", "In", ["5"])
+
+
+def test_only_like_keys_intersect() -> None:
+    with pytest.raises(InvalidInputError, match="cannot intersect"):
+        of("a", "Exists").intersection(of("b", "Exists"))
+
+
+def test_a_label_that_nobody_offers_is_refused_unless_its_absence_is_fine() -> None:
+    node = Requirements.from_labels({"team": "a"})
+    assert node.incompatibility(Requirements([of("zone", "In", ["z"])])) == "zone"
+    assert node.compatible(Requirements([of("zone", "In", ["z"])]), allow_undefined=frozenset({"zone"}))
+    assert node.compatible(Requirements([of("zone", "NotIn", ["z"])]))
+    assert node.compatible(Requirements([of("zone", "DoesNotExist")]))
+    assert not node.compatible(Requirements([of("zone", "Exists")]))
+    assert not node.compatible(Requirements([of("team", "In", ["b"])]))
+    assert not node.compatible(Requirements([of("team", "DoesNotExist")]))
+
+
+def test_two_absences_agree() -> None:
+    """A pool that forbids a label and a pod that forbids it do not contradict each other."""
+    pool = Requirements([of("k", "DoesNotExist")])
+    assert pool.compatible(Requirements([of("k", "NotIn", ["a"])]))
+    assert pool.compatible(Requirements([of("k", "DoesNotExist")]))
+
+
+def test_manifest_entries_say_the_same_again() -> None:
+    for requirement in (
+        of("k", "In", ["a", "b"], 2),
+        of("k", "NotIn", ["a"]),
+        of("k", "Exists"),
+        of("k", "DoesNotExist"),
+        of("k", "Gt", ["4"]).intersection(of("k", "Lt", ["9"])),
+        of("k", "Gt", ["4"]).intersection(of("k", "NotIn", ["6"])),
+    ):
+        entries = requirement.to_manifest()
+        again = Requirements(of(e["key"], e["operator"], e.get("values", ()), e.get("minValues")) for e in entries)  # type: ignore[arg-type]  # manifests are untyped
+        assert again["k"] == requirement
+
+
+def test_requirements_read_like_a_mapping_in_key_order() -> None:
+    both = Requirements([of("b", "Exists"), of("a", "In", ["x", "y"]), of("a", "In", ["y", "z"])])
+    assert list(both) == ["a", "b"]
+    assert both["a"] == of("a", "In", ["y"])
+    assert both.of("c").operator == "Exists"
+    assert list(both.without("a")) == ["b"]
+    assert hash(both) == hash(Requirements([of("a", "In", ["y"]), of("b", "Exists")]))
