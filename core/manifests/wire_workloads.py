@@ -1,0 +1,62 @@
+"""Workloads on the wire: what makes pods."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from core.manifests.wire_common import LabelSelector, Metadata, Wire
+from core.manifests.wire_pod import ClaimTemplate, PodTemplate
+
+
+class WorkloadSpec(Wire):
+    """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet."""
+
+    replicas: int = 1
+    selector: LabelSelector | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    volume_claim_templates: tuple[ClaimTemplate, ...] = ()
+
+
+class Workload(Wire):
+    """A Deployment, ReplicaSet, DaemonSet or StatefulSet."""
+
+    metadata: Metadata
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+
+
+class ReplicationControllerSpec(Wire):
+    """`spec` of a ReplicationController: its selector is a plain mapping."""
+
+    replicas: int = 1
+    selector: dict[str, str] = {}
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class ReplicationController(Wire):
+    """A ReplicationController."""
+
+    metadata: Metadata
+    spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
+
+
+class JobSpec(Wire):
+    """`spec` of a Job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class JobStatus(Wire):
+    """`status` of a Job."""
+
+    succeeded: int = 0
+
+
+class Job(Wire):
+    """A Job."""
+
+    metadata: Metadata
+    spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)
