@@ -1,1 +1,1 @@
-"""From EC2's description of instance types to the catalogue that decisions buy from."""
+"""EC2's description of types, a market and an EC2NodeClass, made into the instance types that decisions buy from."""

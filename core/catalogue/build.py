@@ -1,0 +1,105 @@
+"""Puts shapes, market and node classes together into the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from core import labels
+from core.catalogue.capacity import attach_limit, capacity
+from core.catalogue.market import Market
+from core.catalogue.node_class import read_node_class
+from core.catalogue.overhead import overhead
+from core.catalogue.shape import Shape
+from core.catalogue.sizing import Settings, Sizing, sizing_of
+from core.catalogue.type_labels import type_labels
+from core.errors import InvalidInputError
+from core.model.catalogue import Catalogue, InstanceType, Offering
+
+DEFAULTS: Final = Settings()
+BY_DEFAULT: Final = Sizing()
+
+
+def build_catalogue(
+    shapes: Iterable[Shape],
+    market: Market,
+    node_classes: Sequence[Mapping[str, Any]] = (),
+    settings: Settings = DEFAULTS,
+) -> Catalogue:
+    """The catalogue of a region: default types, and types as each EC2NodeClass manifest shapes them.
+
+    A class that cannot be read gets no types, so nothing is launched for it; what is wrong with it is for validation to
+    say. Classes that size nodes alike share one tuple.
+    """
+    known = sorted(shapes, key=lambda shape: shape.instance_type)
+    default = Sizing(settings=settings)
+    built = {default: instance_types(known, market, default)}
+    by_class: dict[str, tuple[InstanceType, ...]] = {}
+    for manifest in node_classes:
+        name = str((manifest.get("metadata") or {}).get("name") or "")
+        try:
+            sizing = sizing_of(read_node_class(manifest), settings)
+        except InvalidInputError:
+            by_class[name] = ()
+            continue
+        if sizing not in built:
+            built[sizing] = instance_types(known, market, sizing)
+        by_class[name] = built[sizing]
+    return Catalogue(built[default], dict(sorted(by_class.items())))
+
+
+def instance_types(shapes: Iterable[Shape], market: Market, sizing: Sizing = BY_DEFAULT) -> tuple[InstanceType, ...]:
+    """The types that can run nodes and that the region sells, by name."""
+    kept = (s for s in shapes if s.can_run_nodes and market.offered.get(s.instance_type))
+    return tuple(_instance_type(shape, market, sizing) for shape in sorted(kept, key=lambda s: s.instance_type))
+
+
+def is_compatible(shape: Shape, sizing: Sizing) -> bool:
+    """Whether the class' settings work on this type at all (Karpenter, NodeClass compatibility)."""
+    if sizing.family.name == "AL2023" and shape.instance_type.startswith("a1."):
+        return False
+    if sizing.needs_nitro and shape.hypervisor != "nitro":
+        return False
+    if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
+        return False
+    return _interfaces_fit(shape, sizing)
+
+
+def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType:
+    size = capacity(shape, sizing)
+    return InstanceType(
+        name=shape.instance_type,
+        labels=type_labels(shape, sizing.family, market.region),
+        capacity=size,
+        overhead=overhead(shape, sizing, size),
+        offerings=_offerings(shape, market, sizing),
+        attach_limit=attach_limit(shape, sizing),
+    )
+
+
+def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, ...]:
+    """One for each zone and capacity type that has a price; unavailable where the class cannot launch it."""
+    compatible, name = is_compatible(shape, sizing), shape.instance_type
+    found = []
+    for zone in sorted(market.offered[name]):
+        available = compatible and (not sizing.zones or zone in sizing.zones)
+        for capacity_type in (labels.ON_DEMAND, labels.SPOT):
+            if capacity_type not in shape.supported_usage_classes:
+                continue
+            spot = capacity_type == labels.SPOT
+            price = market.spot_price(name, zone) if spot else market.on_demand.get(name)
+            if price is not None:
+                found.append(Offering(zone, capacity_type, price, available))
+    return tuple(found)
+
+
+def _interfaces_fit(shape: Shape, sizing: Sizing) -> bool:
+    if not sizing.interfaces:
+        return True
+    network = shape.network_info
+    cards = {card.network_card_index: card.maximum_network_interfaces for card in network.network_cards}
+    if network.ena_support == "unsupported" or not cards:
+        return False
+    efa = network.efa_info.maximum_efa_interfaces if network.efa_info else 0
+    fits = all(i.device_index < cards.get(i.network_card_index, 0) for i in sizing.interfaces)
+    return fits and sizing.efa_only_interfaces <= efa

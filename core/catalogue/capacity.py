@@ -1,0 +1,110 @@
+"""How much a node of a shape has: Karpenter's formulas, in whole numbers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.catalogue.shape import Shape
+from core.catalogue.sizing import PPM, Sizing
+from core.model import quantity
+
+MIB: Final = 2**20
+DEFAULT_PODS: Final = 110
+"""Pods where interface addresses set no limit: Kubernetes' own recommendation, used for Windows."""
+
+_GPU_RESOURCES: Final = {"NVIDIA": quantity.NVIDIA_GPU, "AMD": "amd.com/gpu", "Habana": "habana.ai/gaudi"}
+_ARM_FIRMWARE_MIB: Final = 64
+NEURON: Final = "aws.amazon.com/neuron"
+NEURON_CORE: Final = "aws.amazon.com/neuroncore"
+EFA: Final = "vpc.amazonaws.com/efa"
+
+
+def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
+    """What the node registers with; resources that it has none of are left out."""
+    amounts = {
+        quantity.CPU: shape.v_cpu_info.default_v_cpus * 1000,
+        quantity.MEMORY: memory_mib(shape, sizing) * MIB,
+        quantity.EPHEMERAL_STORAGE: _ephemeral_storage(shape, sizing),
+        quantity.PODS: pod_count(shape, sizing),
+    }
+    devices = {**_gpus(shape), **_neuron(shape), EFA: _efa(shape, sizing)}
+    return amounts | {name: count for name, count in sorted(devices.items()) if count}
+
+
+def memory_mib(shape: Shape, sizing: Sizing) -> int:
+    """Memory that the operating system sees: what is sold, less firmware (64 MiB on arm64) and the hypervisor's share."""
+    total = shape.memory_info.size_in_mib
+    if shape.processor_info.supported_architectures[:1] == ("arm64",):
+        total -= _ARM_FIRMWARE_MIB
+    return total - -(-total * sizing.settings.vm_memory_overhead_ppm // PPM)
+
+
+def pod_count(shape: Shape, sizing: Sizing) -> int:
+    """How many pods the kubelet admits."""
+    kubelet, family = sizing.kubelet, sizing.family
+    if kubelet.max_pods is not None:
+        count = kubelet.max_pods
+    elif family.eni_limited_pods:
+        count = interface_pods(shape, sizing, reserved_enis=sizing.settings.reserved_enis)
+    else:
+        count = DEFAULT_PODS
+    if kubelet.pods_per_core and family.pods_per_core:
+        count = min(count, kubelet.pods_per_core * shape.v_cpu_info.default_v_cpus)
+    return count
+
+
+def interface_pods(shape: Shape, sizing: Sizing, *, reserved_enis: int) -> int:
+    """Pods that the network interfaces have addresses for (AWS VPC CNI without prefix delegation).
+
+    Each interface keeps one address for itself; two pods use the host's network.
+    """
+    on_first_card = sum(i.interface_type == "efa-only" and i.network_card_index == 0 for i in sizing.interfaces)
+    usable = shape.network_info.default_card.maximum_network_interfaces - reserved_enis - on_first_card
+    if usable <= 0:
+        return 0
+    return usable * (shape.network_info.ipv4_addresses_per_interface - 1) + 2
+
+
+def attach_limit(shape: Shape, sizing: Sizing) -> int | None:
+    """EBS volumes that can be attached besides the node's own, None where EC2 does not say.
+
+    On types whose limit is shared with network interfaces one more interface is set aside: the VPC CNI attaches a second
+    one as soon as the node starts, which gives the 25 that the EBS CSI driver has long reported for most types.
+    """
+    limit = shape.ebs_info.maximum_ebs_attachments
+    if not limit:
+        return None
+    shared = shape.ebs_info.attachment_limit_type == "shared"
+    warm_interface = 1 if shared and shape.network_info.default_card.maximum_network_interfaces > 1 else 0
+    return max(0, limit - warm_interface - sizing.root_volumes)
+
+
+def _ephemeral_storage(shape: Shape, sizing: Sizing) -> int:
+    store = shape.instance_storage_info
+    if sizing.uses_instance_store and store is not None and store.total_size_in_gb:
+        return store.total_size_in_gb * 10**9
+    return sizing.ephemeral_bytes
+
+
+def _gpus(shape: Shape) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for gpu in shape.gpu_info.gpus if shape.gpu_info else ():
+        resource = _GPU_RESOURCES.get(gpu.manufacturer)
+        if resource:
+            counts[resource] = counts.get(resource, 0) + gpu.count
+    return counts
+
+
+def _neuron(shape: Shape) -> dict[str, int]:
+    devices = shape.neuron_info.neuron_devices if shape.neuron_info else ()
+    if not devices:
+        return {}
+    cores = devices[0].core_info.count if devices[0].core_info else 0
+    return {NEURON: sum(device.count for device in devices), NEURON_CORE: devices[0].count * cores}
+
+
+def _efa(shape: Shape, sizing: Sizing) -> int:
+    if sizing.interfaces:
+        return sizing.efa_only_interfaces
+    efa = shape.network_info.efa_info
+    return efa.maximum_efa_interfaces if efa else 0

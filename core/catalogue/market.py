@@ -1,0 +1,29 @@
+"""What a region sells: which type in which zone, and for how much."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Market(msgspec.Struct, frozen=True, kw_only=True):
+    """One region's offers. Prices are nano-dollars per hour for Linux.
+
+    Attributes:
+        offered: Instance type → zones that sell it.
+        on_demand: Instance type → price, the same in every zone.
+        spot: Instance type → zone → price. None: no spot prices were ever read, and on-demand prices stand in for them
+            (Karpenter, before its first update); a zone that is missing from what was read has no spot market.
+        zone_ids: Zone name → zone id, as far as known.
+    """
+
+    region: str
+    offered: dict[str, tuple[str, ...]] = {}
+    on_demand: dict[str, int] = {}
+    spot: dict[str, dict[str, int]] | None = None
+    zone_ids: dict[str, str] = {}
+
+    def spot_price(self, instance_type: str, zone: str) -> int | None:
+        """What spot costs there now, None where it is not sold."""
+        if self.spot is None:
+            return self.on_demand.get(instance_type)
+        return self.spot.get(instance_type, {}).get(zone)

@@ -1,0 +1,214 @@
+"""An EC2NodeClass (`karpenter.k8s.aws/v1`) as sizing and launching read it, with the CRD's defaults applied.
+
+Validation for people is elsewhere; here a field of the wrong type is an error that names it, and unknown fields are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core.catalogue import ami_family
+from core.catalogue.ami_family import AmiFamily
+from core.errors import InvalidInputError
+
+RAID0: Final = "RAID0"
+EFA_ONLY: Final = "efa-only"
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Common form: camelCase on the wire, unknown fields ignored."""
+
+
+class SelectorTerm(_Wire, frozen=True, kw_only=True):
+    """One term of a selector; which fields mean something depends on what it selects."""
+
+    tags: dict[str, str] = {}
+    id: str = ""
+    name: str = ""
+    owner: str = ""
+    alias: str = ""
+    ssm_parameter: str = ""
+
+
+class Ebs(_Wire, frozen=True, kw_only=True):
+    """`blockDeviceMappings[].ebs`."""
+
+    delete_on_termination: bool | None = None
+    encrypted: bool | None = None
+    iops: int = 0
+    kms_key_id: str = msgspec.field(name="kmsKeyID", default="")
+    snapshot_id: str = msgspec.field(name="snapshotID", default="")
+    throughput: int = 0
+    volume_initialization_rate: int = 0
+    volume_size: str | int | None = None
+    volume_type: str = ""
+
+
+class BlockDevice(_Wire, frozen=True, kw_only=True):
+    """One entry of `blockDeviceMappings`."""
+
+    device_name: str = ""
+    root_volume: bool = False
+    ebs: Ebs | None = None
+
+
+class NetworkInterface(_Wire, frozen=True, kw_only=True):
+    """One entry of `networkInterfaces`."""
+
+    network_card_index: int = 0
+    device_index: int = 0
+    interface_type: str = "interface"
+
+
+class MetadataOptions(_Wire, frozen=True, kw_only=True):
+    """`metadataOptions` with the CRD's defaults, field by field."""
+
+    http_endpoint: str = "enabled"
+    http_protocol_ipv6: str = msgspec.field(name="httpProtocolIPv6", default="disabled")
+    http_put_response_hop_limit: int = 1
+    http_tokens: str = "required"
+
+
+class ConnectionTracking(_Wire, frozen=True, kw_only=True):
+    """`connectionTracking`, in seconds; zero: not set."""
+
+    tcp_established_timeout: int = 0
+    udp_stream_timeout: int = 0
+    udp_timeout: int = 0
+
+
+class CpuOptions(_Wire, frozen=True, kw_only=True):
+    """`cpuOptions`."""
+
+    nested_virtualization: str = ""
+
+
+class NodeClassSpec(_Wire, frozen=True, kw_only=True):
+    """`spec`. `kubelet` stays open: AL2023 passes it through whole."""
+
+    subnet_selector_terms: tuple[SelectorTerm, ...] = ()
+    security_group_selector_terms: tuple[SelectorTerm, ...] = ()
+    ami_selector_terms: tuple[SelectorTerm, ...] = ()
+    ami_family: str = ""
+    associate_public_ip_address: bool | None = msgspec.field(name="associatePublicIPAddress", default=None)
+    ip_prefix_count: int = 0
+    user_data: str = ""
+    role: str = ""
+    instance_profile: str = ""
+    tags: dict[str, str] = {}
+    kubelet: dict[str, Any] = {}
+    block_device_mappings: tuple[BlockDevice, ...] = ()
+    instance_store_policy: str = ""
+    network_interfaces: tuple[NetworkInterface, ...] = ()
+    detailed_monitoring: bool = False
+    metadata_options: MetadataOptions = MetadataOptions()
+    connection_tracking: ConnectionTracking | None = None
+    context: str = ""
+    cpu_options: CpuOptions | None = None
+
+    @property
+    def efa_only_interfaces(self) -> int:
+        """How many of its network interfaces carry EFA traffic only."""
+        return sum(interface.interface_type == EFA_ONLY for interface in self.network_interfaces)
+
+
+class Requirement(_Wire, frozen=True, kw_only=True):
+    """A requirement that an AMI puts on instance types, as written in the status."""
+
+    key: str
+    operator: str = "In"
+    values: tuple[str, ...] = ()
+
+
+class Ami(_Wire, frozen=True, kw_only=True):
+    """One entry of `status.amis`."""
+
+    id: str
+    name: str = ""
+    requirements: tuple[Requirement, ...] = ()
+
+
+class Subnet(_Wire, frozen=True, kw_only=True):
+    """One entry of `status.subnets`."""
+
+    id: str
+    zone: str
+    zone_id: str = msgspec.field(name="zoneID", default="")
+
+
+class SecurityGroup(_Wire, frozen=True, kw_only=True):
+    """One entry of `status.securityGroups`."""
+
+    id: str
+    name: str = ""
+
+
+class NodeClassStatus(_Wire, frozen=True, kw_only=True):
+    """`status`, as far as it was resolved."""
+
+    subnets: tuple[Subnet, ...] = ()
+    security_groups: tuple[SecurityGroup, ...] = ()
+    amis: tuple[Ami, ...] = ()
+    instance_profile: str = ""
+
+
+class Metadata(_Wire, frozen=True, kw_only=True):
+    """`metadata`."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class NodeClass(_Wire, frozen=True, kw_only=True):
+    """The whole object."""
+
+    metadata: Metadata = Metadata()
+    spec: NodeClassSpec = NodeClassSpec()
+    status: NodeClassStatus = NodeClassStatus()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def family(self) -> AmiFamily:
+        """`spec.amiFamily`, else the alias' family, else Custom; one that is unknown counts as Custom."""
+        if self.spec.ami_family:
+            return ami_family.FAMILIES.get(self.spec.ami_family, ami_family.CUSTOM)
+        for term in self.spec.ami_selector_terms:
+            if term.alias:
+                return ami_family.BY_ALIAS.get(term.alias.partition("@")[0].lower(), ami_family.CUSTOM)
+        return ami_family.CUSTOM
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones of its resolved subnets, in order; empty where nothing is resolved yet."""
+        return tuple(sorted({subnet.zone for subnet in self.status.subnets}))
+
+
+def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
+    """Read an EC2NodeClass manifest of version v1.
+
+    Raises:
+        InvalidInputError: If a field has the wrong type.
+    """
+    name = str((manifest.get("metadata") or {}).get("name") or "?")
+    kept = {key: _without_nulls(manifest.get(key) or {}) for key in ("metadata", "spec", "status")}
+    try:
+        return msgspec.convert(kept, NodeClass)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `$.")
+        raise InvalidInputError(problem, subject=f"EC2NodeClass {name}", field=where.rstrip("`")) from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """A null means that the field is not set, as the API server has it."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(inner) for inner in value]
+    return value

@@ -1,0 +1,109 @@
+"""Everything besides the shape itself that decides how large a node is: settings and one EC2NodeClass."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+from core.catalogue.ami_family import AL2023, AmiFamily
+from core.catalogue.kubelet import KubeletSettings, read_kubelet
+from core.catalogue.node_class import RAID0, BlockDevice, NetworkInterface, NodeClass
+from core.errors import InvalidInputError
+from core.model import quantity
+
+PPM: Final = 1_000_000
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Karpenter's provider options that size nodes.
+
+    Attributes:
+        vm_memory_overhead_ppm: Share of memory that the hypervisor and firmware keep, in parts per million.
+        reserved_enis: Network interfaces per node that are not for pods.
+    """
+
+    vm_memory_overhead_ppm: int = 75_000
+    reserved_enis: int = 0
+
+
+class Sizing(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides the size of a node of one class. Equal sizings give equal instance types.
+
+    Attributes:
+        zones: Where it may launch; empty where its subnets are not resolved, which means everywhere.
+        needs_nitro: It sets something that only the Nitro hypervisor offers.
+    """
+
+    family: AmiFamily = AL2023
+    kubelet: KubeletSettings = KubeletSettings()
+    root_volumes: int = 1
+    ephemeral_bytes: int = 20 * 2**30
+    uses_instance_store: bool = False
+    interfaces: tuple[NetworkInterface, ...] = ()
+    efa_only_interfaces: int = 0
+    zones: tuple[str, ...] = ()
+    nested_virtualization: bool = False
+    needs_nitro: bool = False
+    settings: Settings = Settings()
+
+
+def sizing_of(node_class: NodeClass, settings: Settings) -> Sizing:
+    """The sizing of an EC2NodeClass.
+
+    Raises:
+        InvalidInputError: If its kubelet block or a volume size cannot be read.
+    """
+    spec, family = node_class.spec, node_class.family
+    try:
+        kubelet, ephemeral = read_kubelet(spec.kubelet), _ephemeral_bytes(spec.block_device_mappings, family)
+    except InvalidInputError as error:
+        raise error.within(subject=f"EC2NodeClass {node_class.name}") from error
+    return Sizing(
+        family=family,
+        kubelet=kubelet,
+        root_volumes=len(spec.block_device_mappings) or len(family.default_volumes) or 1,
+        ephemeral_bytes=ephemeral,
+        uses_instance_store=spec.instance_store_policy == RAID0,
+        interfaces=spec.network_interfaces,
+        efa_only_interfaces=spec.efa_only_interfaces,
+        zones=node_class.zones,
+        nested_virtualization=spec.cpu_options is not None and spec.cpu_options.nested_virtualization == "enabled",
+        needs_nitro=spec.connection_tracking is not None,
+        settings=settings,
+    )
+
+
+def volume_bytes(device: BlockDevice) -> int | None:
+    """Size of an EBS volume, None where the mapping names none.
+
+    Raises:
+        InvalidInputError: If it is no quantity.
+    """
+    if device.ebs is None or device.ebs.volume_size is None:
+        return None
+    try:
+        return quantity.parse(str(device.ebs.volume_size), quantity.EPHEMERAL_STORAGE)
+    except InvalidInputError as error:
+        raise InvalidInputError(error.problem, field="spec.blockDeviceMappings.ebs.volumeSize") from error
+
+
+def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> Settings:
+    """Settings as Karpenter's environment spells them: the share as a decimal such as `0.075`."""
+    return Settings(vm_memory_overhead_ppm=int(Decimal(vm_memory_overhead_percent) * PPM), reserved_enis=reserved_enis)
+
+
+def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int:
+    """The volume that pods' ephemeral storage lives on (Karpenter): the root volume, or the family's own device."""
+    sizes = [(device, volume_bytes(device)) for device in devices]
+    for device, size in sizes:
+        if device.root_volume and size is not None:
+            return size
+    if sizes and family.name == "Custom":
+        last = sizes[-1][1]
+        return family.default_ephemeral_bytes if last is None else last
+    for device, size in sizes:
+        if device.device_name == family.ephemeral_device and size is not None:
+            return size
+    return family.default_ephemeral_bytes

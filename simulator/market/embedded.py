@@ -1,0 +1,88 @@
+"""Reads the built-in market: one small file per region, written by `python -m simulator.market.generate`."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from core.catalogue.build import build_catalogue
+from core.catalogue.market import Market
+from core.catalogue.shape import Shape
+from core.errors import InvalidInputError
+from core.model.catalogue import Catalogue
+
+DATA: Final = Path(__file__).parent.parent / "data"
+REGIONS: Final = ("us-east-1",)
+
+
+class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the file holds.
+
+    Attributes:
+        zones: Zone name → zone id.
+        types: Descriptions under EC2's own field names.
+        offered: Instance type → last letters of the zones that sell it.
+        on_demand: Instance type → nano-dollars per hour.
+        spot_permille: Family → price of spot as thousandths of on-demand, zone by zone in the order of `zones`.
+    """
+
+    region: str
+    zones: dict[str, str]
+    types: tuple[Shape, ...]
+    offered: dict[str, str]
+    on_demand: dict[str, int]
+    spot_permille: dict[str, tuple[int, ...]]
+
+
+def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = ()) -> Catalogue:
+    """The catalogue of a region, sized for these EC2NodeClasses and, by default, for AL2023.
+
+    Raises:
+        InvalidInputError: If no market of that region is built in.
+    """
+    return build_catalogue(builtin_shapes(region), builtin_market(region), node_classes)
+
+
+def builtin_shapes(region: str) -> tuple[Shape, ...]:
+    """Every instance type of the region, by name; `msgspec.to_builtins` gives EC2's own form.
+
+    Raises:
+        InvalidInputError: If no market of that region is built in.
+    """
+    return _read(region).types
+
+
+def builtin_market(region: str) -> Market:
+    """What the region sells, and for how much.
+
+    Raises:
+        InvalidInputError: If no market of that region is built in.
+    """
+    held = _read(region)
+    zones = {name[-1]: name for name in held.zones}
+    spot_capable = {shape.instance_type for shape in held.types if "spot" in shape.supported_usage_classes}
+    return Market(
+        region=region,
+        offered={name: tuple(zones[letter] for letter in letters) for name, letters in held.offered.items()},
+        on_demand=held.on_demand,
+        spot={name: _spot(held, name) for name in held.on_demand if name in spot_capable},
+        zone_ids=held.zones,
+    )
+
+
+def _spot(held: MarketFile, name: str) -> dict[str, int]:
+    shares = dict(zip(held.zones, held.spot_permille[name.partition(".")[0]], strict=True))
+    offered = held.offered.get(name, "")
+    return {zone: held.on_demand[name] * share // 1000 for zone, share in shares.items() if zone[-1] in offered}
+
+
+@cache
+def _read(region: str) -> MarketFile:
+    if region not in REGIONS:
+        raise InvalidInputError(f"no prices of {region!r} are built in, only of {', '.join(REGIONS)}", field="region")
+    return msgspec.json.decode(gzip.decompress((DATA / f"{region}.market.json.gz").read_bytes()), type=MarketFile)
