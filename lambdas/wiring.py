@@ -29,6 +29,14 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     max_receives: int = 5
 
 
+class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The DynamoDB table: names of its string keys and of the attribute that holds an item's end in epoch seconds."""
+
+    partition_key: str
+    sort_key: str
+    expiry: str
+
+
 class ScheduleSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A fixed period at which a function is woken."""
 
@@ -70,6 +78,9 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
         """Dotted path of the handler."""
         return f"lambdas.handlers.{self.name}.handler"
 
+
+TABLE: Final = TableSpec(partition_key="pk", sort_key="sk", expiry="expires_at")
+"""Claims, commands, leases, usage, nominations and unavailable offerings."""
 
 WAKE_UPS: Final = QueueSpec(
     name="wake-ups", batch_size=1000, batch_window=timedelta(seconds=1), visibility=timedelta(minutes=6)
