@@ -1,1 +1,1 @@
-"""What one claim or one command does next, as a pure function of its facts."""
+"""What one claim or command does next, as a pure function of its record and of what was looked up."""

@@ -1,0 +1,92 @@
+"""What one claim does next."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.pace import pace
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import STARTED, registration_of, waits_for
+from core.lifecycle.steps import Adopt, BeginTermination, ClaimStep, Forget, Launch, MarkInitialized, Rest, Wait
+from core.lifecycle.termination import next_termination_step
+from core.model.node import Node
+
+LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
+REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
+"""Karpenter's liveness limits."""
+
+BOOT_AT_LEAST: Final = timedelta(seconds=15)
+"""No instance joins sooner, so it is not worth looking."""
+
+BOOT_PACE: Final = timedelta(seconds=3)
+INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
+"""A launch this old that has not joined may have died; younger ones EC2 itself may not list yet."""
+
+
+def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    """The one thing to do now for a claim, given what was looked up; same record and facts, same step."""
+    if record.deletion is not None:
+        return next_termination_step(record, facts, now)
+    if record.phase is ClaimPhase.REQUESTED:
+        return _launch(record, facts, now)
+    if record.phase is ClaimPhase.LAUNCHED:
+        return _register(record, facts, now)
+    node = facts.node
+    if node is None:
+        return _without_node(record, facts, now)
+    if node.deleted_at is not None:
+        return BeginTermination("NodeDeleted", f"node {node.name} is being deleted")
+    if record.phase is ClaimPhase.REGISTERED:
+        return _initialize(record, node, now)
+    return Rest()
+
+
+def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
+    """Whether EC2 must be asked about the claim's instance before its next step; the look is slow, so only then."""
+    if record.machine is None:
+        return record.deletion is not None or record.attempts > 0
+    if record.deletion is not None:
+        return record.deletion.terminated_at is not None or node is None or not node.is_ready
+    if record.phase is ClaimPhase.LAUNCHED:
+        return node is None and now - record.phase_since >= INSTANCE_CHECK_AFTER
+    return node is None
+
+
+def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    if facts.found is not None:
+        return Adopt(facts.found)
+    if now - record.requested_at >= LAUNCH_TIMEOUT:
+        return Forget("LaunchTimeout", refuses_offering=True)
+    return Launch()
+
+
+def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    if facts.node is not None:
+        return registration_of(record, facts.node)
+    age = now - record.phase_since
+    if facts.is_instance_gone and age >= INSTANCE_CHECK_AFTER:
+        return BeginTermination("InstanceGone", f"instance {record.instance_id} ended before it joined")
+    if age >= REGISTRATION_TIMEOUT:
+        return BeginTermination("RegistrationTimeout", f"instance {record.instance_id} did not join in 15 minutes")
+    if len(facts.nodes) > 1:
+        return Wait(pace(record.phase_since, now), "several nodes have this provider id")
+    if age < BOOT_AT_LEAST:
+        return Wait(BOOT_AT_LEAST - age, "the instance is booting")
+    return Wait(max(BOOT_PACE, pace(record.phase_since, now)), "the node has not joined yet")
+
+
+def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    if len(facts.nodes) > 1:
+        return Wait(pace(record.phase_since, now), "several nodes have this provider id")
+    if facts.is_instance_gone:
+        return BeginTermination("InstanceGone", f"instance {record.instance_id} is gone")
+    return BeginTermination("NodeDeleted", f"node {record.node_name} was deleted")
+
+
+def _initialize(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
+    missing = waits_for(record, node)
+    if missing == STARTED:
+        return MarkInitialized(node.name)
+    return Wait(max(BOOT_PACE, pace(record.phase_since, now)), missing)

@@ -1,0 +1,53 @@
+"""What one disruption command does next (Karpenter, orchestration queue)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.pace import pace
+from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
+from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
+
+VERIFY_AFTER: Final = timedelta(seconds=15)
+STALE_AFTER: Final = timedelta(minutes=5)
+"""A command that could not even be verified for so long was decided on a world that has passed."""
+
+_PER_CANDIDATE: Final = timedelta(milliseconds=80)
+_SHORTEST: Final = timedelta(minutes=10)
+_LONGEST: Final = timedelta(hours=1)
+
+
+def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime) -> CommandStep:
+    """The one thing to do now for a command; same record and facts, same step."""
+    leaving = tuple(name for name in record.command.claims if name in facts.claims)
+    if not leaving:
+        return Abandon("CandidatesGone", "the nodes are gone already")
+    if record.phase is CommandPhase.VERIFYING:
+        if now < record.verify_at:
+            return Wait(record.verify_at - now, "to be checked again before it starts")
+        if now - record.created_at > STALE_AFTER:
+            return Abandon("Stale", "it could not be checked in time")
+        return Verify()
+    if now - record.created_at > time_limit(facts.queued):
+        return Abandon("Timeout", f"replacements were not ready within {time_limit(facts.queued)}")
+    if record.phase is CommandPhase.STARTING:
+        return Start()
+    return _replace(record, facts, leaving, now)
+
+
+def time_limit(queued: int) -> timedelta:
+    """How long replacements may take: 80 ms for each node in the queue, at least 10 minutes and at most an hour (Karpenter)."""
+    return min(_LONGEST, max(_SHORTEST, queued * _PER_CANDIDATE))
+
+
+def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...], now: datetime) -> CommandStep:
+    for name in record.replacements:
+        claim = facts.claims.get(name)
+        if claim is None or claim.deletion is not None:
+            return Abandon("ReplacementLost", f"replacement {name} could not be launched or is gone")
+    pending = [name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED]
+    if pending:
+        return Wait(pace(record.phase_since, now), f"waiting for {', '.join(pending)} to be initialized")
+    return RemoveCandidates(leaving)

@@ -1,0 +1,46 @@
+"""What was looked up about one claim or command before its next step is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, Machine
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.storage import VolumeAttachment
+
+
+class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The world around one claim.
+
+    Attributes:
+        nodes: The nodes with its provider id: one, none, or by mistake several.
+        pods: The pods on its node.
+        attachments: Volumes still attached to its node, but for those of pods that stay until the end.
+        found: An instance that carries the claim's tag although the record knows of none.
+        is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    attachments: tuple[VolumeAttachment, ...] = ()
+    found: Machine | None = None
+    is_instance_gone: bool | None = None
+
+    @property
+    def node(self) -> Node | None:
+        """The claim's only node, None where there is none or where several claim to be it."""
+        return self.nodes[0] if len(self.nodes) == 1 else None
+
+
+class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The claims that a command is about, by name; one that is gone is missing.
+
+    Attributes:
+        queued: How many nodes all commands together are removing; long queues are given more time (Karpenter).
+    """
+
+    claims: Mapping[str, ClaimRecord] = {}
+    queued: int = 1

@@ -1,0 +1,152 @@
+"""What is remembered of a claim and of a command between two looks at the world: the rows of the table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from core.model.plan import Command, PlannedClaim
+
+
+class ClaimPhase(StrEnum):
+    """How far a claim has come. Its end is no phase: `ClaimRecord.deletion` may be set in any of them."""
+
+    REQUESTED = "requested"
+    LAUNCHED = "launched"
+    REGISTERED = "registered"
+    INITIALIZED = "initialized"
+
+
+class CommandPhase(StrEnum):
+    """How far a command has come; a finished or failed command has no record."""
+
+    VERIFYING = "verifying"
+    STARTING = "starting"
+    REPLACING = "replacing"
+
+
+class OfferingChoice(msgspec.Struct, frozen=True, order=True):
+    """One place where a claim may be launched; `price` in nano-dollars per hour."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    price: int = 0
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The instance that a claim became.
+
+    Attributes:
+        labels: What its type, zone and capacity type say of it; the claim's own labels are not in here.
+    """
+
+    instance_id: str
+    provider_id: str
+    offering: OfferingChoice
+    image_id: str = ""
+    labels: dict[str, str] = {}
+    capacity: dict[str, int] = {}
+    allocatable: dict[str, int] = {}
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """That a claim is to go, and how far that is.
+
+    Attributes:
+        deadline: When pods are forced off (terminationGracePeriod), None for never.
+        tainted_at: When its node was first seen kept from new pods.
+        terminated_at: When EC2 was last told to terminate the instance.
+    """
+
+    reason: str
+    message: str = ""
+    asked_at: datetime
+    deadline: datetime | None = None
+    tainted_at: datetime | None = None
+    terminated_at: datetime | None = None
+
+
+class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim, from the intent to launch it until its instance and node are gone.
+
+    Attributes:
+        plan: What was asked for. `pods` and `instance_types` are kept only until they have served.
+        token: Idempotency token of the launch; a new one after each definite refusal.
+        offerings: The launch order's places, stored so that the same token always means the same request.
+        reserved: What it holds of its NodePool's limits; empty once it is leaving.
+        version: Grows by one with each write; zero before the first.
+        pods_digest: Stands for the pods seen on its node, to notice that one came or went.
+        drift: Why it has drifted, empty if it has not.
+        reason, message: The last thing that went wrong, for people.
+    """
+
+    name: str
+    plan: PlannedClaim
+    token: str
+    requested_at: datetime
+    phase_since: datetime
+    phase: ClaimPhase = ClaimPhase.REQUESTED
+    version: int = 0
+    attempts: int = 0
+    offerings: tuple[OfferingChoice, ...] = ()
+    reserved: dict[str, int] = {}
+    machine: Machine | None = None
+    node_name: str = ""
+    initialized_at: datetime | None = None
+    last_pod_event_at: datetime | None = None
+    pods_digest: str = ""
+    drift: str = ""
+    deletion: Deletion | None = None
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels its node gets: the machine's, overlaid by the claim's own."""
+        return {**(self.machine.labels if self.machine else {}), **self.plan.labels}
+
+    @property
+    def instance_id(self) -> str:
+        """The instance's id, empty before there is one."""
+        return self.machine.instance_id if self.machine else ""
+
+    @property
+    def provider_id(self) -> str:
+        """The instance's id as a kubelet reports it, empty before there is one."""
+        return self.machine.provider_id if self.machine else ""
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether its node has joined and carries the claim's labels and taints."""
+        return self.phase in (ClaimPhase.REGISTERED, ClaimPhase.INITIALIZED)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing is left to do for it: its node works and is to stay."""
+        return self.phase is ClaimPhase.INITIALIZED and self.deletion is None
+
+
+class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One disruption command under way.
+
+    Attributes:
+        verify_at: When it is checked against a fresh look (Karpenter: 15 s after it was decided).
+        replacements: Names of the claims launched for it, in the order of `command.replacements`.
+    """
+
+    id: str
+    command: Command
+    created_at: datetime
+    verify_at: datetime
+    phase: CommandPhase = CommandPhase.VERIFYING
+    phase_since: datetime
+    version: int = 0
+    replacements: tuple[str, ...] = ()
+
+    @property
+    def has_started(self) -> bool:
+        """Whether its nodes are being removed, so that nothing may be placed on them."""
+        return self.phase is not CommandPhase.VERIFYING

@@ -1,0 +1,61 @@
+"""From an instance to a working node (Karpenter, registration and initialization)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from core import labels
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.steps import Register
+from core.model.node import Node
+from core.model.taints import UNREGISTERED, Taint, is_ephemeral
+
+STARTED: Final = "Started"
+"""Returned by `waits_for` where nothing is missing."""
+
+
+def registration_of(record: ClaimRecord, node: Node) -> Register:
+    """What the node that joined must be given.
+
+    Taints and startup taints are merged unless the node asks to be left alone with `karpenter.sh/do-not-sync-taints`; a
+    taint that it already has, by key and effect, is left as it is. The unregistered taint goes in the same patch.
+    """
+    taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
+    if node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
+        taints = _merged(taints, (*record.plan.taints, *record.plan.startup_taints))
+    return Register(
+        node=node.name,
+        labels={**record.labels, labels.REGISTERED: "true"},
+        annotations=dict(record.plan.annotations),
+        taints=tuple(taints),
+    )
+
+
+def waits_for(record: ClaimRecord, node: Node) -> str:
+    """What a registered node still lacks to be initialized, `STARTED` if nothing.
+
+    In Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised.
+    """
+    if not node.is_ready:
+        return "the node is not ready"
+    startup = {(taint.key, taint.effect) for taint in record.plan.startup_taints}
+    for taint in node.taints:
+        if (taint.key, taint.effect) in startup:
+            return f"startup taint {taint} is still there"
+        if is_ephemeral(taint):
+            return f"taint {taint} is still there"
+    for name, amount in sorted(record.plan.resources.items()):
+        if amount > 0 and node.allocatable.get(name, 0) == 0:
+            return f"resource {name} is not advertised yet"
+    return STARTED
+
+
+def _merged(present: list[Taint], wanted: Iterable[Taint]) -> list[Taint]:
+    known = {(taint.key, taint.effect) for taint in present}
+    merged = list(present)
+    for taint in wanted:
+        if (taint.key, taint.effect) not in known:
+            known.add((taint.key, taint.effect))
+            merged.append(taint)
+    return merged

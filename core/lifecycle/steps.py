@@ -1,0 +1,128 @@
+"""What to do next, as data. Who carries a step out writes the new record after it, or before where intent must come first."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.lifecycle.records import Machine
+from core.model.pod import Pod
+from core.model.taints import Taint
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Look again after `delay`."""
+
+    delay: timedelta
+    reason: str
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """Nothing more to do until something else happens."""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """Send the claim's launch order."""
+
+
+class Adopt(msgspec.Struct, frozen=True):
+    """Take over an instance that a lost or repeated launch left behind."""
+
+    machine: Machine
+
+
+class Register(msgspec.Struct, frozen=True):
+    """Give the node that joined its labels, annotations and taints; `taints` is the whole new list."""
+
+    node: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    taints: tuple[Taint, ...]
+
+
+class MarkInitialized(msgspec.Struct, frozen=True):
+    """Label the node as fully started."""
+
+    node: str
+
+
+class BeginTermination(msgspec.Struct, frozen=True):
+    """Let the claim go."""
+
+    reason: str
+    message: str
+    deadline: datetime | None = None
+
+
+class TaintNode(msgspec.Struct, frozen=True):
+    """Keep new pods and load balancers off the node; `taints` is the whole new list."""
+
+    node: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """Evict some pods, and delete others outright with the given grace in seconds; look again after `delay`."""
+
+    evict: tuple[Pod, ...]
+    force: tuple[tuple[Pod, int], ...]
+    delay: timedelta
+
+
+class TerminateInstance(msgspec.Struct, frozen=True):
+    """Tell EC2 to terminate the instance, as often as it takes."""
+
+
+class DeleteNode(msgspec.Struct, frozen=True):
+    """Delete the Node object; its instance is gone."""
+
+    node: str
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """Drop the claim's record. `refuses_offering`: what it was to be launched from is to be avoided for a while."""
+
+    reason: str
+    refuses_offering: bool = False
+
+
+ClaimStep = (
+    Wait
+    | Rest
+    | Launch
+    | Adopt
+    | Register
+    | MarkInitialized
+    | BeginTermination
+    | TaintNode
+    | Drain
+    | TerminateInstance
+    | DeleteNode
+    | Forget
+)
+
+
+class Verify(msgspec.Struct, frozen=True):
+    """Check the command against a fresh look, then start it or drop it."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Taint the candidates, then request the replacements."""
+
+
+class RemoveCandidates(msgspec.Struct, frozen=True):
+    """Let the candidates' claims go; the command is done with that."""
+
+    claims: tuple[str, ...]
+
+
+class Abandon(msgspec.Struct, frozen=True):
+    """Give the command up: free its candidates again. Replacements stay and serve as ordinary capacity (Karpenter)."""
+
+    reason: str
+    message: str
+
+
+CommandStep = Wait | Verify | Start | RemoveCandidates | Abandon

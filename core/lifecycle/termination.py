@@ -1,0 +1,116 @@
+"""From a working node to nothing left of it (Karpenter, termination)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.errors import invariant
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.pace import pace
+from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Drain, Forget, TaintNode, TerminateInstance, Wait
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.taints import DISRUPTED
+
+SETTLE: Final = timedelta(seconds=5)
+"""How long an empty node is watched for pods that were bound to it just before it was tainted (Karpenter)."""
+
+TERMINATE_AGAIN: Final = timedelta(seconds=30)
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
+
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
+
+
+def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    """Taint, drain tier by tier, wait for volumes, terminate the instance, delete the node, forget the claim."""
+    deletion = record.deletion
+    invariant(deletion is not None, f"claim {record.name} is not to go")
+    assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
+    if record.machine is None:
+        return Adopt(facts.found) if facts.found else Forget(deletion.reason)
+    if facts.is_instance_gone:
+        return DeleteNode(facts.nodes[0].name) if facts.nodes else Forget(deletion.reason)
+    if deletion.terminated_at is not None:
+        return _wait_for_end(deletion, now)
+    node = facts.node
+    if node is None or not record.is_registered:
+        return TerminateInstance()
+    if deletion.tainted_at is None or _lacks_marks(node):
+        return taint_of(node)
+    return _drain(deletion, facts, now) or TerminateInstance()
+
+
+def taint_of(node: Node) -> TaintNode:
+    """How to keep new pods off a node: the disrupted taint in place of any with the same key, and out of load balancers."""
+    others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
+    return TaintNode(node.name, {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}, (*others, DISRUPTED))
+
+
+def is_drainable(pod: Pod, now: datetime) -> bool:
+    """Whether the pod must leave before its node goes: not finished, static or stuck, and not tolerating the taint."""
+    if pod.is_terminal or pod.is_static:
+        return False
+    if any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations):
+        return False
+    return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
+
+
+def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
+    told_at = deletion.terminated_at or now
+    if now - told_at >= TERMINATE_AGAIN:
+        return TerminateInstance()
+    return Wait(pace(deletion.asked_at, now), "the instance is shutting down")
+
+
+def _lacks_marks(node: Node) -> bool:
+    return DISRUPTED not in node.taints or labels.EXCLUDE_FROM_BALANCERS not in node.labels
+
+
+def _drain(deletion: Deletion, facts: ClaimFacts, now: datetime) -> ClaimStep | None:
+    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
+    delay = pace(deletion.asked_at, now)
+    if waiting:
+        force = tuple(
+            (pod, _grace_left(deletion.deadline, now))
+            for pod in waiting
+            if deletion.deadline is not None and _is_overdue(pod, deletion.deadline, now)
+        )
+        forced = {pod.key for pod, _ in force}
+        tier = _first_tier([pod for pod in waiting if pod.key not in forced])
+        evict = tuple(pod for pod in tier if pod.is_active and not pod.blocks_disruption(now))
+        if evict or force:
+            return Drain(evict, force, delay)
+        return Wait(delay, f"{len(waiting)} pods have not left yet")
+    settled_at = (deletion.tainted_at or now) + SETTLE
+    if now < settled_at:
+        return Wait(settled_at - now, "watching for pods that were bound late")
+    if facts.attachments and (deletion.deadline is None or now < deletion.deadline):
+        return Wait(delay, f"{len(facts.attachments)} volumes are still attached")
+    return None
+
+
+def _is_overdue(pod: Pod, deadline: datetime, now: datetime) -> bool:
+    if pod.deleted_at is not None:
+        return pod.deleted_at > deadline
+    return now > deadline - timedelta(seconds=pod.spec.termination_grace_seconds)
+
+
+def _grace_left(deadline: datetime | None, now: datetime) -> int:
+    return max(1, int((deadline - now).total_seconds())) if deadline else 1
+
+
+def _first_tier(pods: Sequence[Pod]) -> list[Pod]:
+    """The pods that go first: ordinary before critical, and of each the others before DaemonSets' (Karpenter)."""
+    if not pods:
+        return []
+    first = min(_tier(pod) for pod in pods)
+    return sorted((pod for pod in pods if _tier(pod) == first), key=lambda pod: pod.key)
+
+
+def _tier(pod: Pod) -> tuple[bool, bool]:
+    return pod.spec.priority_class in _CRITICAL, pod.is_daemon

@@ -1,0 +1,69 @@
+"""A claim's record as the NodeClaim that decisions read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.node_claim import (
+    CONSOLIDATABLE,
+    DRIFTED,
+    INITIALIZED,
+    INSTANCE_TERMINATING,
+    LAUNCHED,
+    REGISTERED,
+    Condition,
+    NodeClaim,
+)
+
+
+def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> NodeClaim:
+    """The NodeClaim that stands for `record`.
+
+    Args:
+        record: What is remembered.
+        consolidate_after: The NodePool's consolidateAfter, None for Never: decides the Consolidatable condition.
+        now: The moment of the look.
+    """
+    machine, plan, deletion = record.machine, record.plan, record.deletion
+    return NodeClaim(
+        name=record.name,
+        uid=record.name,
+        labels=record.labels,
+        annotations=plan.annotations,
+        taints=plan.taints,
+        startup_taints=plan.startup_taints,
+        requirements=plan.requirements,
+        resources=plan.resources,
+        node_class=plan.node_class,
+        expire_after=plan.expire_after,
+        termination_grace_period=plan.termination_grace_period,
+        created_at=record.requested_at,
+        deleted_at=deletion.asked_at if deletion else None,
+        provider_id=record.provider_id,
+        node_name=record.node_name,
+        image_id=machine.image_id if machine else "",
+        capacity=machine.capacity if machine else {},
+        allocatable=machine.allocatable if machine else {},
+        conditions=_conditions(record, consolidate_after, now),
+        last_pod_event_at=record.last_pod_event_at,
+    )
+
+
+def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> dict[str, Condition]:
+    reached = {
+        LAUNCHED: record.machine is not None,
+        REGISTERED: record.is_registered,
+        INITIALIZED: record.phase is ClaimPhase.INITIALIZED,
+    }
+    found = {name: Condition("True", changed_at=record.phase_since) for name, holds in reached.items() if holds}
+    if record.initialized_at is not None:
+        found[INITIALIZED] = Condition("True", changed_at=record.initialized_at)
+        quiet_since = record.last_pod_event_at or record.initialized_at
+        if consolidate_after is not None and now - quiet_since >= consolidate_after:
+            found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
+    if record.drift:
+        found[DRIFTED] = Condition("True", record.drift, changed_at=record.phase_since)
+    if record.deletion is not None and record.deletion.terminated_at is not None:
+        found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
+    return found
