@@ -20,8 +20,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
 from core.manifests.resources import Resource
+from core.model.catalogue import Catalogue, InstanceType
 
 JsonObject = dict[str, Any]
 
@@ -165,6 +167,8 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         offerings: Where it may be launched with their price in nano-dollars per hour, cheapest first.
         node_class: The EC2NodeClass manifest, whole.
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
+        instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
+            pods per node. An offering whose type is missing here is not tried.
     """
 
     claim: str
@@ -175,6 +179,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     node_labels: dict[str, str]
     taints: tuple[str, ...]
     tags: dict[str, str]
+    instance_types: tuple[InstanceType, ...] = ()
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +210,33 @@ class CloudProvider(Protocol):
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
         """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
+        ...
+
+
+class CatalogueSource(Protocol):
+    """Where shapes, zones and prices are read from: EC2 and the Pricing service."""
+
+    def read(self, previous: MarketFacts | None) -> MarketFacts:
+        """What is true now. What cannot be read, and what was read a short while ago, is kept from `previous`.
+
+        Raises PortError where a part fails for which there is nothing to keep.
+        """
+        ...
+
+
+class CatalogueStore(Protocol):
+    """Where the last reading is kept between runs."""
+
+    def facts(self) -> MarketFacts | None:
+        """The last reading, None before the first."""
+        ...
+
+    def save(self, facts: MarketFacts) -> None:
+        """Replace it."""
+        ...
+
+    def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
+        """The catalogue for these EC2NodeClass manifests, whole. Raises NotFoundError before the first reading."""
         ...
 
 
