@@ -1,0 +1,5 @@
+"""A Kubernetes cluster in virtual time, behind the same port as the real one; it shares nothing with the code that decides."""
+
+from simulator.cluster.cluster import Cluster
+
+__all__ = ["Cluster"]

@@ -1,0 +1,128 @@
+"""The cluster's API as functions see it: the same port as the real one, with faults before and after each call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.resources import Resource
+from lambdas.ports import DeniedError, EvictionBlockedError, Listing
+from simulator.cluster.eviction import Evictions
+from simulator.cluster.objects import PROGRAM, JsonObject, full_name
+from simulator.cluster.store import Change, Store
+from simulator.record import Recorder
+
+FaultHook = Callable[[str, Literal["before", "after"]], None]
+"""Called with the call's name before it reaches the cluster and after it was done; may raise."""
+
+FORCED = "forced"
+
+
+class ClusterApi:
+    """Implements `lambdas.ports.Kubernetes` on the simulated cluster; all that it does is done by the program."""
+
+    def __init__(self, store: Store, evictions: Evictions, recorder: Recorder) -> None:
+        self._store = store
+        self._evictions = evictions
+        self._recorder = recorder
+        self._hooks: list[FaultHook] = []
+        self._listings: dict[Resource, Listing] = {}
+        self._decoded: dict[Resource, dict[str, tuple[str, Any]]] = {}
+        store.watch(self._forget)
+
+    def on_fault_point(self, hook: FaultHook) -> None:
+        """Call `hook` before and after each call."""
+        self._hooks.append(hook)
+
+    def list(self, resource: Resource) -> Listing:
+        """Every object of the kind, by namespace and name. What did not change since is not decoded again."""
+        with self._call(f"kube:list {resource.plural}"):
+            if resource not in self._listings:
+                self._listings[resource] = self._decode_all(resource)
+            return self._listings[resource]
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        """One object as its wire struct. Raises NotFoundError."""
+        with self._call(f"kube:get {resource.plural}"):
+            return wire.from_object(resource, self._store.get(resource, name, namespace))
+
+    def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
+        """Create an object. Raises ConflictError if it exists."""
+        with self._call(f"kube:create {resource.plural}"):
+            body = copy.deepcopy(body)
+            metadata = body.setdefault("metadata", {})
+            if not metadata.get("name") and not metadata.get("generateName"):
+                raise DeniedError(f"kube:create {resource.plural}", "name or generateName is required")
+            if namespace:
+                metadata["namespace"] = namespace
+            self._store.create(resource, body, by=PROGRAM)
+
+    def patch(
+        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
+    ) -> None:
+        """JSON merge patch. The status is only reached through its subresource, and nothing else is there."""
+        with self._call(f"kube:patch {'/'.join(filter(None, (resource.plural, subresource)))}"):
+            body = _reachable(copy.deepcopy(body), subresource)
+            self._store.patch(resource, name, body, namespace=namespace, by=PROGRAM)
+
+    def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
+    ) -> None:
+        """Delete an object. A pod that is deleted this way, past its budget, was forced out."""
+        with self._call(f"kube:delete {resource.plural}"):
+            cause = FORCED if resource == kinds.PODS else ""
+            self._store.delete(
+                resource, name, namespace=namespace, uid=uid, grace_seconds=grace_seconds, by=PROGRAM, cause=cause
+            )
+
+    def evict(self, namespace: str, name: str, *, uid: str) -> None:
+        """Evict a pod through the eviction API."""
+        with self._call("kube:create pods/eviction"):
+            try:
+                self._evictions.evict(namespace, name, uid=uid)
+            except EvictionBlockedError as error:
+                budget = error.detail.partition(" ")[0]
+                self._recorder.emit("evictionRefused", pod=f"{namespace}/{name}", budget=budget)
+                raise
+
+    @contextmanager
+    def _call(self, call: str) -> Iterator[None]:
+        for hook in self._hooks:
+            hook(call, "before")
+        yield
+        for hook in self._hooks:
+            hook(call, "after")
+
+    def _forget(self, change: Change) -> None:
+        self._listings.pop(change.resource, None)
+
+    def _decode_all(self, resource: Resource) -> Listing:
+        before, after = self._decoded.get(resource, {}), {}
+        items: list[Any] = []
+        rejected: list[tuple[str, str]] = []
+        for obj in self._store.all(resource):
+            uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
+            known = before.get(uid)
+            if known is None or known[0] != version:
+                try:
+                    known = (version, wire.from_object(resource, obj))
+                except InvalidInputError as error:
+                    rejected.append((full_name(obj), str(error)))
+                    continue
+            after[uid] = known
+            items.append(known[1])
+        self._decoded[resource] = after
+        return Listing(tuple(items), tuple(rejected))
+
+
+def _reachable(body: JsonObject, subresource: str) -> JsonObject:
+    if subresource == "status":
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        kept: JsonObject = {"status": body.get("status") or {}}
+        return {**kept, "metadata": {"resourceVersion": version}} if version is not None else kept
+    return {key: value for key, value in body.items() if key != "status"}

@@ -1,0 +1,113 @@
+"""The part of the API server's audit log that wakes functions: unschedulable pods, deleted pods, changed NodePools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from simulator.cluster.objects import CONTROLLER, PROGRAM, USER, JsonObject, condition_of, is_deleting, key_of, uid_of
+from simulator.cluster.store import Change, Store
+
+AuditListener = Callable[[JsonObject], None]
+
+_USERS: Final = {
+    PROGRAM: "fleetwright",
+    USER: "kubernetes-admin",
+    CONTROLLER: "system:serviceaccount:kube-system:controller",
+}
+_SCHEDULER: Final = "system:kube-scheduler"
+_KUBELET: Final = "system:node:"
+_OK: Final = 200
+_CREATED: Final = 201
+
+
+class AuditLog:
+    """Turns changes into audit events of the stage ResponseComplete and hands them to who listens."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._listeners: list[AuditListener] = []
+        self._count = 0
+        store.watch(self._pod_changed, kinds.PODS)
+        store.watch(self._node_pool_changed, kinds.NODE_POOLS)
+
+    def listen(self, listener: AuditListener) -> None:
+        """Call `listener` with each event from now on."""
+        self._listeners.append(listener)
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is None:
+            graceful = change.old is not None and is_deleting(change.old)
+            user = _KUBELET + change.obj["spec"].get("nodeName", "") if graceful else _USERS[change.by]
+            self._emit(kinds.PODS, change.obj, "delete", user, None)
+        elif change.old is not None and is_deleting(change.new) and not is_deleting(change.old):
+            # An eviction is logged as `create pods/eviction`, which no function is subscribed to.
+            if change.cause != "eviction":
+                self._emit(kinds.PODS, change.new, "delete", _USERS[change.by], None)
+        elif is_unschedulable(change.new) and not is_unschedulable(change.old):
+            patch = {"status": {"conditions": [condition_of(change.new, "PodScheduled")]}}
+            self._emit(kinds.PODS, change.new, "patch", _SCHEDULER, patch, subresource="status")
+
+    def _node_pool_changed(self, change: Change) -> None:
+        user = _USERS[change.by]
+        if change.new is None:
+            self._emit(kinds.NODE_POOLS, change.obj, "delete", user, None)
+        elif change.old is None:
+            self._emit(kinds.NODE_POOLS, change.new, "create", user, change.new, code=_CREATED)
+        else:
+            subresource = "status" if change.old.get("spec") is change.new.get("spec") else ""
+            self._emit(kinds.NODE_POOLS, change.new, "patch", user, change.new, subresource=subresource)
+
+    def _emit(
+        self,
+        resource: Resource,
+        obj: JsonObject,
+        verb: str,
+        user: str,
+        request: JsonObject | None,
+        *,
+        subresource: str = "",
+        code: int = _OK,
+    ) -> None:
+        if not self._listeners:
+            return
+        self._count += 1
+        event = self._event(resource, obj, verb, user)
+        if subresource:
+            event["objectRef"]["subresource"] = subresource
+        if request is not None:
+            event["requestObject"] = request
+        event["responseStatus"] = {"metadata": {}, "code": code}
+        for listener in self._listeners:
+            listener(event)
+
+    def _event(self, resource: Resource, obj: JsonObject, verb: str, user: str) -> JsonObject:
+        namespace, name = key_of(obj)
+        stamp = self._store.clock.now().replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+        reference = {"resource": resource.plural, "name": name, "uid": uid_of(obj), "apiVersion": resource.version}
+        reference |= {"namespace": namespace} if namespace else {}
+        reference |= {"apiGroup": resource.group} if resource.group else {}
+        return {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "RequestResponse",
+            "auditID": f"00000000-0000-4000-8000-{self._count:012d}",
+            "stage": "ResponseComplete",
+            "requestURI": resource.path(name, namespace),
+            "verb": verb,
+            "user": {"username": user},
+            "objectRef": reference,
+            "requestReceivedTimestamp": stamp,
+            "stageTimestamp": stamp,
+            "annotations": {"authorization.k8s.io/decision": "allow"},
+        }
+
+
+def is_unschedulable(pod: JsonObject | None) -> bool:
+    """Whether the scheduler has said that no node can take the pod."""
+    if pod is None:
+        return False
+    condition = condition_of(pod, "PodScheduled")
+    return condition.get("status") == "False" and condition.get("reason") == "Unschedulable"

@@ -1,0 +1,118 @@
+"""The simulated cluster as the rest of the embedded world uses it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from simulator.clock import VirtualClock
+from simulator.cluster.api import ClusterApi, FaultHook
+from simulator.cluster.audit import AuditListener, AuditLog
+from simulator.cluster.eviction import Evictions
+from simulator.cluster.merge_patch import difference
+from simulator.cluster.narrator import Narrator
+from simulator.cluster.objects import USER, JsonObject, key_of
+from simulator.cluster.store import Store
+from simulator.record import Recorder
+
+_FIRST: Final = (kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.STORAGE_CLASSES)
+"""What others refer to is applied before them, in whatever order it was given."""
+
+
+class Cluster:
+    """A Kubernetes cluster in virtual time: API server, scheduler, controllers and kubelets.
+
+    Attributes:
+        api: The cluster's API, for functions.
+    """
+
+    def __init__(self, clock: VirtualClock, recorder: Recorder, rng: Random) -> None:
+        self._store = Store(clock, rng)
+        Narrator(self._store, recorder)
+        self._audit = AuditLog(self._store)
+        self.api = ClusterApi(self._store, Evictions(self._store), recorder)
+        self._applied: dict[tuple[Resource, tuple[str, str]], JsonObject] = {}
+
+    def apply(self, objects: Iterable[JsonObject], by: str = USER) -> None:
+        """Create or update objects, as `kubectl apply` does: what the last manifest had and this one lacks is removed.
+
+        Kinds that are not known here are passed over.
+        """
+        known = [(kinds.BY_KIND[obj["kind"]], obj) for obj in objects if obj.get("kind") in kinds.BY_KIND]
+        for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
+            self._apply(resource, copy.deepcopy(obj), by)
+
+    def scale(self, kind: str, namespace: str, name: str, replicas: int, by: str = USER) -> None:
+        """Set a workload's replicas. Raises InvalidInputError for an unknown kind, NotFoundError for an unknown name."""
+        field = "parallelism" if kind == "Job" else "replicas"
+        self._store.patch(_resource(kind), name, {"spec": {field: replicas}}, namespace=namespace, by=by)
+
+    def delete(self, kind: str, namespace: str, name: str, by: str = USER) -> None:
+        """Delete an object; what it owns goes too, in the background. Raises as `scale` does."""
+        resource = _resource(kind)
+        self._store.delete(resource, name, namespace=namespace if resource.namespaced else "", by=by)
+        self._applied.pop((resource, (namespace, name)), None)
+
+    def join_node(self, node: JsonObject, *, node_claim: str = "") -> None:
+        """Register the Node of an instance that has booted, the one that `node_claim` was launched for by its tags."""
+
+    def lose_instance(self, provider_id: str) -> None:
+        """An instance is terminated: its kubelet is gone at once, the rest of the cluster notices by and by."""
+
+    def on_fault_point(self, hook: FaultHook) -> None:
+        """Call `hook(call, "before" | "after")` around each call of a function; it may raise."""
+        self.api.on_fault_point(hook)
+
+    def on_audit_event(self, listener: AuditListener) -> None:
+        """Call `listener` with each audit event that a function may be subscribed to."""
+        self._audit.listen(listener)
+
+    def pods(self) -> tuple[JsonObject, ...]:
+        """All pods as they are now, by namespace and name. Not to be changed."""
+        return self._store.all(kinds.PODS)
+
+    def nodes(self) -> tuple[JsonObject, ...]:
+        """All nodes as they are now, by name. Not to be changed."""
+        return self._store.all(kinds.NODES)
+
+    def objects(self, kind: str) -> tuple[JsonObject, ...]:
+        """All objects of a kind as they are now. Not to be changed. Raises InvalidInputError for an unknown kind."""
+        return self._store.all(_resource(kind))
+
+    def _apply(self, resource: Resource, obj: JsonObject, by: str) -> None:
+        if resource.namespaced:
+            obj["metadata"].setdefault("namespace", "default")
+        else:
+            obj["metadata"].pop("namespace", None)
+        namespace, name = key_of(obj)
+        before = self._applied.get((resource, (namespace, name)))
+        self._applied[resource, (namespace, name)] = obj
+        if self._store.find(resource, name, namespace) is None:
+            self._store.create(resource, obj, by=by)
+            return
+        patch = {key: value for key, value in obj.items() if key != "status"}
+        if before is not None:
+            patch = _pruned(difference(before, obj), patch)
+        self._store.patch(resource, name, patch, namespace=namespace, by=by)
+
+
+def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:
+    """The patch, with a null for every field that the last manifest had and this one lacks."""
+    result = dict(patch)
+    for key, value in removals.items():
+        if value is None:
+            result[key] = None
+        elif isinstance(value, dict) and isinstance(patch.get(key), dict):
+            result[key] = _pruned(value, patch[key])
+    return result
+
+
+def _resource(kind: str) -> Resource:
+    if kind not in kinds.BY_KIND:
+        raise InvalidInputError(f"{kind!r} is not a kind that the simulated cluster knows")
+    return kinds.BY_KIND[kind]

@@ -1,0 +1,281 @@
+"""What the API server keeps: whole objects, their versions, their deletion, and who wants to hear of changes.
+
+Objects are never changed in place. A change makes a new object that shares what stayed the same, so everybody may keep
+what was handed out, and compare old with new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from random import Random
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from lambdas.ports import ConflictError, NotFoundError
+from simulator.clock import VirtualClock
+from simulator.cluster.defaults import defaulted
+from simulator.cluster.merge_patch import merged
+from simulator.cluster.objects import (
+    CONTROLLER,
+    JsonObject,
+    Key,
+    is_deleting,
+    is_finished,
+    key_of,
+    node_of,
+    spec_of,
+    timestamp,
+    uid_of,
+)
+
+_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH: Final = 5
+_SERVER_FIELDS: Final = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of one object.
+
+    Attributes:
+        old: The object before, None where it was created.
+        new: The object after, None where it is gone.
+        by: Who asked for it; for an object that is gone, who first asked for its deletion.
+        cause: Why a pod is deleted, where the record wants to know: eviction, forced, nodeLost.
+    """
+
+    resource: Resource
+    old: JsonObject | None
+    new: JsonObject | None
+    by: str
+    cause: str = ""
+
+    @property
+    def obj(self) -> JsonObject:
+        """The object as it is now, or as it was last."""
+        latest = self.new if self.new is not None else self.old
+        return latest if latest is not None else {}
+
+
+class Store:
+    """All objects of the cluster, with indexes of pods by node and of objects by owner."""
+
+    def __init__(self, clock: VirtualClock, rng: Random) -> None:
+        self.clock = clock
+        self.rng = rng
+        self._objects: dict[Resource, dict[Key, JsonObject]] = {resource: {} for resource in kinds.ALL}
+        self._sorted: dict[Resource, tuple[JsonObject, ...]] = {}
+        self._by_node: dict[str, dict[Key, JsonObject]] = {}
+        self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
+        self._deleted_by: dict[str, str] = {}
+        self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in kinds.ALL}
+        self._version = 0
+
+    def watch(self, callback: Callable[[Change], None], *resources: Resource) -> None:
+        """Call back at once on each change of these kinds, of all kinds where none is given."""
+        for resource in resources or kinds.ALL:
+            self._watchers[resource].append(callback)
+
+    def find(self, resource: Resource, name: str, namespace: str = "") -> JsonObject | None:
+        """The object, None if there is none."""
+        return self._objects[resource].get((namespace, name))
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> JsonObject:
+        """The object. Raises NotFoundError."""
+        obj = self.find(resource, name, namespace)
+        if obj is None:
+            raise NotFoundError(f"kube:get {resource.plural}", f"{resource.kind} {namespace}/{name} not found")
+        return obj
+
+    def all(self, resource: Resource) -> tuple[JsonObject, ...]:
+        """Every object of the kind, by namespace and name."""
+        if resource not in self._sorted:
+            objects = self._objects[resource]
+            self._sorted[resource] = tuple(objects[key] for key in sorted(objects))
+        return self._sorted[resource]
+
+    def in_namespace(self, resource: Resource, namespace: str) -> list[JsonObject]:
+        """Every object of the kind in one namespace, by name."""
+        return [obj for obj in self.all(resource) if obj["metadata"].get("namespace") == namespace]
+
+    def pods_on(self, node: str) -> list[JsonObject]:
+        """The pods that are bound to the node, by namespace and name."""
+        pods = self._by_node.get(node, {})
+        return [pods[key] for key in sorted(pods)]
+
+    def owned_by(self, uid: str) -> list[tuple[Resource, JsonObject]]:
+        """The objects that name this owner, by kind, namespace and name."""
+        return [(resource, self._objects[resource][key]) for resource, key in sorted(self._by_owner.get(uid, ()))]
+
+    def owned(self, resource: Resource, owner: JsonObject) -> list[JsonObject]:
+        """The objects of one kind that name this owner, by name."""
+        return [obj for kind, obj in self.owned_by(uid_of(owner)) if kind == resource]
+
+    def suffix(self) -> str:
+        """Five random letters for a generated name."""
+        return "".join(self.rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+
+    def create(self, resource: Resource, body: JsonObject, *, by: str = CONTROLLER) -> JsonObject:
+        """Create an object, with what the API server fills in. Raises ConflictError if it exists."""
+        metadata = dict(body.get("metadata") or {})
+        if "name" not in metadata and "generateName" in metadata:
+            metadata["name"] = metadata["generateName"] + self.suffix()
+        if resource.namespaced:
+            metadata.setdefault("namespace", "default")
+        else:
+            metadata.pop("namespace", None)
+        metadata.setdefault("uid", str(UUID(int=self.rng.getrandbits(128), version=4)))
+        metadata.setdefault("creationTimestamp", timestamp(self.clock.now()))
+        metadata["generation"] = 1
+        for field in ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+            metadata.pop(field, None)
+        obj = {**body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        key = key_of(obj)
+        if key in self._objects[resource]:
+            raise ConflictError(f"kube:create {resource.plural}", f'{resource.plural} "{key[1]}" already exists')
+        if resource.namespaced and resource != kinds.NAMESPACES:
+            self._ensure_namespace(key[0])
+        return self._write(resource, None, defaulted(resource, obj, self._default_source), by)
+
+    def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: JsonObject,
+        *,
+        namespace: str = "",
+        by: str = CONTROLLER,
+    ) -> JsonObject:
+        """Merge a patch into an object. Raises NotFoundError, and ConflictError where a resourceVersion differs."""
+        old = self.get(resource, name, namespace)
+        wanted = (body.get("metadata") or {}).get("resourceVersion")
+        if wanted not in (None, old["metadata"]["resourceVersion"]):
+            raise ConflictError(f"kube:patch {resource.plural}", f"{name}: the object has been modified")
+        new: JsonObject = merged(old, _changeable(body))
+        if new is old:
+            return old
+        if new.get("spec") is not old.get("spec"):
+            generation = old["metadata"].get("generation", 1) + 1
+            new = {**new, "metadata": {**new["metadata"], "generation": generation}}
+        if is_deleting(new) and not new["metadata"].get("finalizers") and old["metadata"].get("finalizers"):
+            self._remove(resource, new, by)
+            return new
+        return self._write(resource, old, new, by)
+
+    def patch_status(self, resource: Resource, obj: JsonObject, **fields: object) -> JsonObject:
+        """Set fields of the status, as a controller does."""
+        namespace, name = key_of(obj)
+        return self.patch(resource, name, {"status": fields}, namespace=namespace)
+
+    def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        grace_seconds: int | None = None,
+        by: str = CONTROLLER,
+        cause: str = "",
+    ) -> None:
+        """Delete an object. A pod that runs gets its grace; finalizers are waited for.
+
+        Raises:
+            NotFoundError: If there is none.
+            ConflictError: If `uid` is given and differs.
+        """
+        obj = self.get(resource, name, namespace)
+        if uid and uid != uid_of(obj):
+            raise ConflictError(f"kube:delete {resource.plural}", f"{name}: the uid in the precondition differs")
+        self._deleted_by.setdefault(uid_of(obj), by)
+        grace = _grace_of(obj, grace_seconds) if resource == kinds.PODS else 0
+        if not grace and not obj["metadata"].get("finalizers"):
+            self._remove(resource, obj, by, cause)
+        else:
+            self._mark_deleted(resource, obj, grace, by=by, cause=cause)
+
+    def _mark_deleted(self, resource: Resource, obj: JsonObject, grace: int, *, by: str, cause: str) -> None:
+        """Note when the object shall be gone; a second deletion may only bring that nearer."""
+        before = obj["metadata"].get("deletionGracePeriodSeconds")
+        if is_deleting(obj) and (before is None or before <= grace):
+            return
+        until = timestamp(self.clock.now() + timedelta(seconds=grace))
+        marks = {"deletionTimestamp": until, "deletionGracePeriodSeconds": grace}
+        self._write(resource, obj, merged(obj, {"metadata": marks}), by, cause)
+
+    def _ensure_namespace(self, namespace: str) -> None:
+        if ("", namespace) not in self._objects[kinds.NAMESPACES]:
+            self.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
+
+    def _default_source(self, resource: Resource, name: str) -> JsonObject | None:
+        if name:
+            return self.find(resource, name)
+        return next((obj for obj in self.all(resource) if obj.get("globalDefault")), None)
+
+    def _write(
+        self, resource: Resource, old: JsonObject | None, new: JsonObject, by: str, cause: str = ""
+    ) -> JsonObject:
+        self._version += 1
+        new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(self._version)}}
+        key = key_of(new)
+        self._objects[resource][key] = new
+        self._index(resource, key, old, new)
+        self._tell(Change(resource=resource, old=old, new=new, by=by, cause=cause))
+        return new
+
+    def _remove(self, resource: Resource, obj: JsonObject, by: str, cause: str = "") -> None:
+        self._version += 1
+        key = key_of(obj)
+        old = self._objects[resource].pop(key)
+        self._index(resource, key, old, None)
+        first = self._deleted_by.pop(uid_of(obj), by)
+        self._tell(Change(resource=resource, old=obj, new=None, by=first, cause=cause))
+
+    def _index(self, resource: Resource, key: Key, old: JsonObject | None, new: JsonObject | None) -> None:
+        self._sorted.pop(resource, None)
+        if resource == kinds.PODS:
+            if old is not None and (node := node_of(old)):
+                self._by_node[node].pop(key)
+            if new is not None and (node := node_of(new)):
+                self._by_node.setdefault(node, {})[key] = new
+        before = old["metadata"].get("ownerReferences") if old else None
+        after = new["metadata"].get("ownerReferences") if new else None
+        if before is not after:
+            for reference in before or ():
+                self._by_owner[reference["uid"]].pop((resource, key), None)
+            for reference in after or ():
+                self._by_owner.setdefault(reference["uid"], {})[(resource, key)] = None
+
+    def _tell(self, change: Change) -> None:
+        for callback in self._watchers[change.resource]:
+            callback(change)
+
+
+def _changeable(patch: JsonObject) -> JsonObject:
+    """The patch without what only the API server may change."""
+    if "metadata" not in patch:
+        return patch
+    metadata = {key: value for key, value in patch["metadata"].items() if key not in _SERVER_FIELDS}
+    return {**patch, "metadata": metadata}
+
+
+def _grace_of(pod: JsonObject, asked: int | None) -> int:
+    """A pod that never ran or has finished goes at once, as in the API server."""
+    if not node_of(pod) or is_finished(pod):
+        return 0
+    default = spec_of(pod).get("terminationGracePeriodSeconds", 30)
+    return int(default if asked is None else asked)
