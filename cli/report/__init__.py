@@ -1,0 +1,7 @@
+"""A simulation as one self-contained page: what was pending, what ran, what it cost, and why."""
+
+from __future__ import annotations
+
+from cli.report.page import Story, render
+
+__all__ = ["Story", "render"]

@@ -1,0 +1,43 @@
+"""What differs from one installation to the next; read once in `app.py`, passed down from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+DEFAULT_FEATURE_GATES = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """One EKS cluster to look after.
+
+    Attributes:
+        cluster_name, region, account: The cluster; without an account the templates stay environment-agnostic.
+        node_role: Name of the IAM role that nodes run under; the functions may pass this role and no other.
+        audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
+        log_retention_days: How long the functions' own logs are kept.
+    """
+
+    cluster_name: str
+    region: str
+    account: str | None = None
+    node_role: str
+    audit_log_group: str
+    log_retention_days: int = 30
+    feature_gates: str = DEFAULT_FEATURE_GATES
+
+    @classmethod
+    def from_context(
+        cls, context: Callable[[str], str | None], *, account: str | None, region: str | None
+    ) -> ClusterConfig:
+        """Read `cdk.json`'s context (or `-c key=value`), with defaults that synthesize anywhere."""
+        cluster = context("cluster") or "fleetwright"
+        return cls(
+            cluster_name=cluster,
+            region=context("region") or region or "us-east-1",
+            account=account,
+            node_role=context("nodeRole") or "FleetwrightNodeRole",
+            audit_log_group=(f"/aws/eks/{cluster}/cluster" if (given := context("auditLogGroup")) is None else given),
+            feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
+        )

@@ -1,0 +1,1 @@
+"""Building blocks of the provisioner stack, one concern each."""

@@ -1,0 +1,95 @@
+"""One page for whoever is on call: is anything pending, what was launched and why not, what it costs, what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.queues import Queues
+from lambdas.observability import NAMESPACE, Metric
+
+PERIOD = cdk.Duration.minutes(1)
+
+
+class Dashboard(Construct):
+    """The CloudWatch dashboard and the alarms behind it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster: str,
+        functions: Sequence[ProvisionerFunction],
+        queues: Queues,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._cluster = cluster
+        page = cloudwatch.Dashboard(self, "Page", dashboard_name=f"fleetwright-{cluster}")
+        page.add_widgets(
+            self._graph("Pods pending and unschedulable", Metric.PODS_PENDING, Metric.PODS_UNSCHEDULABLE),
+            self._graph("Seconds a pod waits for its claim", Metric.PENDING_SECONDS, statistic="p99"),
+            self._graph("Dollars per hour", Metric.FLEET_DOLLARS_PER_HOUR),
+        )
+        page.add_widgets(
+            self._graph(
+                "Nodes launched and terminated", Metric.CLAIMS_LAUNCHED, Metric.CLAIMS_TERMINATED, statistic="Sum"
+            ),
+            self._graph("Launches refused for lack of capacity", Metric.OFFERINGS_REFUSED, statistic="Sum"),
+            self._graph(
+                "Nodes disrupted and interrupted", Metric.NODES_DISRUPTED, Metric.NODES_INTERRUPTED, statistic="Sum"
+            ),
+        )
+        page.add_widgets(
+            self._functions("Errors", functions, "errors"),
+            self._functions("Duration, p99", functions, "duration"),
+            self._backlog(queues),
+        )
+        for function in functions:
+            self._alarm_on_errors(function)
+
+    def _graph(self, title: str, *metrics: Metric, statistic: str = "Maximum") -> cloudwatch.GraphWidget:
+        lines: list[cloudwatch.IMetric] = [
+            cloudwatch.Metric(
+                namespace=NAMESPACE,
+                metric_name=metric.value,
+                dimensions_map={"cluster": self._cluster},
+                statistic=statistic,
+                period=PERIOD,
+                label=metric.value,
+            )
+            for metric in metrics
+        ]
+        return cloudwatch.GraphWidget(title=title, left=lines, width=8)
+
+    def _functions(self, title: str, functions: Sequence[ProvisionerFunction], what: str) -> cloudwatch.GraphWidget:
+        lines: list[cloudwatch.IMetric] = [
+            f.function.metric_errors(period=PERIOD, label=f.spec.name)
+            if what == "errors"
+            else f.function.metric_duration(period=PERIOD, statistic="p99", label=f.spec.name)
+            for f in functions
+        ]
+        return cloudwatch.GraphWidget(title=title, left=lines, width=8)
+
+    def _backlog(self, queues: Queues) -> cloudwatch.GraphWidget:
+        lines: list[cloudwatch.IMetric] = [
+            pair.queue.metric_approximate_age_of_oldest_message(period=PERIOD, label=name)
+            for name, pair in sorted(queues.by_name.items())
+        ]
+        return cloudwatch.GraphWidget(title="Age of the oldest message, seconds", left=lines, width=8)
+
+    def _alarm_on_errors(self, function: ProvisionerFunction) -> None:
+        cloudwatch.Alarm(
+            self,
+            f"{function.spec.name}-errors",
+            metric=function.function.metric_errors(period=cdk.Duration.minutes(5)),
+            threshold=3,
+            evaluation_periods=3,
+            datapoints_to_alarm=2,
+            alarm_description=f"{function.spec.name} keeps failing: its log group says at which call",
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )

@@ -1,0 +1,157 @@
+"""Least privilege: what each function may do in EC2, IAM and elsewhere, conditioned on our tags.
+
+Actions that EC2 cannot limit to a resource (most Describe calls) are limited to the region.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+
+from infra.config import ClusterConfig
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.queues import Queues
+from infra.constructs.windows import BudgetWindows
+
+CLUSTER_TAG = "eks:eks-cluster-name"
+POOL_TAG = "karpenter.sh/nodepool"
+LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
+CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
+USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reservation/*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """Grants, by what a function does. `stack` gives partition, region and account."""
+
+    stack: cdk.Stack
+    config: ClusterConfig
+    table: dynamodb.ITable
+    bucket: s3.IBucket
+    queues: Queues
+    windows: BudgetWindows
+
+    def grant(self, function: ProvisionerFunction) -> None:
+        """Give `function` what its work needs."""
+        grants = {
+            "watch_audit_log": [self._wakes_provision],
+            "provision": [
+                self._keeps_state,
+                self._reads_catalogue,
+                self._launches,
+                self._sends_work,
+                self._wakes_provision,
+            ],
+            "disrupt": [self._keeps_state, self._reads_catalogue, self._sends_work],
+            "execute": [
+                self._keeps_state,
+                self._reads_catalogue,
+                self._launches,
+                self._terminates,
+                self._sends_work,
+                self._wakes_provision,
+            ],
+            "interrupt": [self._keeps_state, self._describes_instances, self._sends_work, self._wakes_provision],
+            "reconcile": [
+                self._keeps_state,
+                self._reads_catalogue,
+                self._terminates,
+                self._resolves_node_classes,
+                self._sends_work,
+                self._wakes_provision,
+                self._keeps_windows,
+            ],
+            "refresh_catalogue": [self._reads_market, self._writes_catalogue, self._keeps_state],
+        }
+        for give in grants[function.spec.name]:
+            give(function.role)
+
+    def _arn(self, service: str, resource: str) -> str:
+        return f"arn:{self.stack.partition}:{service}:{self.stack.region}:{self.stack.account}:{resource}"
+
+    def _ec2(self, resource: str) -> str:
+        return f"arn:{self.stack.partition}:ec2:{self.stack.region}:*:{resource}"
+
+    def _in_region(self) -> dict[str, dict[str, str]]:
+        return {"StringEquals": {"aws:RequestedRegion": self.stack.region}}
+
+    def _tagged(self, prefix: str) -> dict[str, dict[str, str]]:
+        return {
+            "StringEquals": {f"{prefix}/{CLUSTER_TAG}": self.config.cluster_name},
+            "StringLike": {f"{prefix}/{POOL_TAG}": "*"},
+        }
+
+    def _keeps_state(self, role: iam.Role) -> None:
+        self.table.grant(
+            role,
+            "dynamodb:GetItem",
+            "dynamodb:PutItem",
+            "dynamodb:UpdateItem",
+            "dynamodb:DeleteItem",
+            "dynamodb:Query",
+            "dynamodb:ConditionCheckItem",
+        )
+
+    def _reads_catalogue(self, role: iam.Role) -> None:
+        self.bucket.grant_read(role, "catalogue/*")
+
+    def _writes_catalogue(self, role: iam.Role) -> None:
+        self.bucket.grant_read_write(role, "catalogue/*")
+
+    def _sends_work(self, role: iam.Role) -> None:
+        self.queues.by_name["work"].queue.grant_send_messages(role)
+
+    def _wakes_provision(self, role: iam.Role) -> None:
+        self.queues.by_name["wake-ups"].queue.grant_send_messages(role)
+
+    def _describes_instances(self, role: iam.Role) -> None:
+        self._allow(role, ["ec2:DescribeInstances"], ["*"], self._in_region())
+
+    def _launches(self, role: iam.Role) -> None:
+        created = [self._ec2(f"{kind}/*") for kind in CREATED]
+        self._allow(role, LAUNCH_ACTIONS, created, self._tagged("aws:RequestTag"))
+        self._allow(role, LAUNCH_ACTIONS[:2], [self._ec2("launch-template/*")], self._tagged("aws:ResourceTag"))
+        self._allow(role, LAUNCH_ACTIONS[:2], [self._ec2(resource) for resource in USED])
+        on_create = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances", "CreateLaunchTemplate"]}}
+        self._allow(role, ["ec2:CreateTags"], created, on_create)
+        self._allow(
+            role,
+            ["iam:PassRole"],
+            [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{self.config.node_role}"],
+            {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        )
+        self._resolves_node_classes(role)
+
+    def _resolves_node_classes(self, role: iam.Role) -> None:
+        describes = ["Images", "Instances", "LaunchTemplates", "SecurityGroups", "Subnets", "InstanceTypes"]
+        self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
+        service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
+        self._allow(role, ["ssm:GetParameter", "ssm:GetParameters"], [service_parameters])
+        profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile/*"
+        self._allow(role, ["iam:GetInstanceProfile"], [profiles])
+        self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster_name}")])
+
+    def _terminates(self, role: iam.Role) -> None:
+        self._describes_instances(role)
+        ours = self._tagged("aws:ResourceTag")
+        self._allow(role, ["ec2:TerminateInstances"], [self._ec2("instance/*")], ours)
+        own_keys = {"ForAllValues:StringEquals": {"aws:TagKeys": [CLUSTER_TAG, "karpenter.sh/nodeclaim", "Name"]}}
+        self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], ours | own_keys)
+
+    def _reads_market(self, role: iam.Role) -> None:
+        describes = ["InstanceTypes", "InstanceTypeOfferings", "SpotPriceHistory", "Subnets"]
+        self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
+        self._allow(role, ["pricing:GetProducts"], ["*"])
+
+    def _keeps_windows(self, role: iam.Role) -> None:
+        self.windows.managed_by(role, arn_prefix=self._arn("scheduler", ""))
+
+    @staticmethod
+    def _allow(
+        role: iam.Role, actions: list[str], resources: list[str], conditions: dict[str, dict[str, object]] | None = None
+    ) -> None:
+        role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))

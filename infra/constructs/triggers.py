@@ -1,0 +1,76 @@
+"""What wakes a function: its queue, its schedules, EC2 and Health events, the audit log, budget windows."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_logs_destinations as log_destinations
+from constructs import Construct
+
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.queues import Queues
+from lambdas.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
+
+EVENT_AGE_MAX = cdk.Duration.hours(1)
+EVENT_RETRIES = 5
+
+
+class Triggers(Construct):
+    """Everything that the wiring says wakes `target`."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, target: ProvisionerFunction, queues: Queues, audit_log_group: str
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._target = target
+        self._queues = queues
+        self._consume_queue(target.spec)
+        self._subscribe_rules(target.spec)
+        if target.spec.reads_audit_log and audit_log_group:
+            self._subscribe_audit_log(audit_log_group)
+
+    def _consume_queue(self, spec: FunctionSpec) -> None:
+        for queue in QUEUES:
+            if queue.name == spec.queue:
+                source = sources.SqsEventSource(
+                    self._queues.by_name[queue.name].queue,
+                    batch_size=queue.batch_size,
+                    max_batching_window=cdk.Duration.seconds(int(queue.batch_window.total_seconds())),
+                    report_batch_item_failures=True,
+                    max_concurrency=max(2, spec.concurrency or 2),  # SQS accepts no bound below two
+                )
+                self._target.function.add_event_source(source)
+
+    def _subscribe_rules(self, spec: FunctionSpec) -> None:
+        for schedule in spec.schedules:
+            every = events.Schedule.rate(cdk.Duration.seconds(int(schedule.every.total_seconds())))
+            self._invoke(events.Rule(self, schedule.name, schedule=every))
+        for rule in spec.rules:
+            pattern = events.EventPattern(
+                source=rule.pattern["source"],
+                detail_type=rule.pattern["detail-type"],
+                detail=rule.pattern.get("detail"),
+            )
+            self._invoke(events.Rule(self, rule.name, event_pattern=pattern))
+
+    def _invoke(self, rule: events.Rule) -> None:
+        rule.add_target(
+            targets.LambdaFunction(
+                self._target.function,
+                dead_letter_queue=self._queues.failures,
+                max_event_age=EVENT_AGE_MAX,
+                retry_attempts=EVENT_RETRIES,
+            )
+        )
+
+    def _subscribe_audit_log(self, log_group: str) -> None:
+        logs.SubscriptionFilter(
+            self,
+            "audit-log",
+            log_group=logs.LogGroup.from_log_group_name(self, "control-plane-logs", log_group),
+            destination=log_destinations.LambdaDestination(self._target.function),
+            filter_pattern=logs.FilterPattern.literal(AUDIT_LOG_FILTER),
+        )

@@ -1,0 +1,81 @@
+"""The stack that works: functions, queues, triggers, permissions, dashboard. It keeps nothing; delete and deploy it freely."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra import packaging
+from infra.config import ClusterConfig
+from infra.constructs.cluster_access import ClusterAccess
+from infra.constructs.dashboard import Dashboard
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.permissions import Permissions
+from infra.constructs.queues import Queues
+from infra.constructs.triggers import Triggers
+from infra.constructs.windows import BudgetWindows
+from infra.state import StateStack
+from lambdas.settings import Settings
+from lambdas.wiring import FUNCTIONS, WAKE_UPS, WORK
+
+NOT_BUNDLED = ["*", "!core", "!core/**", "!lambdas", "!lambdas/**", "**/__pycache__"]
+
+
+class ProvisionerStack(cdk.Stack):
+    """One cluster's provisioner."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, config: ClusterConfig, state: StateStack, **kwargs: object
+    ) -> None:
+        super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
+        queues = Queues(self, "Queues")
+        windows = BudgetWindows(self, "BudgetWindows", cluster=config.cluster_name)
+        code = self._code()
+        functions = [
+            ProvisionerFunction(
+                self,
+                spec,
+                code=code,
+                environment=self._settings(config, state, queues, windows).to_environment(),
+                failures=queues.failures,
+                log_retention_days=config.log_retention_days,
+            )
+            for spec in FUNCTIONS
+        ]
+        permissions = Permissions(
+            stack=self, config=config, table=state.table, bucket=state.bucket, queues=queues, windows=windows
+        )
+        for function in functions:
+            permissions.grant(function)
+            Triggers(
+                self,
+                f"{function.spec.name}-triggers",
+                target=function,
+                queues=queues,
+                audit_log_group=config.audit_log_group,
+            )
+            if function.spec.windows:
+                windows.wakes(function.function)
+        ClusterAccess(self, "ClusterAccess", cluster=config.cluster_name, functions=functions)
+        Dashboard(self, "Dashboard", cluster=config.cluster_name, functions=functions, queues=queues)
+
+    def _code(self) -> lambda_.Code:
+        folder, complete = packaging.bundle()
+        if complete:
+            return lambda_.Code.from_asset(str(folder))
+        cdk.Annotations.of(self).add_warning_v2(
+            "fleetwright:package", "run `make package` before deploying: sources only"
+        )
+        return lambda_.Code.from_asset(str(folder), exclude=NOT_BUNDLED, ignore_mode=cdk.IgnoreMode.GIT)
+
+    def _settings(self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows) -> Settings:
+        return Settings(
+            cluster_name=config.cluster_name,
+            table_name=state.table.table_name,
+            bucket_name=state.bucket.bucket_name,
+            wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue.queue_url,
+            work_queue_url=queues.by_name[WORK.name].queue.queue_url,
+            schedule_group=windows.group_name,
+            schedule_role_arn=windows.role.role_arn,
+        )
