@@ -3,37 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
-from lambdas.kubernetes_access import RULES
+KUBERNETES_GROUP: Final = "fleetwright"
+ROLE_NAME: Final = "fleetwright"
 
-KUBERNETES_GROUP = "fleetwright"
-ROLE_NAME = "fleetwright"
+RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
+    ("", ("pods",), ("list", "delete")),
+    ("", ("pods/eviction",), ("create",)),
+    ("", ("nodes",), ("list", "patch", "delete")),
+    ("", ("namespaces", "persistentvolumes", "persistentvolumeclaims", "services"), ("list",)),
+    ("", ("events",), ("create",)),
+    ("apps", ("daemonsets",), ("list",)),
+    ("policy", ("poddisruptionbudgets",), ("list",)),
+    ("storage.k8s.io", ("storageclasses", "csinodes", "volumeattachments"), ("list",)),
+    ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
+    ("karpenter.sh", ("nodepools/status",), ("patch",)),
+    ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
+    ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
+)
+"""API group, resources, verbs: all that the functions ask of the API server, and nothing else."""
 
 
 def manifests() -> Sequence[dict[str, Any]]:
     """ClusterRole and ClusterRoleBinding, in the order in which they are applied."""
     rules = [
-        {"apiGroups": [resource.group], "resources": [_path(resource.plural, subresource)], "verbs": list(verbs)}
-        for resource, subresource, verbs in RULES
+        {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)} for group, resources, verbs in RULES
     ]
     metadata = {"name": ROLE_NAME, "labels": {"app.kubernetes.io/name": "fleetwright"}}
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": KUBERNETES_GROUP}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE_NAME}
+    api = "rbac.authorization.k8s.io/v1"
     return (
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE_NAME},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": KUBERNETES_GROUP}],
-        },
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules},
+        {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": [group]},
     )
-
-
-def _path(plural: str, subresource: str) -> str:
-    return f"{plural}/{subresource}" if subresource else plural
 
 
 if __name__ == "__main__":
