@@ -102,8 +102,9 @@ ALIASES: Final = {
     "beta.kubernetes.io/arch": ARCH,
     "beta.kubernetes.io/os": OS,
     "beta.kubernetes.io/instance-type": INSTANCE_TYPE,
+    EBS_ZONE: ZONE,
 }
-"""Deprecated label keys and what they mean today."""
+"""Deprecated label keys and what they mean today; and the EBS driver's own key for the zone (Karpenter on AWS)."""
 
 RESTRICTED_DOMAINS: Final = (CORE_GROUP,)
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from msgspec import field
 
-from core.manifests.wire_common import LabelSelector, Metadata, Wire
+from core.manifests.wire_common import Condition, LabelSelector, Metadata, Wire
 from core.manifests.wire_pod import ClaimTemplate, PodTemplate
+
+
+class Ordinals(Wire):
+    """`spec.ordinals` of a StatefulSet: where its pods' numbers begin."""
+
+    start: int = 0
 
 
 class WorkloadSpec(Wire):
@@ -15,6 +21,7 @@ class WorkloadSpec(Wire):
     selector: LabelSelector | None = None
     template: PodTemplate = field(default_factory=PodTemplate)
     volume_claim_templates: tuple[ClaimTemplate, ...] = ()
+    ordinals: Ordinals = field(default_factory=Ordinals)
 
 
 class Workload(Wire):
@@ -52,6 +59,7 @@ class JobStatus(Wire):
     """`status` of a Job."""
 
     succeeded: int = 0
+    conditions: tuple[Condition, ...] = ()
 
 
 class Job(Wire):

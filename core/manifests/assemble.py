@@ -1,0 +1,213 @@
+"""From decoded objects to the snapshot that decisions read; the same for a live cluster and for files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.manifests import nodes, policies, storage, wire
+from core.manifests import resources as kinds
+from core.manifests.pods import PodTranslator
+from core.manifests.resources import Resource
+from core.model.catalogue import Catalogue
+from core.model.node import Node
+from core.model.node_pool import NodeClass, NodePool
+from core.model.pod import Pod
+from core.model.policy import DaemonSet, WorkloadSelector
+from core.model.snapshot import Options, Snapshot
+
+T = TypeVar("T")
+
+_DEFAULTS: Final = Options()
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that could not be used, or that is used with a reservation.
+
+    Attributes:
+        resource, position: Its kind, and its index among the objects of that kind that were given.
+        subject: The object as people name it, such as `Pod shop/cart-0`.
+        field: Path of the field, empty for the object as a whole.
+        problem: What is wrong, as the end of a sentence.
+        is_warning: Whether it was used all the same.
+    """
+
+    resource: Resource
+    position: int
+    subject: str
+    field: str
+    problem: str
+    is_warning: bool = False
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.subject, self.field, self.problem) if part)
+
+
+def assemble(
+    objects: Mapping[Resource, Iterable[Any]],
+    *,
+    now: datetime,
+    catalogue: Catalogue,
+    options: Options = _DEFAULTS,
+    cluster: str = "",
+    is_live: bool = False,
+) -> tuple[Snapshot, tuple[Problem, ...]]:
+    """Translate objects, as `core.manifests.wire` decodes them, into a snapshot.
+
+    An object that cannot be understood is left out and named in the second result; a NodePool or EC2NodeClass stays in,
+    marked with its problem, so that its nodes are known to be ours. A NodePool without a class is not ready in a live
+    cluster; elsewhere it is planned with the catalogue, with a warning.
+    """
+    return _Assembly(objects, is_live=is_live).snapshot(now=now, catalogue=catalogue, options=options, cluster=cluster)
+
+
+class _Assembly:
+    """One run over the objects; collects the problems on its way."""
+
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool) -> None:
+        self._objects = {resource: tuple(found) for resource, found in objects.items()}
+        self._is_live = is_live
+        self._problems: list[Problem] = []
+        self._pods = self._translator()
+
+    def snapshot(
+        self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
+    ) -> tuple[Snapshot, tuple[Problem, ...]]:
+        from core import api
+
+        pods = self._each(kinds.PODS, self._pods.pod)
+        node_classes = self._each(kinds.EC2_NODE_CLASSES, api.node_class, _unusable_class)
+        node_pools = self._each(kinds.NODE_POOLS, api.node_pool, _unusable_pool)
+        classes = self._each(kinds.STORAGE_CLASSES, storage.storage_class)
+        claims = self._each(kinds.PERSISTENT_VOLUME_CLAIMS, storage.volume_claim)
+        snapshot = Snapshot(
+            now=now,
+            cluster=cluster,
+            pods=pods,
+            nodes=self._nodes(),
+            node_claims=self._each(kinds.NODE_CLAIMS, api.node_claim),
+            node_pools=self._with_readiness(node_pools, node_classes),
+            node_classes=node_classes,
+            overlays=self._each(kinds.NODE_OVERLAYS, api.node_overlay),
+            daemon_sets=self._daemon_sets(pods),
+            volumes=self._each(kinds.PERSISTENT_VOLUMES, storage.volume),
+            volume_claims=storage.with_default_class(claims, classes),
+            storage_classes=classes,
+            attachments=self._each(kinds.VOLUME_ATTACHMENTS, storage.attachment),
+            budgets=self._each(kinds.POD_DISRUPTION_BUDGETS, policies.pod_disruption_budget),
+            namespaces=self._each(kinds.NAMESPACES, policies.namespace),
+            services=self._each(kinds.SERVICES, policies.service),
+            workload_selectors=self._selectors(),
+            catalogue=catalogue,
+            options=options,
+        )
+        return snapshot, tuple(self._problems)
+
+    def _translator(self) -> PodTranslator:
+        classes = self._objects.get(kinds.PRIORITY_CLASSES, ())
+        defaults = [found.value for found in classes if found.global_default]
+        return PodTranslator({found.metadata.name: found.value for found in classes}, max(defaults, default=0))
+
+    def _each(
+        self,
+        resource: Resource,
+        translate: Callable[[Any], T],
+        unusable: Callable[[str, InvalidInputError], T] | None = None,
+    ) -> tuple[T, ...]:
+        found: list[T] = []
+        for position, obj in enumerate(self._objects.get(resource, ())):
+            try:
+                found.append(translate(obj))
+            except InvalidInputError as error:
+                subject = _subject(resource, obj)
+                self._problems.append(
+                    Problem(
+                        resource=resource, position=position, subject=subject, field=error.field, problem=error.problem
+                    )
+                )
+                if unusable is not None:
+                    found.append(unusable(_name(obj), error))
+        return tuple(found)
+
+    def _nodes(self) -> tuple[Node, ...]:
+        csi_nodes = self._objects.get(kinds.CSI_NODES, ())
+        limits = {found.metadata.name: nodes.attach_limits(found) for found in csi_nodes}
+        return self._each(kinds.NODES, lambda written: nodes.node(written, limits.get(written.metadata.name)))
+
+    def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
+        """DaemonSets as their newest pod really is: admission may have added to the template (Karpenter)."""
+        newest: dict[tuple[str, str], Pod] = {}
+        for pod in pods:
+            for owner in pod.owners if pod.is_daemon and pod.is_active else ():
+                present = newest.get((pod.namespace, owner.name))
+                if present is None or _age(present) < _age(pod):
+                    newest[pod.namespace, owner.name] = pod
+
+        def live(daemon: DaemonSet) -> DaemonSet:
+            pod = newest.get((daemon.namespace, daemon.name))
+            if pod is None:
+                return daemon
+            spec = msgspec.structs.replace(pod.spec, required_terms=daemon.spec.required_terms)
+            return msgspec.structs.replace(daemon, spec=spec)
+
+        templates = self._each(kinds.DAEMON_SETS, lambda written: policies.daemon_set(written, self._pods))
+        return tuple(live(daemon) for daemon in templates)
+
+    def _selectors(self) -> tuple[WorkloadSelector, ...]:
+        return (
+            *self._each(kinds.REPLICA_SETS, lambda found: policies.workload_selector(found, "ReplicaSet")),
+            *self._each(kinds.STATEFUL_SETS, lambda found: policies.workload_selector(found, "StatefulSet")),
+            *self._each(kinds.REPLICATION_CONTROLLERS, policies.controller_selector),
+        )
+
+    def _with_readiness(self, pools: tuple[NodePool, ...], classes: tuple[NodeClass, ...]) -> tuple[NodePool, ...]:
+        known = {node_class.name for node_class in classes}
+        ready = []
+        for position, pool in enumerate(pools):
+            if pool.problem or pool.node_class.name in known:
+                ready.append(pool)
+                continue
+            kind = pool.node_class.kind or "EC2NodeClass"
+            outcome = "not ready" if self._is_live else "planned with the catalogue all the same"
+            self._problems.append(
+                Problem(
+                    resource=kinds.NODE_POOLS,
+                    position=position,
+                    subject=f"NodePool {pool.name}",
+                    field="spec.template.spec.nodeClassRef",
+                    problem=f"there is no {kind} {pool.node_class.name!r}: {outcome}",
+                    is_warning=True,
+                )
+            )
+            ready.append(msgspec.structs.replace(pool, is_ready=False) if self._is_live else pool)
+        return tuple(ready)
+
+
+def _unusable_pool(name: str, error: InvalidInputError) -> NodePool:
+    return NodePool(name=name, problem=_reason(error))
+
+
+def _unusable_class(name: str, error: InvalidInputError) -> NodeClass:
+    return NodeClass(name=name, problem=_reason(error))
+
+
+def _reason(error: InvalidInputError) -> str:
+    return ": ".join(part for part in (error.field, error.problem) if part)
+
+
+def _name(obj: Any) -> str:
+    return wire.name_of(obj) if isinstance(obj, dict) else obj.metadata.name
+
+
+def _subject(resource: Resource, obj: Any) -> str:
+    name = _name(obj) or "without a name"
+    namespace = "" if isinstance(obj, dict) or not resource.namespaced else obj.metadata.namespace or "default"
+    return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return (pod.created_at.timestamp() if pod.created_at is not None else 0.0, pod.name)

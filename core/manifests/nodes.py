@@ -1,0 +1,61 @@
+"""Nodes, with what their CSINodes say: wire → model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from core.errors import InvalidInputError
+from core.manifests.wire_cluster import CsiNode
+from core.manifests.wire_cluster import Node as WireNode
+from core.model import resources
+from core.model.node import Node
+from core.model.taints import EFFECTS, NO_SCHEDULE, Taint
+
+_CORDONED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
+
+
+def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> Node:
+    """One node. A cordoned node has the taint that Kubernetes gives it, written or not.
+
+    Raises:
+        InvalidInputError: If a quantity or a taint cannot be understood.
+    """
+    metadata, status = written.metadata, written.status
+    ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid,
+        provider_id=written.spec.provider_id,
+        labels=metadata.labels,
+        annotations=metadata.annotations,
+        taints=_taints(written),
+        capacity=resources.parse(status.capacity, field="status.capacity"),
+        allocatable=resources.parse(status.allocatable or status.capacity, field="status.allocatable"),
+        created_at=metadata.creation_timestamp,
+        deleted_at=metadata.deletion_timestamp,
+        is_ready=ready is not None and ready.status == "True",
+        ready_changed_at=ready.last_transition_time if ready is not None else None,
+        attach_limits=dict(attach_limits or {}),
+    )
+
+
+def attach_limits(written: CsiNode) -> dict[str, int]:
+    """CSI driver → how many volumes the node may attach, for drivers that state a limit."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in sorted(written.spec.drivers, key=lambda driver: driver.name)
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def _taints(written: WireNode) -> tuple[Taint, ...]:
+    found = []
+    for i, taint in enumerate(written.spec.taints):
+        if taint.effect not in EFFECTS:
+            problem = f"unknown effect {taint.effect!r}, use one of {', '.join(EFFECTS)}"
+            raise InvalidInputError(problem, field=f"spec.taints[{i}].effect")
+        found.append(Taint(taint.key, taint.effect, taint.value))
+    if written.spec.unschedulable and not any(taint.key == _CORDONED.key for taint in found):
+        found.append(_CORDONED)
+    return tuple(found)

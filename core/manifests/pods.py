@@ -1,0 +1,213 @@
+"""Pods: wire → model. Pods with one spec on the wire get one `PodSpec`, translated once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests import effective_requests, wire_common, wire_pod
+from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
+from core.manifests.selectors import label_selector, node_term, node_terms
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    HostPort,
+    Owner,
+    Pod,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    VolumeUse,
+)
+from core.model.requirements import Requirement
+from core.model.taints import EFFECTS, Toleration
+
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses
+_canonical: Final = msgspec.msgpack.Encoder().encode
+
+
+class PodTranslator:
+    """Translates the pods of one look at a cluster.
+
+    Args:
+        priorities: Priority class → value, for pods that name a class and have no priority yet.
+        default_priority: Of pods that name no class.
+    """
+
+    def __init__(self, priorities: Mapping[str, int] | None = None, default_priority: int = 0) -> None:
+        self._priorities = {**SYSTEM_PRIORITIES, **(priorities or {})}
+        self._default_priority = default_priority
+        self._by_identity: dict[int, tuple[wire_pod.PodSpec, PodSpec]] = {}
+        self._by_content: dict[bytes, PodSpec] = {}
+        self._resized: dict[tuple[int, bytes], PodSpec] = {}
+
+    def pod(self, written: wire_pod.Pod) -> Pod:
+        """One pod.
+
+        Raises:
+            InvalidInputError: If it has no name or a field cannot be understood.
+        """
+        metadata, status = written.metadata, written.status
+        if not metadata.name:
+            raise InvalidInputError("is missing", field="metadata.name")
+        scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
+        return Pod(
+            namespace=metadata.namespace or "default",
+            name=metadata.name,
+            spec=self._spec_of(written),
+            uid=metadata.uid,
+            created_at=metadata.creation_timestamp,
+            labels=metadata.labels,
+            annotations=metadata.annotations,
+            owners=owners(metadata),
+            node_name=written.node_name,
+            nominated_node_name=status.nominated_node_name,
+            phase=status.phase or "Pending",
+            deleted_at=metadata.deletion_timestamp,
+            started_at=status.start_time,
+            is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
+            is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
+            is_gated=bool(written.spec.scheduling_gates),
+        )
+
+    def spec(self, written: wire_pod.PodSpec, *, field: str = "spec") -> PodSpec:
+        """The spec of a pod or of a template; `field` is its path in the object.
+
+        Raises:
+            InvalidInputError: If a field cannot be understood.
+        """
+        known = self._by_identity.get(id(written))
+        if known is not None and known[0] is written:
+            return known[1]
+        spec = self._translated(written, field)
+        spec = self._by_content.setdefault(_canonical(spec), spec)
+        self._by_identity[id(written)] = (written, spec)
+        return spec
+
+    def _spec_of(self, written: wire_pod.Pod) -> PodSpec:
+        spec = self.spec(written.spec)
+        if not effective_requests.tells_resources(written.status):
+            return spec
+        status = written.status
+        state = (status.container_statuses, status.init_container_statuses, status.resize, status.conditions)
+        relevant = state if status.condition("PodResizePending") else state[:3]
+        key = (id(spec), _canonical(relevant))
+        known = self._resized.get(key)
+        if known is None:
+            requests = effective_requests.of_pod(written)
+            known = spec if requests == spec.requests else msgspec.structs.replace(spec, requests=requests)
+            self._resized[key] = known
+        return known
+
+    def _translated(self, written: wire_pod.PodSpec, field: str) -> PodSpec:
+        affinity = written.affinity or wire_pod.Affinity()
+        node = affinity.node_affinity or wire_pod.NodeAffinity()
+        together = affinity.pod_affinity or wire_pod.PodAffinity()
+        apart = affinity.pod_anti_affinity or wire_pod.PodAffinity()
+        where = f"{field}.affinity"
+        return PodSpec(
+            requests=effective_requests.of_spec(written, field=field),
+            node_selector=tuple(sorted(Requirement.one_of(k, v) for k, v in written.node_selector.items())),
+            required_terms=node_terms(
+                node.required, field=f"{where}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+            ),
+            preferred_terms=_preferred(
+                node.preferred, field=f"{where}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+            ),
+            tolerations=tuple(
+                _toleration(t, field=f"{field}.tolerations[{i}]") for i, t in enumerate(written.tolerations)
+            ),
+            spreads=tuple(
+                _spread(s, field=f"{field}.topologySpreadConstraints[{i}]")
+                for i, s in enumerate(written.topology_spread_constraints)
+            ),
+            affinity=pod_terms(together.required, field=f"{where}.podAffinity"),
+            anti_affinity=pod_terms(apart.required, field=f"{where}.podAntiAffinity"),
+            preferred_affinity=preferred_pod_terms(together.preferred, field=f"{where}.podAffinity"),
+            preferred_anti_affinity=preferred_pod_terms(apart.preferred, field=f"{where}.podAntiAffinity"),
+            host_ports=_host_ports(written),
+            volumes=tuple(use for volume in written.volumes if (use := _volume_use(volume)) is not None),
+            resource_claims=tuple(claim.name for claim in written.resource_claims),
+            priority=self._priority(written),
+            priority_class=written.priority_class_name,
+            scheduler_name=written.scheduler_name or "default-scheduler",
+            termination_grace_seconds=written.termination_grace_period_seconds,
+        )
+
+    def _priority(self, written: wire_pod.PodSpec) -> int:
+        if written.priority is not None:
+            return written.priority
+        if not written.priority_class_name:
+            return self._default_priority
+        return self._priorities.get(written.priority_class_name, 0)
+
+
+def owners(metadata: wire_common.Metadata) -> tuple[Owner, ...]:
+    """The owner references of an object."""
+    return tuple(
+        Owner(ref.kind, ref.name, ref.api_version, ref.uid, ref.controller) for ref in metadata.owner_references
+    )
+
+
+def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
+    return tuple(
+        PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
+        for i, term in enumerate(terms)
+    )
+
+
+def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:
+    operator = written.operator or "Equal"
+    if operator not in ("Equal", "Exists"):
+        problem = f"unknown operator {operator!r}, use Equal or Exists"
+        raise InvalidInputError(problem, field=f"{field}.operator")
+    if written.effect and written.effect not in EFFECTS:
+        problem = f"unknown effect {written.effect!r}, use one of {', '.join(EFFECTS)}"
+        raise InvalidInputError(problem, field=f"{field}.effect")
+    return Toleration(written.key, operator, written.value, written.effect)
+
+
+def _spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
+    if written.max_skew < 1:
+        raise InvalidInputError(f"{written.max_skew} is not one or more", field=f"{field}.maxSkew")
+    if written.when_unsatisfiable not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        problem = f"unknown value {written.when_unsatisfiable!r}, use {DO_NOT_SCHEDULE} or {SCHEDULE_ANYWAY}"
+        raise InvalidInputError(problem, field=f"{field}.whenUnsatisfiable")
+    return TopologySpread(
+        topology_key=labels.normalized(written.topology_key),
+        max_skew=written.max_skew,
+        when_unsatisfiable=written.when_unsatisfiable,
+        selector=label_selector(written.label_selector, field=f"{field}.labelSelector"),
+        min_domains=written.min_domains,
+        node_affinity_policy=written.node_affinity_policy,
+        node_taints_policy=written.node_taints_policy,
+        match_label_keys=written.match_label_keys,
+    )
+
+
+def _host_ports(spec: wire_pod.PodSpec) -> tuple[HostPort, ...]:
+    """Ports of regular containers on the node; with hostNetwork the API server takes every container port for one."""
+    found = {
+        HostPort(
+            port=port.host_port or port.container_port,
+            protocol=port.protocol or "TCP",
+            host_ip="0.0.0.0" if port.host_ip in _ALL_ADDRESSES else port.host_ip,  # noqa: S104 - see above
+        )
+        for container in spec.containers
+        for port in container.ports
+        if port.host_port or (spec.host_network and port.container_port)
+    }
+    return tuple(sorted(found))
+
+
+def _volume_use(volume: wire_pod.Volume) -> VolumeUse | None:
+    if volume.persistent_volume_claim is not None:
+        return VolumeUse(volume.persistent_volume_claim.claim_name)
+    if volume.ephemeral is not None:
+        return VolumeUse("", volume.name, volume.ephemeral.volume_claim_template.spec.storage_class_name)
+    return None

@@ -1,0 +1,79 @@
+"""PodDisruptionBudgets, DaemonSets and what else rules refer to: wire → model."""
+
+from __future__ import annotations
+
+from core.manifests import wire_cluster, wire_common, wire_pod, wire_workloads
+from core.manifests.pods import PodTranslator
+from core.manifests.selectors import equality_selector, label_selector
+from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
+
+
+def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptionBudget:
+    """One PodDisruptionBudget.
+
+    Raises:
+        InvalidInputError: If its selector cannot be understood.
+    """
+    metadata, spec = written.metadata, written.spec
+    return PodDisruptionBudget(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        selector=label_selector(spec.selector, field="spec.selector"),
+        min_available=_text(spec.min_available),
+        max_unavailable=_text(spec.max_unavailable),
+        disruptions_allowed=written.status.disruptions_allowed,
+        unhealthy_pod_eviction_policy=spec.unhealthy_pod_eviction_policy,
+    )
+
+
+def daemon_set(written: wire_workloads.Workload, translator: PodTranslator) -> DaemonSet:
+    """One DaemonSet: the pod that its template makes.
+
+    Raises:
+        InvalidInputError: If the template cannot be understood.
+    """
+    template = written.spec.template
+    return DaemonSet(
+        namespace=written.metadata.namespace or "default",
+        name=written.metadata.name,
+        labels=template.metadata.labels,
+        spec=translator.spec(template.spec, field="spec.template.spec"),
+    )
+
+
+def namespace(written: wire_common.Labelled) -> Namespace:
+    """One namespace. Kubernetes labels each with its own name."""
+    own = {"kubernetes.io/metadata.name": written.metadata.name}
+    return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
+
+
+def service(written: wire_cluster.Service) -> Service:
+    """One Service."""
+    metadata = written.metadata
+    return Service(namespace=metadata.namespace or "default", name=metadata.name, selector=written.spec.selector)
+
+
+def workload_selector(written: wire_workloads.Workload, kind: str) -> WorkloadSelector:
+    """The selector of a ReplicaSet or StatefulSet.
+
+    Raises:
+        InvalidInputError: If the selector cannot be understood.
+    """
+    metadata = written.metadata
+    selector = label_selector(written.spec.selector, field="spec.selector")
+    return WorkloadSelector(namespace=metadata.namespace or "default", kind=kind, name=metadata.name, selector=selector)
+
+
+def controller_selector(written: wire_workloads.ReplicationController) -> WorkloadSelector:
+    """The selector of a ReplicationController."""
+    metadata, selector = written.metadata, written.spec.selector
+    return WorkloadSelector(
+        namespace=metadata.namespace or "default",
+        kind="ReplicationController",
+        name=metadata.name,
+        selector=equality_selector(selector) if selector else None,
+    )
+
+
+def _text(value: wire_common.IntOrString | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,80 @@
+"""Selectors of pods and of nodes: wire → model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from core.errors import InvalidInputError
+from core.manifests import wire_common
+from core.model.pod import LabelSelector, NodeSelectorTerm
+from core.model.requirements import Requirement
+
+_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, "Gt", "Lt", "Gte", "Lte")
+
+
+def label_selector(written: wire_common.LabelSelector | None, *, field: str) -> LabelSelector | None:
+    """A label selector; None, which selects nothing, stays None.
+
+    Raises:
+        InvalidInputError: If an expression has an unknown operator or lacks its values.
+    """
+    if written is None:
+        return None
+    equal = [Requirement(key, False, (value,)) for key, value in written.match_labels.items()]
+    where = f"{field}.matchExpressions"
+    return LabelSelector(ordered((*equal, *_requirements(written.match_expressions, _LABEL_OPERATORS, where))))
+
+
+def equality_selector(labels: dict[str, str]) -> LabelSelector:
+    """A selector written as a plain mapping, as in a Service."""
+    return LabelSelector(tuple(Requirement(key, False, (value,)) for key, value in sorted(labels.items())))
+
+
+def node_terms(written: wire_common.NodeSelector | None, *, field: str) -> tuple[NodeSelectorTerm, ...]:
+    """The alternatives of a node selector, in their order.
+
+    Raises:
+        InvalidInputError: If it has no alternative, or an expression cannot be read.
+    """
+    if written is None:
+        return ()
+    terms = written.node_selector_terms
+    if not terms:
+        raise InvalidInputError("needs at least one term", field=f"{field}.nodeSelectorTerms")
+    return tuple(node_term(term, field=f"{field}.nodeSelectorTerms[{i}]") for i, term in enumerate(terms))
+
+
+def node_term(written: wire_common.NodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
+    """One alternative.
+
+    Raises:
+        InvalidInputError: If an expression has an unknown operator or unfit values.
+    """
+    where = f"{field}.matchExpressions"
+    requirements = ordered(_requirements(written.match_expressions, _NODE_OPERATORS, where))
+    return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
+
+
+def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
+    """The same requirements in an order that does not depend on how they were written."""
+    return tuple(sorted(requirements, key=lambda r: (r.key, r.complement, r.values, r.gte or -1, r.lte or -1)))
+
+
+def _requirements(
+    expressions: Iterable[wire_common.SelectorExpression], operators: tuple[str, ...], field: str
+) -> list[Requirement]:
+    found = []
+    for i, expression in enumerate(expressions):
+        where, operator = f"{field}[{i}]", expression.operator
+        if operator not in operators:
+            known = ", ".join(operators)
+            raise InvalidInputError(f"unknown operator {operator!r}, use one of {known}", field=f"{where}.operator")
+        if operator in ("In", "NotIn") and not expression.values:
+            raise InvalidInputError(f"{operator} needs at least one value", field=f"{where}.values")
+        try:
+            found.append(Requirement.of(expression.key, operator, expression.values))
+        except InvalidInputError as error:
+            raise error.within(field=where) from error
+    return found

@@ -1,0 +1,174 @@
+"""Workloads out of files: the pods that their controllers would create."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from core.manifests.wire_cluster import PersistentVolumeClaim
+from core.manifests.wire_common import Metadata, OwnerReference
+from core.manifests.wire_pod import ClaimSource, ClaimTemplate, Pod, PodTemplate, Volume
+from core.manifests.wire_workloads import Job, Workload
+
+EXPANDED: Final = (
+    kinds.DEPLOYMENTS,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
+    kinds.JOBS,
+    kinds.REPLICATION_CONTROLLERS,
+)
+REPLICAS_MAX: Final = 200_000
+"""Bound on one workload's pods: more is a slip of the hand, not a cluster."""
+
+_TEMPLATE_HASH: Final = "pod-template-hash"
+
+Owned = tuple[str, str, str]
+
+
+class Expansion(msgspec.Struct, frozen=True):
+    """What the controller of one workload would create."""
+
+    resource: Resource
+    workload: Any
+    pods: tuple[Pod, ...]
+    claims: tuple[PersistentVolumeClaim, ...] = ()
+
+
+def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
+    """The pods, and the volume claims, of every workload that has no pod among `objects` yet; named `<workload>-<n>`.
+
+    A ReplicaSet of a Deployment that is there too is left to the Deployment. CronJobs make Jobs at their time, not now.
+
+    Raises:
+        InvalidInputError: If a number of replicas is negative or beyond all reason.
+    """
+    populated = _populated(objects)
+    deployments = {_key("Deployment", d.metadata) for d in objects.get(kinds.DEPLOYMENTS, ())}
+    existing = {_key("PersistentVolumeClaim", c.metadata) for c in objects.get(kinds.PERSISTENT_VOLUME_CLAIMS, ())}
+    found = []
+    for resource in EXPANDED:
+        for workload in objects.get(resource, ()):
+            namespace = workload.metadata.namespace or "default"
+            above = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
+            if _key(resource.kind, workload.metadata) in populated or above & deployments:
+                continue
+            found.append(_expansion(resource, workload, existing))
+    return tuple(found)
+
+
+def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
+    """Workloads that have pods, directly or through a ReplicaSet; the Deployment is also known by the pods' hash."""
+    direct: set[Owned] = set()
+    for pod in objects.get(kinds.PODS, ()):
+        namespace = pod.metadata.namespace or "default"
+        template_hash = pod.metadata.labels.get(_TEMPLATE_HASH)
+        for owner in pod.metadata.owner_references:
+            direct.add((owner.kind, namespace, owner.name))
+            if owner.kind == "ReplicaSet" and template_hash and owner.name.endswith(f"-{template_hash}"):
+                direct.add(("Deployment", namespace, owner.name.removesuffix(f"-{template_hash}")))
+    through = {
+        (owner.kind, replica_set.metadata.namespace or "default", owner.name)
+        for replica_set in objects.get(kinds.REPLICA_SETS, ())
+        if _key("ReplicaSet", replica_set.metadata) in direct
+        for owner in replica_set.metadata.owner_references
+    }
+    return direct | through
+
+
+def _key(kind: str, metadata: Metadata) -> Owned:
+    return kind, metadata.namespace or "default", metadata.name
+
+
+def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expansion:
+    metadata: Metadata = workload.metadata
+    if not metadata.name:
+        raise InvalidInputError("is missing", subject=f"{resource.kind} without a name", field="metadata.name")
+    subject = f"{resource.kind} {metadata.namespace or 'default'}/{metadata.name}"
+    wanted, field = _wanted(resource, workload)
+    if not 0 <= wanted <= REPLICAS_MAX:
+        raise InvalidInputError(f"{wanted} is not between 0 and {REPLICAS_MAX}", subject=subject, field=field)
+    if resource == kinds.STATEFUL_SETS:
+        return _stateful(workload, wanted, existing)
+    extra = _LABELS.get(resource, lambda _: {})(workload)
+    make = _maker(resource, metadata, workload.spec.template, extra)
+    return Expansion(resource, workload, tuple(make(n) for n in range(wanted)))
+
+
+def _wanted(resource: Resource, workload: Any) -> tuple[int, str]:
+    if resource != kinds.JOBS:
+        return workload.spec.replicas, "spec.replicas"
+    job: Job = workload
+    if job.spec.suspend or any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions):
+        return 0, "spec.suspend"
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        return parallelism, "spec.parallelism"
+    if job.spec.completions < 0:
+        return job.spec.completions, "spec.completions"
+    return min(parallelism, max(0, job.spec.completions - job.status.succeeded)), "spec.parallelism"
+
+
+def _stateful(workload: Workload, wanted: int, existing: set[Owned]) -> Expansion:
+    metadata, spec = workload.metadata, workload.spec
+    pods, claims = [], []
+    for n in range(spec.ordinals.start, spec.ordinals.start + wanted):
+        template = msgspec.structs.replace(spec.template, spec=msgspec.structs.replace(spec.template.spec))
+        made = {claim.metadata.name: _claim_of(claim, metadata, n) for claim in spec.volume_claim_templates}
+        kept = [volume for volume in spec.template.spec.volumes if volume.name not in made]
+        held = [Volume(name, ClaimSource(claim.metadata.name)) for name, claim in sorted(made.items())]
+        template.spec.volumes = (*kept, *held)
+        claims += [c for c in made.values() if _key("PersistentVolumeClaim", c.metadata) not in existing]
+        extra = {"apps.kubernetes.io/pod-index": str(n), "statefulset.kubernetes.io/pod-name": f"{metadata.name}-{n}"}
+        pods.append(_maker(kinds.STATEFUL_SETS, metadata, template, extra)(n))
+    return Expansion(kinds.STATEFUL_SETS, workload, tuple(pods), tuple(claims))
+
+
+def _claim_of(template: ClaimTemplate, owner: Metadata, n: int) -> PersistentVolumeClaim:
+    metadata = Metadata(
+        name=f"{template.metadata.name}-{owner.name}-{n}",
+        namespace=owner.namespace or "default",
+        labels=template.metadata.labels,
+        annotations=template.metadata.annotations,
+    )
+    return PersistentVolumeClaim(metadata, template.spec)
+
+
+def _maker(
+    resource: Resource, owner: Metadata, template: PodTemplate, extra: Mapping[str, str]
+) -> Callable[[int], Pod]:
+    reference = OwnerReference(resource.kind, owner.name, resource.api_version, owner.uid, controller=True)
+    pod_labels = {**template.metadata.labels, **extra}
+
+    def make(n: int) -> Pod:
+        metadata = Metadata(
+            name=f"{owner.name}-{n}",
+            namespace=owner.namespace or "default",
+            labels=pod_labels,
+            annotations=template.metadata.annotations,
+            owner_references=(reference,),
+            creation_timestamp=owner.creation_timestamp,
+        )
+        return Pod(metadata, msgspec.structs.replace(template.spec))
+
+    return make
+
+
+def _hash_label(workload: Workload) -> dict[str, str]:
+    """Tells one template's pods from another's, as the Deployment controller's label does."""
+    return {_TEMPLATE_HASH: format(zlib.crc32(msgspec.msgpack.encode(workload.spec.template)), "08x")}
+
+
+def _job_labels(job: Job) -> dict[str, str]:
+    return {"batch.kubernetes.io/job-name": job.metadata.name, "job-name": job.metadata.name}
+
+
+_LABELS: Final[Mapping[Resource, Callable[[Any], dict[str, str]]]] = {
+    kinds.DEPLOYMENTS: _hash_label,
+    kinds.JOBS: _job_labels,
+}
