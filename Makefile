@@ -28,13 +28,13 @@ demo: setup ## The main job on embedded defaults: a cluster's day in virtual tim
 	@$(BIN)/python -m tests.page build/demo.html
 
 test: setup ## All tests (under ten minutes)
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
 
 test-long: setup ## The long tests: many more random cases and seeds
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
 coverage: setup ## Branch coverage of core/, at least 90 %
-	$(BIN)/python -m pytest -n auto -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .

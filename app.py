@@ -13,7 +13,7 @@ from infra.state import StateStack
 
 def main() -> None:
     """Write the templates to cdk.out."""
-    app = cdk.App()
+    app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     config = ClusterConfig.from_context(
         app.node.try_get_context,
         account=os.environ.get("CDK_DEFAULT_ACCOUNT"),
@@ -21,9 +21,7 @@ def main() -> None:
     )
     environment = cdk.Environment(account=config.account, region=config.region)
     state = StateStack(app, f"fleetwright-{config.cluster_name}-state", env=environment)
-    ProvisionerStack(
-        app, f"fleetwright-{config.cluster_name}", config=config, state=state, env=environment
-    ).add_dependency(state)
+    ProvisionerStack(app, f"fleetwright-{config.cluster_name}", config=config, state=state, env=environment)
     app.synth()
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "build" / "package"
+BARE = ROOT / "build" / "sources"
 SOURCES = ("core", "lambdas")
 PYTHON_VERSION = "3.13"
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_17_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64")
@@ -35,8 +36,7 @@ def build(target: Path) -> None:
         + requirements(),
         check=True,
     )
-    for source in SOURCES:
-        shutil.copytree(ROOT / source, target / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    _copy_sources(target)
 
 
 def requirements() -> list[str]:
@@ -46,10 +46,17 @@ def requirements() -> list[str]:
 
 
 def bundle() -> tuple[Path, bool]:
-    """The folder to deploy, and whether it is complete: without `make package` it is the bare sources, for synth alone."""
+    """The folder to deploy, and whether it is complete: without `make package` it is a copy of the sources, for synth alone."""
     if PACKAGE.is_dir():
         return PACKAGE, True
-    return ROOT, False
+    shutil.rmtree(BARE, ignore_errors=True)
+    _copy_sources(BARE)
+    return BARE, False
+
+
+def _copy_sources(target: Path) -> None:
+    for source in SOURCES:
+        shutil.copytree(ROOT / source, target / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
 
 
 if __name__ == "__main__":

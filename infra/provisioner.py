@@ -19,8 +19,6 @@ from infra.state import StateStack
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS, WAKE_UPS, WORK
 
-NOT_BUNDLED = ["*", "!core", "!core/**", "!lambdas", "!lambdas/**", "**/__pycache__"]
-
 
 class ProvisionerStack(cdk.Stack):
     """One cluster's provisioner."""
@@ -46,6 +44,7 @@ class ProvisionerStack(cdk.Stack):
         permissions = Permissions(
             stack=self, config=config, table=state.table, bucket=state.bucket, queues=queues, windows=windows
         )
+        windows.wire(functions)
         for function in functions:
             permissions.grant(function)
             Triggers(
@@ -55,19 +54,17 @@ class ProvisionerStack(cdk.Stack):
                 queues=queues,
                 audit_log_group=config.audit_log_group,
             )
-            if function.spec.windows:
-                windows.wakes(function.function)
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster_name, functions=functions)
         Dashboard(self, "Dashboard", cluster=config.cluster_name, functions=functions, queues=queues)
 
     def _code(self) -> lambda_.Code:
         folder, complete = packaging.bundle()
-        if complete:
-            return lambda_.Code.from_asset(str(folder))
-        cdk.Annotations.of(self).add_warning_v2(
-            "fleetwright:package", "run `make package` before deploying: sources only"
-        )
-        return lambda_.Code.from_asset(str(folder), exclude=NOT_BUNDLED, ignore_mode=cdk.IgnoreMode.GIT)
+        if not complete:
+            cdk.Annotations.of(self).add_warning_v2(
+                "fleetwright:package",
+                "run `make package` before deploying: this bundle holds sources without dependencies",
+            )
+        return lambda_.Code.from_asset(str(folder))
 
     def _settings(self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows) -> Settings:
         return Settings(

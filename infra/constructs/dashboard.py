@@ -10,7 +10,7 @@ from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
-from lambdas.observability import NAMESPACE, Metric
+from lambdas.observability import NAMESPACE, SERVICE
 
 PERIOD = cdk.Duration.minutes(1)
 
@@ -28,39 +28,40 @@ class Dashboard(Construct):
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._cluster = cluster
         page = cloudwatch.Dashboard(self, "Page", dashboard_name=f"fleetwright-{cluster}")
         page.add_widgets(
-            self._graph("Pods pending and unschedulable", Metric.PODS_PENDING, Metric.PODS_UNSCHEDULABLE),
-            self._graph("Seconds a pod waits for its claim", Metric.PENDING_SECONDS, statistic="p99"),
-            self._graph("Dollars per hour", Metric.FLEET_DOLLARS_PER_HOUR),
+            self._graph("Pods pending and unschedulable", "PodsPending", "PodsUnschedulable"),
+            self._graph("Nodes running, dollars per hour", "NodesRunning", "DollarsPerHour"),
+            self._graph("Capacity refused", "OfferingsRefused", statistic="Sum"),
         )
         page.add_widgets(
+            self._graph("Launched and terminated", "DecisionsLaunch", "DecisionsTerminate", statistic="Sum"),
             self._graph(
-                "Nodes launched and terminated", Metric.CLAIMS_LAUNCHED, Metric.CLAIMS_TERMINATED, statistic="Sum"
+                "Disrupted, expired, interrupted",
+                "DecisionsDisrupt",
+                "DecisionsExpire",
+                "DecisionsInterrupt",
+                statistic="Sum",
             ),
-            self._graph("Launches refused for lack of capacity", Metric.OFFERINGS_REFUSED, statistic="Sum"),
-            self._graph(
-                "Nodes disrupted and interrupted", Metric.NODES_DISRUPTED, Metric.NODES_INTERRUPTED, statistic="Sum"
-            ),
+            self._graph("Objects that cannot be used", "ObjectsInvalid"),
         )
         page.add_widgets(
             self._functions("Errors", functions, "errors"),
-            self._functions("Duration, p99", functions, "duration"),
+            self._functions("Duration, 99th percentile", functions, "duration"),
             self._backlog(queues),
         )
         for function in functions:
             self._alarm_on_errors(function)
 
-    def _graph(self, title: str, *metrics: Metric, statistic: str = "Maximum") -> cloudwatch.GraphWidget:
+    def _graph(self, title: str, *metrics: str, statistic: str = "Maximum") -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
             cloudwatch.Metric(
                 namespace=NAMESPACE,
-                metric_name=metric.value,
-                dimensions_map={"cluster": self._cluster},
+                metric_name=metric,
+                dimensions_map={"service": SERVICE},
                 statistic=statistic,
                 period=PERIOD,
-                label=metric.value,
+                label=metric,
             )
             for metric in metrics
         ]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
+
+from infra.constructs.function import ProvisionerFunction
+
+KEEPER = "reconcile"
 
 
 class BudgetWindows(Construct):
@@ -22,9 +27,12 @@ class BudgetWindows(Construct):
             description="Lets EventBridge Scheduler wake Fleetwright's disrupt function when a budget window opens or closes",
         )
 
-    def wakes(self, function: lambda_.IFunction) -> None:
-        """Allow the schedules to invoke `function`."""
-        function.grant_invoke(self.role)
+    def wire(self, functions: Sequence[ProvisionerFunction]) -> None:
+        """Let the schedules wake the function that follows windows, and tell `reconcile`, which keeps them, where it is."""
+        target = next(function for function in functions if function.spec.windows)
+        keeper = next(function for function in functions if function.spec.name == KEEPER)
+        target.function.grant_invoke(self.role)
+        keeper.function.add_environment("DISRUPT_FUNCTION_ARN", target.function.function_arn)
 
     def managed_by(self, role: iam.IRole, *, arn_prefix: str) -> None:
         """Allow `role` to keep the group's schedules; `arn_prefix` ends where the resource begins."""

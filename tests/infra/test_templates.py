@@ -1,0 +1,197 @@
+"""The synthesized templates say what the wiring says, keep what must be kept, and permit no more than is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk.assertions import Match, Template
+
+from lambdas.settings import Settings
+from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
+from tests.infra.conftest import synthesize
+
+pytestmark = pytest.mark.xdist_group("infra")
+
+Templates = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def provisioner(templates: Templates) -> Template:
+    return Template.from_json(templates["fleetwright-fleetwright"])
+
+
+@pytest.fixture(scope="session")
+def state(templates: Templates) -> Template:
+    return Template.from_json(templates["fleetwright-fleetwright-state"])
+
+
+def of_type(template: Template, kind: str) -> dict[str, dict[str, Any]]:
+    return dict(template.find_resources(kind))
+
+
+def lambda_of(template: Template, name: str) -> tuple[str, dict[str, Any]]:
+    handler = BY_NAME[name].handler
+    found = [
+        (i, r["Properties"])
+        for i, r in of_type(template, "AWS::Lambda::Function").items()
+        if r["Properties"]["Handler"] == handler
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
+def test_every_function_is_deployed_as_wired(provisioner: Template, spec: Any) -> None:
+    _, properties = lambda_of(provisioner, spec.name)
+    assert properties["Timeout"] == spec.timeout.total_seconds()
+    assert properties["MemorySize"] == spec.memory_mb
+    assert properties.get("ReservedConcurrentExecutions") == spec.concurrency
+    assert properties["Architectures"] == ["arm64"]
+
+
+def test_every_function_has_a_role_of_its_own(provisioner: Template) -> None:
+    roles = [json.dumps(f["Properties"]["Role"]) for f in of_type(provisioner, "AWS::Lambda::Function").values()]
+    assert len(set(roles)) == len(FUNCTIONS)
+
+
+def test_logs_do_not_pile_up_for_ever(provisioner: Template) -> None:
+    provisioner.resource_properties_count_is("AWS::Logs::LogGroup", {"RetentionInDays": 30}, len(FUNCTIONS))
+
+
+@pytest.mark.parametrize("queue", QUEUES, ids=lambda queue: queue.name)
+def test_a_message_nobody_can_handle_ends_in_a_dead_letter_queue(provisioner: Template, queue: Any) -> None:
+    provisioner.has_resource_properties(
+        "AWS::SQS::Queue",
+        {
+            "VisibilityTimeout": queue.visibility.total_seconds(),
+            "RedrivePolicy": {"maxReceiveCount": queue.max_receives, "deadLetterTargetArn": Match.any_value()},
+        },
+    )
+    provisioner.has_resource_properties(
+        "AWS::Lambda::EventSourceMapping",
+        {
+            "BatchSize": queue.batch_size,
+            "MaximumBatchingWindowInSeconds": queue.batch_window.total_seconds(),
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        },
+    )
+
+
+def test_failed_events_and_invocations_are_kept(provisioner: Template) -> None:
+    for rule in of_type(provisioner, "AWS::Events::Rule").values():
+        assert all("DeadLetterConfig" in target for target in rule["Properties"]["Targets"])
+    provisioner.resource_count_is("AWS::Lambda::EventInvokeConfig", len(FUNCTIONS))
+
+
+def test_schedules_and_rules_are_those_of_the_wiring(provisioner: Template) -> None:
+    deployed = [rule["Properties"] for rule in of_type(provisioner, "AWS::Events::Rule").values()]
+    rates = sorted(rule["ScheduleExpression"] for rule in deployed if "ScheduleExpression" in rule)
+    seconds = sorted(s.every.total_seconds() for f in FUNCTIONS for s in f.schedules)
+    assert sorted(map(seconds_of, rates)) == seconds
+    patterns = [rule["EventPattern"] for rule in deployed if "EventPattern" in rule]
+    wired = [rule.pattern for f in FUNCTIONS for rule in f.rules]
+    assert sorted(map(json.dumps, map(sorted_keys, patterns))) == sorted(map(json.dumps, map(sorted_keys, wired)))
+
+
+def seconds_of(rate: str) -> float:
+    number, unit = rate.removeprefix("rate(").removesuffix(")").split()
+    return int(number) * {"minute": 60, "hour": 3600, "day": 86400}[unit.removesuffix("s")]
+
+
+def sorted_keys(pattern: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(pattern.items()))
+
+
+def test_the_audit_log_is_filtered_before_it_costs(provisioner: Template) -> None:
+    provisioner.has_resource_properties(
+        "AWS::Logs::SubscriptionFilter",
+        {"FilterPattern": AUDIT_LOG_FILTER, "LogGroupName": "/aws/eks/fleetwright/cluster"},
+    )
+
+
+def test_the_environment_is_read_back_as_it_was_written(provisioner: Template) -> None:
+    for name in BY_NAME:
+        variables = lambda_of(provisioner, name)[1]["Environment"]["Variables"]
+        plain = {key: value if isinstance(value, str) else f"reference-{key}" for key, value in variables.items()}
+        settings = Settings.from_environment(plain)
+        assert settings.cluster_name == "fleetwright"
+        assert bool(settings.disrupt_function_arn) == (name == "reconcile")
+
+
+def test_state_survives_a_deleted_stack(state: Template) -> None:
+    for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket"):
+        for resource in of_type(state, kind).values():
+            assert resource["DeletionPolicy"] == "Retain"
+    state.has_resource_properties(
+        "AWS::DynamoDB::Table",
+        {
+            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+            "TimeToLiveSpecification": Match.object_like({"Enabled": True}),
+            "DeletionProtectionEnabled": True,
+        },
+    )
+
+
+def test_logical_ids_of_what_is_kept_never_change(state: Template) -> None:
+    """Another id would make CloudFormation create an empty table and leave the claims behind."""
+    assert sorted(of_type(state, "AWS::DynamoDB::Table")) == ["TableCD117FA1"]
+    assert sorted(of_type(state, "AWS::S3::Bucket")) == ["Bucket83908E77"]
+
+
+def statements(template: Template) -> list[dict[str, Any]]:
+    policies = of_type(template, "AWS::IAM::Policy").values()
+    return [statement for policy in policies for statement in policy["Properties"]["PolicyDocument"]["Statement"]]
+
+
+def actions(statement: dict[str, Any]) -> list[str]:
+    listed = statement["Action"]
+    return listed if isinstance(listed, list) else [listed]
+
+
+def test_nothing_is_allowed_by_wildcard(provisioner: Template) -> None:
+    for statement in statements(provisioner):
+        assert not [action for action in actions(statement) if action.endswith(":*") or action == "*"]
+
+
+READ_ONLY = ("ec2:Describe", "pricing:Get", "scheduler:List")
+
+
+def test_whatever_changes_something_names_its_resources(provisioner: Template) -> None:
+    for statement in statements(provisioner):
+        if statement["Resource"] == "*":
+            assert all(action.startswith(READ_ONLY) for action in actions(statement)), statement
+
+
+def test_instances_are_terminated_only_with_our_tags(provisioner: Template) -> None:
+    found = [s for s in statements(provisioner) if "ec2:TerminateInstances" in actions(s)]
+    assert found
+    for statement in found:
+        assert statement["Condition"]["StringEquals"] == {"aws:ResourceTag/eks:eks-cluster-name": "fleetwright"}
+
+
+def test_only_the_node_role_is_passed_to_ec2(provisioner: Template) -> None:
+    to_ec2 = [s for s in statements(provisioner) if "iam:PassRole" in actions(s) and "Condition" in s]
+    assert to_ec2
+    for statement in to_ec2:
+        assert "FleetwrightNodeRole" in json.dumps(statement["Resource"])
+
+
+def test_every_function_may_enter_the_cluster_in_one_group(provisioner: Template) -> None:
+    provisioner.resource_properties_count_is(
+        "AWS::EKS::AccessEntry", {"ClusterName": "fleetwright", "KubernetesGroups": ["fleetwright"]}, len(FUNCTIONS)
+    )
+
+
+def test_the_same_commit_gives_the_same_templates(templates: Templates, tmp_path: Path) -> None:
+    assert synthesize(tmp_path) == templates
+
+
+def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
+    other = synthesize(tmp_path, "cluster=payments", "auditLogGroup=", "nodeRole=PaymentsNodes")
+    assert sorted(other) == ["fleetwright-payments", "fleetwright-payments-state"]
+    template = Template.from_json(other["fleetwright-payments"])
+    template.resource_count_is("AWS::Logs::SubscriptionFilter", 0)
+    assert "PaymentsNodes" in json.dumps(other["fleetwright-payments"])
