@@ -1,0 +1,147 @@
+"""The catalogue as a JSON document, the form in which `--catalog` takes it and in which it is kept; also gzipped."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.model import quantity, resources
+from core.model.catalogue import Catalogue, InstanceType, Offering
+
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP_WINDOW: Final = 31
+_OWN_KEYS: Final = (labels.INSTANCE_TYPE, labels.ZONE, labels.CAPACITY_TYPE)
+_PLACE: Final = re.compile(r"(?P<problem>.*?) - at `\$\.?(?P<path>[^`]*)`\Z", re.DOTALL)
+
+
+class _Offering(msgspec.Struct, rename="camel"):
+    zone: str
+    capacity_type: str
+    price: Decimal
+    available: bool = True
+    reservation_id: str = ""
+    reservation_capacity: int = 0
+
+
+class _InstanceType(msgspec.Struct, rename="camel"):
+    name: str
+    capacity: dict[str, str | int | float]
+    requirements: dict[str, list[str]] = {}
+    overhead: dict[str, str | int | float] = {}
+    offerings: list[_Offering] = []
+    attach_limit: int | None = None
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    instance_types: list[_InstanceType]
+    node_classes: dict[str, list[_InstanceType]] = {}
+
+
+def decode(raw: bytes) -> Catalogue:
+    """Read a catalogue.
+
+    Raises:
+        InvalidInputError: If it is no such document, or a quantity or price in it cannot be; names the type and the field.
+    """
+    try:
+        text = zlib.decompress(raw, _GZIP_WINDOW) if raw.startswith(_GZIP_MAGIC) else raw
+        document = msgspec.json.decode(text, type=_Document)
+    except zlib.error as error:
+        raise InvalidInputError(f"cannot be unpacked: {error}", subject="catalogue") from error
+    except msgspec.ValidationError as error:
+        match = _PLACE.match(str(error))
+        problem, field = (match["problem"], match["path"]) if match else (str(error), "")
+        raise InvalidInputError(problem, subject="catalogue", field=field) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"is not JSON: {error}", subject="catalogue") from error
+    return Catalogue(
+        default=_types(document.instance_types),
+        by_node_class={name: _types(found) for name, found in sorted(document.node_classes.items())},
+    )
+
+
+def encode(catalogue: Catalogue) -> bytes:
+    """Write a catalogue; `decode` gives back the same one."""
+    document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
+    if catalogue.by_node_class:
+        document["nodeClasses"] = {
+            name: [_written(found) for found in types] for name, types in catalogue.by_node_class.items()
+        }
+    return msgspec.json.encode(document, order="sorted")
+
+
+def _types(written: Iterable[_InstanceType]) -> tuple[InstanceType, ...]:
+    found: dict[str, InstanceType] = {}
+    for entry in written:
+        subject = f"instance type {entry.name}"
+        if entry.name in found:
+            raise InvalidInputError("is listed twice", subject=subject)
+        try:
+            found[entry.name] = _type(entry)
+        except InvalidInputError as error:
+            raise error.within(subject=subject) from error
+    return tuple(found.values())
+
+
+def _type(entry: _InstanceType) -> InstanceType:
+    return InstanceType(
+        name=entry.name,
+        labels={
+            labels.normalized(key): tuple(values)
+            for key, values in sorted(entry.requirements.items())
+            if key not in _OWN_KEYS
+        },
+        capacity=resources.parse(entry.capacity, field="capacity"),
+        overhead=resources.parse(entry.overhead, field="overhead"),
+        offerings=tuple(_offering(offering, field=f"offerings[{i}]") for i, offering in enumerate(entry.offerings)),
+        attach_limit=entry.attach_limit,
+    )
+
+
+def _offering(entry: _Offering, *, field: str) -> Offering:
+    if not entry.price.is_finite() or entry.price < 0:
+        raise InvalidInputError(f"{entry.price} is no price", field=f"{field}.price")
+    if entry.capacity_type not in labels.CAPACITY_TYPES:
+        known = ", ".join(labels.CAPACITY_TYPES)
+        problem = f"unknown capacity type {entry.capacity_type!r}, use one of {known}"
+        raise InvalidInputError(problem, field=f"{field}.capacityType")
+    return Offering(
+        zone=entry.zone,
+        capacity_type=entry.capacity_type,
+        price=quantity.nanodollars(str(entry.price)),
+        available=entry.available,
+        reservation_id=entry.reservation_id,
+        reservation_capacity=entry.reservation_capacity,
+    )
+
+
+def _written(found: InstanceType) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "name": found.name,
+        "requirements": {key: list(values) for key, values in found.labels.items()},
+        "capacity": resources.render(found.capacity),
+        "overhead": resources.render(found.overhead),
+        "offerings": [_written_offering(offering) for offering in found.offerings],
+    }
+    if found.attach_limit is not None:
+        entry["attachLimit"] = found.attach_limit
+    return entry
+
+
+def _written_offering(offering: Offering) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "zone": offering.zone,
+        "capacityType": offering.capacity_type,
+        "price": quantity.dollars(offering.price),
+        "available": offering.available,
+    }
+    if offering.reservation_id:
+        entry |= {"reservationId": offering.reservation_id, "reservationCapacity": offering.reservation_capacity}
+    return entry
