@@ -42,18 +42,29 @@ class Document:
         return str(self.object.get("kind") or "")
 
     @property
+    def name(self) -> str:
+        """Its name, empty where it has none."""
+        return self._of_metadata("name")
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; `default` where it names none, also for kinds that have no namespace."""
+        return self._of_metadata("namespace") or "default"
+
+    @property
     def subject(self) -> str:
         """The object as people name it: `Pod shop/cart-0`."""
-        metadata = self.object.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        name = str(metadata.get("name") or metadata.get("generateName") or "without a name")
-        namespace = metadata.get("namespace")
+        namespace, name = self._of_metadata("namespace"), self.name or "without a name"
         return f"{self.kind or 'object'} {f'{namespace}/{name}' if namespace else name}"
 
     def error(self, problem: str) -> InputError:
         """An error that names this document and, where `problem` does not do so already, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
         return InputError(named, source=self.source, index=self.index, place=self.item)
+
+    def _of_metadata(self, key: str) -> str:
+        metadata = self.object.get("metadata")
+        return str(metadata.get(key) or "") if isinstance(metadata, dict) else ""
 
 
 class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen at run time

@@ -1,0 +1,133 @@
+"""Arguments that several commands share, and the decision's options that they make."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from cli.errors import InputError
+from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, FeatureGates, Options
+
+REGION_DEFAULT: Final = "us-east-1"
+TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
+_GATES: Final = {
+    "NodeRepair": "node_repair",
+    "ReservedCapacity": "reserved_capacity",
+    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
+    "NodeOverlay": "node_overlay",
+    "StaticCapacity": "static_capacity",
+    "CapacityBuffer": "capacity_buffer",
+}
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """`-f`, which says what to read."""
+    parser.add_argument(
+        "-f",
+        "--filename",
+        dest="files",
+        metavar="PATH",
+        action="append",
+        required=True,
+        help="a file, a folder (read recursively) or - for standard input; may be given again",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """`-o`, the form of the answer."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json", "yaml"),
+        help="form of the answer (default: table on a terminal, json elsewhere)",
+    )
+
+
+def add_decision(parser: argparse.ArgumentParser) -> None:
+    """What any decision depends on besides the manifests."""
+    parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
+    parser.add_argument(
+        "--region", default=REGION_DEFAULT, help="region of the built-in catalogue (default: %(default)s)"
+    )
+    parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seeds whatever is drawn (default: 0)")
+    parser.add_argument(
+        "--time-budget",
+        type=_seconds,
+        default=TIME_BUDGET_SECONDS_DEFAULT,
+        metavar="SECONDS",
+        help="bound on improving the first plan; 0: not at all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--improve-iterations",
+        type=_count,
+        metavar="N",
+        help="bound by steps instead of time: the same input then gives the same bytes",
+    )
+    parser.add_argument("--preference-policy", choices=(RESPECT, IGNORE), default=RESPECT)
+    parser.add_argument("--min-values-policy", choices=(STRICT, BEST_EFFORT), default=STRICT)
+
+
+def options_of(arguments: argparse.Namespace) -> Options:
+    """How to decide, by the arguments and the environment's FEATURE_GATES.
+
+    Raises:
+        InputError: If FEATURE_GATES cannot be read.
+    """
+    return Options(
+        preference_policy=arguments.preference_policy,
+        min_values_policy=arguments.min_values_policy,
+        feature_gates=feature_gates(os.environ),
+        karpenter_moves_only=getattr(arguments, "policy", "") == "karpenter",
+        ignore_budgets=getattr(arguments, "ignore_budgets", False),
+        improve_iterations=0 if arguments.time_budget == 0 else arguments.improve_iterations,
+        seed=arguments.seed,
+    )
+
+
+def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
+    """The gates in FEATURE_GATES, `Name=bool` with commas between, on top of the defaults; unknown names are ignored.
+
+    Raises:
+        InputError: If an entry has another form.
+    """
+    found: dict[str, bool] = {}
+    for entry in filter(None, (part.strip() for part in environment.get("FEATURE_GATES", "").split(","))):
+        name, _, value = (part.strip() for part in entry.partition("="))
+        if value not in (*_TRUE, *_FALSE):
+            raise InputError(f"{entry!r} is not of the form Name=true or Name=false", source="FEATURE_GATES")
+        if name in _GATES:
+            found[_GATES[name]] = value in _TRUE
+    return FeatureGates(**found)
+
+
+def moment(text: str) -> datetime:
+    """An RFC 3339 time, in UTC; for argparse."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2026-11-20T00:00:00Z")
+    return found.astimezone(UTC)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of zero or more")
+    return int(text)

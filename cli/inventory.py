@@ -1,0 +1,120 @@
+"""The objects of the input by kind, each with the document that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from cli.errors import InputError
+from cli.reading import Document
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests import wire, workloads
+from core.manifests.resources import Resource
+
+_LEGACY_GROUPS: Final = ("extensions",)
+_KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
+_OLDER_KINDS: Final = ("Provisioner", "AWSNodeTemplate", "Machine")
+
+
+class Inventory:
+    """What was read, decoded: `objects[resource][i]` came from `documents[resource][i]`.
+
+    Attributes:
+        skipped: Kind → how many objects of it were left out, because we do not read that kind.
+        repeated: Objects that were given more than once; the last one counts.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[Resource, list[Any]] = {}
+        self.documents: dict[Resource, list[Document]] = {}
+        self.skipped: dict[str, int] = {}
+        self.repeated: list[str] = []
+
+    def add(self, resource: Resource, obj: Any, document: Document) -> None:
+        """Take one object in."""
+        self.objects.setdefault(resource, []).append(obj)
+        self.documents.setdefault(resource, []).append(document)
+
+    def warnings(self) -> Iterator[str]:
+        """What the user should know although nothing failed."""
+        if self.skipped:
+            counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.skipped.items()))
+            yield f"skipped {sum(self.skipped.values())} objects of kinds that are not read here: {counts}"
+        for subject in self.repeated:
+            yield f"{subject} is given more than once: the last one counts"
+
+
+def take_inventory(documents: Iterable[Document]) -> Inventory:
+    """Decode the objects and expand the workloads to their pods.
+
+    Raises:
+        InputError: If an object cannot be decoded; names file, document, object and field.
+    """
+    inventory = Inventory()
+    for (resource, _, _), document in _distinct(documents, inventory).items():
+        try:
+            inventory.add(resource, wire.from_object(resource, _current(document.object)), document)
+        except InvalidInputError as error:
+            raise document.error(str(error)) from error
+    _expand(inventory)
+    return inventory
+
+
+def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
+    found: dict[tuple[Resource, str, str], Document] = {}
+    for document in documents:
+        resource = _resource_of(document)
+        if resource is None:
+            inventory.skipped[document.kind] = inventory.skipped.get(document.kind, 0) + 1
+            continue
+        key = (resource, document.namespace if resource.namespaced else "", document.name)
+        if key in found:
+            inventory.repeated.append(document.subject)
+            del found[key]
+        found[key] = document
+    return found
+
+
+def _resource_of(document: Document) -> Resource | None:
+    if not document.kind:
+        raise document.error("kind: is missing")
+    if not document.name:
+        raise document.error("metadata.name: is missing")
+    group = str(document.object.get("apiVersion") or "").rpartition("/")[0]
+    if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:
+        return {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}.get(
+            document.kind, kinds.NODE_CLAIMS
+        )
+    resource = kinds.BY_KIND.get(document.kind)
+    if resource is None or group not in (resource.group, *_LEGACY_GROUPS):
+        return None
+    return resource
+
+
+def _current(obj: dict[str, Any]) -> dict[str, Any]:
+    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+    if group not in _KARPENTER_GROUPS:
+        return obj
+    from core import api
+
+    return api.as_v1(obj)
+
+
+def _expand(inventory: Inventory) -> None:
+    try:
+        expansions = workloads.expand(inventory.objects)
+    except InvalidInputError as error:
+        raise InputError(str(error)) from error
+    origin = {
+        id(workload): inventory.documents[resource][position]
+        for resource in workloads.EXPANDED
+        for position, workload in enumerate(inventory.objects.get(resource, ()))
+    }
+    for expansion in expansions:
+        document = origin[id(expansion.workload)]
+        for pod in expansion.pods:
+            inventory.add(kinds.PODS, pod, document)
+        for claim in expansion.claims:
+            inventory.add(kinds.PERSISTENT_VOLUME_CLAIMS, claim, document)

@@ -1,0 +1,100 @@
+"""Plans as the command line's contract has them: quantities as text, prices in dollars."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from core.model import resources
+from core.model.plan import Command, Cost, DisruptionPlan, Plan, PlannedClaim
+from core.model.quantity import dollars
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+
+JsonObject = dict[str, Any]
+
+API_VERSION: Final = "fleetwright.dev/v1"
+
+
+def plan_document(plan: Plan) -> JsonObject:
+    """`kind: Plan`, without its timing."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Plan",
+        "now": rfc3339(plan.now),
+        "nodeClaims": [claim_document(claim) for claim in plan.claims],
+        "bindings": [{"pod": binding.pod, "node": binding.node} for binding in plan.bindings],
+        "unschedulable": [
+            {"pod": found.pod, "reason": found.reason, "message": found.message} for found in plan.unschedulable
+        ],
+        "cost": _cost(plan.cost),
+    }
+
+
+def disruption_document(plan: DisruptionPlan) -> JsonObject:
+    """`kind: DisruptionPlan`."""
+    bound = plan.cost.lower_bound
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "DisruptionPlan",
+        "now": rfc3339(plan.now),
+        "commands": [_command(command) for command in plan.commands],
+        "blocked": [{"node": b.node, "reason": b.reason, "message": b.message} for b in plan.blocked],
+        "budgets": {pool: dict(by_reason) for pool, by_reason in plan.budgets.items()},
+        "cost": {
+            "before": dollars(plan.cost.before),
+            "after": dollars(plan.cost.after),
+            "lowerBound": None if bound is None else dollars(bound),
+        },
+    }
+
+
+def claim_document(claim: PlannedClaim) -> JsonObject:
+    """One node to launch."""
+    return {
+        "name": claim.name,
+        "nodePool": claim.node_pool,
+        "labels": dict(sorted(claim.labels.items())),
+        "taints": [_taint(taint) for taint in claim.taints],
+        "startupTaints": [_taint(taint) for taint in claim.startup_taints],
+        "requirements": [entry for requirement in claim.requirements for entry in _requirement(requirement)],
+        "instanceTypes": list(claim.instance_types),
+        "zones": list(claim.zones),
+        "capacityTypes": list(claim.capacity_types),
+        "resources": resources.render(claim.resources),
+        "pods": list(claim.pods),
+        "price": dollars(claim.price),
+    }
+
+
+def rfc3339(moment: datetime) -> str:
+    """A time in UTC as Kubernetes writes it; fractions only where there are any."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _command(command: Command) -> JsonObject:
+    return {
+        "reason": command.reason,
+        "method": command.method,
+        "nodes": list(command.nodes),
+        "replacements": [claim_document(claim) for claim in command.replacements],
+        "moves": [{"pod": move.pod, "to": move.to} for move in command.moves],
+        "savings": dollars(command.savings),
+    }
+
+
+def _cost(cost: Cost) -> JsonObject:
+    """`gap` is how much of the cost the bound leaves open, as a share."""
+    if cost.lower_bound is None:
+        return {"hourly": dollars(cost.hourly), "lowerBound": None, "gap": None}
+    gap = (cost.hourly - cost.lower_bound) / cost.hourly if cost.hourly else 0.0
+    return {"hourly": dollars(cost.hourly), "lowerBound": dollars(cost.lower_bound), "gap": round(gap, 6)}
+
+
+def _taint(taint: Taint) -> JsonObject:
+    written = {"key": taint.key, "effect": taint.effect}
+    return written | ({"value": taint.value} if taint.value else {})
+
+
+def _requirement(requirement: Requirement) -> list[JsonObject]:
+    return requirement.to_manifest()

@@ -1,0 +1,41 @@
+"""A sign of life on standard error for work that takes a while."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+QUIET_SECONDS: Final = 2.0
+_TICK_SECONDS: Final = 0.5
+_CLEAR_LINE: Final = "\r\x1b[K"
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Say what goes on, and for how long, once it takes over two seconds; only where standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+    teller = threading.Thread(target=_tell, args=(what, done), daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tell(what: str, done: threading.Event) -> None:
+    started = time.monotonic()
+    if done.wait(QUIET_SECONDS):
+        return
+    while not done.wait(_TICK_SECONDS):
+        sys.stderr.write(f"{_CLEAR_LINE}{what}: {time.monotonic() - started:.0f} s")
+        sys.stderr.flush()
+    sys.stderr.write(_CLEAR_LINE)
+    sys.stderr.flush()

@@ -1,0 +1,95 @@
+"""From the arguments to the snapshot that a decision reads."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from cli.arguments import options_of
+from cli.errors import InputError
+from cli.inventory import Inventory, take_inventory
+from cli.reading import read
+from core.catalogue import document
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests.assemble import assemble
+from core.model.catalogue import Catalogue
+from core.model.snapshot import Snapshot
+
+
+class World(msgspec.Struct, frozen=True):
+    """The snapshot, and how long it took to read it."""
+
+    snapshot: Snapshot
+    decode_seconds: float
+
+
+def look(arguments: argparse.Namespace) -> World:
+    """Read the manifests and the catalogue; warnings go to standard error.
+
+    Raises:
+        InputError: If anything given cannot be understood; nothing is used then.
+    """
+    started = time.perf_counter()
+    # Nothing here lives in cycles, and collecting while objects only pile up costs more than reading them.
+    gc.disable()
+    try:
+        inventory = take_inventory(read(arguments.files))
+        snapshot = _assembled(inventory, arguments)
+    finally:
+        gc.enable()
+        gc.freeze()
+    for warning in inventory.warnings():
+        warn(warning)
+    return World(snapshot, time.perf_counter() - started)
+
+
+def warn(text: str) -> None:
+    """One warning line."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def read_catalogue(path: str) -> Catalogue:
+    """The catalogue in a file.
+
+    Raises:
+        InputError: If it cannot be read or understood.
+    """
+    try:
+        return document.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
+    except InvalidInputError as error:
+        raise InputError(str(error), source=path) from error
+
+
+def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
+    snapshot, problems = assemble(
+        inventory.objects,
+        now=arguments.now or datetime.now(UTC),
+        catalogue=_catalogue(inventory, arguments),
+        options=options_of(arguments),
+    )
+    for problem in problems:
+        origin = inventory.documents[problem.resource][problem.position]
+        if not problem.is_warning:
+            raise origin.error(": ".join(part for part in (problem.field, problem.problem) if part))
+        warn(str(problem))
+    return snapshot
+
+
+def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:
+    if arguments.catalog:
+        return read_catalogue(arguments.catalog)
+    from simulator.market.embedded import builtin_catalogue
+
+    try:
+        return builtin_catalogue(arguments.region, inventory.objects.get(kinds.EC2_NODE_CLASSES, []))
+    except InvalidInputError as error:
+        raise InputError(str(error), source="--region") from error
