@@ -5,6 +5,7 @@ Actions that EC2 cannot limit to a resource (most Describe calls) are limited to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -152,6 +153,6 @@ class Permissions:
 
     @staticmethod
     def _allow(
-        role: iam.Role, actions: list[str], resources: list[str], conditions: dict[str, dict[str, object]] | None = None
+        role: iam.Role, actions: list[str], resources: list[str], conditions: Mapping[str, Mapping[str, object]] | None = None
     ) -> None:
         role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
