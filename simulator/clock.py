@@ -1,10 +1,87 @@
-"""Virtual time: a queue of things to happen, each at its moment, ties in the order in which they were asked for."""
+"""Virtual time: a queue of things to happen, each at its moment, ties in the order in which they were asked for.
+
+Functions take time. One that runs is a `Process`: where something else falls due before it goes on, it is parked and the
+rest of the world has its turn, so functions overlap as they do in Lambda. Only one thread ever runs at a time, and the queue
+alone says which, so a run is the same every time.
+"""
 
 from __future__ import annotations
 
 import heapq
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+
+
+class AbandonedError(BaseException):
+    """The simulation ended while this process was parked; it must unwind and touch nothing more."""
+
+
+class Process:
+    """A piece of work that may let time pass in its middle. Runs in a thread of its own, never beside another one."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._turn = threading.Semaphore(0)
+        self._yielded = threading.Semaphore(0)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._failure: BaseException | None = None
+        self._abandoned = False
+        self._finished = False
+
+    def start(self) -> None:
+        """Run until it first waits or ends. Raises what the work raised."""
+        self._thread.start()
+        self._await_yield()
+
+    def resume(self) -> None:
+        """Go on after a wait, until the next one or the end."""
+        if not self._finished:
+            self._turn.release()
+            self._await_yield()
+
+    def abandon(self) -> None:
+        """Unwind it: the wait it sits in raises AbandonedError."""
+        self._abandoned = True
+        self.resume()
+
+    def wait(self) -> None:
+        """Give the turn back; called by the process itself.
+
+        Raises:
+            AbandonedError: If the simulation is over.
+        """
+        if not self._abandoned:
+            self._yielded.release()
+            self._turn.acquire()
+        if self._abandoned:
+            raise AbandonedError
+
+    def _await_yield(self) -> None:
+        self._yielded.acquire()
+        if self._finished:
+            self._thread.join()
+            if self._failure is not None:
+                raise self._failure
+
+    def _run(self) -> None:
+        _own.process = self
+        try:
+            self._work()
+        except AbandonedError:
+            pass
+        except BaseException as failure:  # noqa: BLE001 - handed to whoever waits for this process
+            self._failure = failure
+        finally:
+            self._finished = True
+            self._yielded.release()
+
+
+class _Own(threading.local):
+    process: Process | None = None
+
+
+_own = _Own()
 
 
 class VirtualClock:
@@ -12,9 +89,11 @@ class VirtualClock:
 
     def __init__(self, start: datetime) -> None:
         self._now = start
+        self._end: datetime | None = None
         self._sequence = 0
         self._queue: list[tuple[datetime, int, Callable[[], None]]] = []
         self._on_move: list[Callable[[datetime], None]] = []
+        self._parked: dict[int, Process] = {}
 
     def now(self) -> datetime:
         """The present virtual moment."""
@@ -34,16 +113,46 @@ class VirtualClock:
         self.at(self._now + delay, action)
 
     def spend(self, duration: timedelta) -> None:
-        """Let time pass inside an action, as a running function does; what falls due meanwhile happens after it."""
-        self._move(self._now + duration)
+        """Let time pass inside an action, as a running function does.
+
+        Inside a process, what falls due meanwhile happens meanwhile; elsewhere it happens after the action.
+        """
+        until = self._now + duration
+        process = _own.process
+        if process is not None and self._must_yield(until):
+            self._park(process, until)
+        else:
+            self._move(until)
 
     def run_until(self, end: datetime) -> None:
         """Let everything happen that is due up to and including `end`."""
+        self._end = end
         while self._queue and self._queue[0][0] <= end:
             when, _, action = heapq.heappop(self._queue)
             self._move(when)
             action()
         self._move(end)
+
+    def abandon(self) -> None:
+        """End every process that still waits; nothing of it happens any more."""
+        for key in sorted(self._parked):
+            self._parked.pop(key).abandon()
+
+    def _must_yield(self, until: datetime) -> bool:
+        if self._end is not None and until > self._end:
+            return True
+        return bool(self._queue) and self._queue[0][0] <= until
+
+    def _park(self, process: Process, until: datetime) -> None:
+        key = self._sequence + 1
+        self._parked[key] = process
+
+        def resume() -> None:
+            if self._parked.pop(key, None) is not None:
+                process.resume()
+
+        self.at(until, resume)
+        process.wait()
 
     def _move(self, when: datetime) -> None:
         if when <= self._now:

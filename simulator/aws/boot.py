@@ -1,0 +1,121 @@
+"""From a launched instance to a Node in the cluster, as EC2, the AMI's bootstrap and the kubelet bring it about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from core import labels
+from core.model import resources
+from simulator.aws.exchange import Exchange
+from simulator.aws.instances import Instance
+from simulator.aws.node_size import node_size
+from simulator.aws.user_data import KubeletConfig, read_user_data
+from simulator.clock import VirtualClock
+
+Join = Callable[[dict[str, Any], str], None]
+
+
+class _Hitch(msgspec.Struct):
+    """The next so many instances take this long to boot, or never join."""
+
+    left: int
+    takes: timedelta | None
+
+
+class Boot:
+    """Boots instances. `join(node, claim)` registers a Node with the cluster.
+
+    Args:
+        takes: From launch to the node's registration.
+        zone_ids: Zone ids by zone name.
+    """
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        exchange: Exchange,
+        join: Join,
+        *,
+        takes: timedelta,
+        region: str,
+        zone_ids: Mapping[str, str],
+    ) -> None:
+        self._clock = clock
+        self._exchange = exchange
+        self._join = join
+        self._takes = takes
+        self._region = region
+        self._zone_ids = zone_ids
+        self._hitches: list[_Hitch] = []
+
+    def hinder(self, count: int, takes: timedelta | None) -> None:
+        """The next `count` instances need this long; None: they never join."""
+        self._hitches.append(_Hitch(count, takes))
+
+    def launched(self, instance: Instance) -> None:
+        """An instance was launched: let it boot."""
+        takes = self._next_duration()
+        if takes is not None:
+            self._clock.after(takes, lambda: self._register(instance))
+
+    def _next_duration(self) -> timedelta | None:
+        while self._hitches:
+            hitch = self._hitches[0]
+            hitch.left -= 1
+            if hitch.left <= 0:
+                self._hitches.pop(0)
+            if hitch.left >= 0:
+                return hitch.takes
+        return self._takes
+
+    def _register(self, instance: Instance) -> None:
+        config = read_user_data(instance.user_data)
+        if instance.is_alive and config is not None:
+            self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""))
+
+    def _node(self, instance: Instance, config: KubeletConfig) -> dict[str, Any]:
+        instance_type = self._exchange.instance_type(instance.pool.instance_type)
+        size = ({}, {}) if instance_type is None else node_size(instance_type, config)
+        capacity, allocatable = size
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": instance.node_name,
+                "labels": dict(sorted({**config.labels, **self._cloud_labels(instance)}.items())),
+            },
+            "spec": {"providerID": instance.provider_id, "taints": config.taints},
+            "status": {
+                "capacity": resources.render(capacity),
+                "allocatable": resources.render(allocatable),
+                "addresses": [
+                    {"type": "InternalIP", "address": instance.private_ip},
+                    {"type": "Hostname", "address": instance.node_name},
+                    {"type": "InternalDNS", "address": instance.node_name},
+                ],
+                "nodeInfo": {
+                    "architecture": self._exchange.architecture(instance.pool.instance_type),
+                    "operatingSystem": "linux",
+                },
+            },
+        }
+
+    def _cloud_labels(self, instance: Instance) -> dict[str, str]:
+        pool = instance.pool
+        architecture = self._exchange.architecture(pool.instance_type)
+        own = {
+            labels.HOSTNAME: instance.node_name,
+            labels.ARCH: architecture,
+            labels.OS: "linux",
+            labels.INSTANCE_TYPE: pool.instance_type,
+            labels.REGION: self._region,
+            labels.ZONE: pool.zone,
+            labels.EBS_ZONE: pool.zone,
+        }
+        old = {"beta.kubernetes.io/arch": architecture, "beta.kubernetes.io/os": "linux"}
+        zone_id = self._zone_ids.get(pool.zone)
+        return own | old | ({labels.ZONE_ID: zone_id} if zone_id else {})

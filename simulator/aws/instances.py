@@ -1,0 +1,231 @@
+"""The instances of the embedded account: launched, tagged, interrupted, terminated, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from simulator.aws.exchange import Pool
+from simulator.aws.wire import AwsError
+from simulator.clock import VirtualClock
+from simulator.record import Recorder
+
+PENDING: Final = "pending"
+RUNNING: Final = "running"
+SHUTTING_DOWN: Final = "shutting-down"
+TERMINATED: Final = "terminated"
+STATE_CODES: Final = {PENDING: 0, RUNNING: 16, SHUTTING_DOWN: 32, TERMINATED: 48}
+
+STARTS_AFTER: Final = timedelta(seconds=8)
+ENDS_AFTER: Final = timedelta(seconds=20)
+FORGOTTEN_AFTER: Final = timedelta(hours=1)
+SPOT_NOTICE: Final = timedelta(seconds=120)
+MAINTENANCE_NOTICE: Final = timedelta(days=14)
+"""AWS announces a retirement at least two weeks ahead."""
+
+STATE_CHANGE: Final = "EC2 Instance State-change Notification"
+SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
+REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
+HEALTH: Final = "AWS Health Event"
+
+Bus = Callable[[str, str, dict[str, Any]], None]
+
+
+class Subnet(msgspec.Struct):
+    """One subnet; `free` is how many addresses are left."""
+
+    id: str
+    zone: str
+    network: str
+    free: int
+    handed_out: int = 0
+
+
+class Instance(msgspec.Struct, kw_only=True):
+    """One instance.
+
+    Attributes:
+        price: Nano-dollars per hour at its launch.
+        user_data: As in its launch template, base64.
+    """
+
+    id: str
+    pool: Pool
+    image_id: str
+    subnet: Subnet
+    private_ip: str
+    launched_at: datetime
+    price: int
+    token: str
+    tags: dict[str, str]
+    user_data: str = ""
+    security_groups: tuple[str, ...] = ()
+    instance_profile: str = ""
+    state: str = PENDING
+    ended_at: datetime | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs or is about to."""
+        return self.state in (PENDING, RUNNING)
+
+    @property
+    def node_name(self) -> str:
+        """Its private DNS name, under which its kubelet registers."""
+        return f"ip-{self.private_ip.replace('.', '-')}.ec2.internal"
+
+    @property
+    def provider_id(self) -> str:
+        """As the cloud provider names it to Kubernetes."""
+        return f"aws:///{self.pool.zone}/{self.id}"
+
+
+class Instances:
+    """All instances. Listeners hear of launches and ends; EC2's own events go to `bus(source, detail type, detail)`."""
+
+    def __init__(self, clock: VirtualClock, recorder: Recorder, rng: Random, bus: Bus) -> None:
+        self._clock = clock
+        self._recorder = recorder
+        self._rng = rng
+        self._bus = bus
+        self._all: dict[str, Instance] = {}
+        self._on_launch: list[Callable[[Instance], None]] = []
+        self._on_end: list[Callable[[Instance], None]] = []
+
+    def on_launch(self, listener: Callable[[Instance], None]) -> None:
+        """Call `listener` with each instance that is launched."""
+        self._on_launch.append(listener)
+
+    def on_end(self, listener: Callable[[Instance], None]) -> None:
+        """Call `listener` with each instance that ends."""
+        self._on_end.append(listener)
+
+    def all(self) -> tuple[Instance, ...]:
+        """Every instance that is not forgotten yet, the oldest first."""
+        return tuple(self._all.values())
+
+    def get(self, instance_id: str) -> Instance:
+        """One instance.
+
+        Raises:
+            AwsError: If there is none of this id.
+        """
+        found = self._all.get(instance_id)
+        if found is None:
+            raise AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
+        return found
+
+    def launch(self, instance: Instance) -> None:
+        """Take in a new instance."""
+        self._all[instance.id] = instance
+        self._recorder.emit(
+            "instanceLaunched",
+            instance=instance.id,
+            instanceType=instance.pool.instance_type,
+            zone=instance.pool.zone,
+            capacityType=instance.pool.capacity_type,
+            price=instance.price / 10**9,
+            clientToken=instance.token,
+            tags=dict(sorted(instance.tags.items())),
+        )
+        self._announce(instance)
+        self._clock.after(STARTS_AFTER, lambda: self._advance(instance, PENDING, RUNNING))
+        for listener in self._on_launch:
+            listener(instance)
+
+    def new_id(self, prefix: str = "i") -> str:
+        """A fresh resource id, drawn from the seed."""
+        return f"{prefix}-{self._rng.getrandbits(68):017x}"
+
+    def tag(self, instance_id: str, tags: Mapping[str, str | None]) -> None:
+        """Set tags; None removes one.
+
+        Raises:
+            AwsError: If there is no such instance.
+        """
+        instance = self.get(instance_id)
+        for key, value in tags.items():
+            if value is None:
+                instance.tags.pop(key, None)
+            else:
+                instance.tags[key] = value
+        self._recorder.emit("instanceTagged", instance=instance_id, tags=dict(sorted(instance.tags.items())))
+
+    def terminate(self, instance_ids: Iterable[str], by: str) -> None:
+        """End instances; all or none, as EC2 does.
+
+        Raises:
+            AwsError: If one of them does not exist.
+        """
+        for instance in [self.get(instance_id) for instance_id in instance_ids]:
+            if instance.is_alive:
+                self._end(instance, by)
+
+    def interrupt(self, instance: Instance, kind: str) -> None:
+        """Give notice: `spot` (reclaimed after two minutes), `rebalance` (a recommendation), `scheduledChange`."""
+        notice = {"spot": SPOT_NOTICE, "scheduledChange": MAINTENANCE_NOTICE}.get(kind)
+        deadline = None if notice is None else self._clock.now() + notice
+        self._recorder.emit(
+            "interruptionNotice",
+            instance=instance.id,
+            kind=kind,
+            deadline=None if deadline is None else stamp(deadline),
+        )
+        if kind == "spot":
+            self._bus("aws.ec2", SPOT_WARNING, {"instance-id": instance.id, "instance-action": "terminate"})
+        elif kind == "rebalance":
+            self._bus("aws.ec2", REBALANCE, {"instance-id": instance.id})
+        else:
+            self._bus("aws.health", HEALTH, _maintenance(instance.id, deadline or self._clock.now()))
+        if deadline is not None:
+            self._clock.at(deadline, lambda: self._reclaim(instance))
+
+    def _reclaim(self, instance: Instance) -> None:
+        if instance.is_alive:
+            self._end(instance, "interruption")
+
+    def _end(self, instance: Instance, by: str) -> None:
+        instance.state, instance.ended_at = SHUTTING_DOWN, self._clock.now()
+        instance.subnet.free += 1
+        self._recorder.emit("instanceTerminated", instance=instance.id, by=by)
+        self._announce(instance)
+        self._clock.after(ENDS_AFTER, lambda: self._advance(instance, SHUTTING_DOWN, TERMINATED))
+        self._clock.after(FORGOTTEN_AFTER, lambda: self._forget(instance))
+        for listener in self._on_end:
+            listener(instance)
+
+    def _forget(self, instance: Instance) -> None:
+        self._all.pop(instance.id, None)
+
+    def _advance(self, instance: Instance, before: str, after: str) -> None:
+        if instance.state == before:
+            instance.state = after
+            self._announce(instance)
+
+    def _announce(self, instance: Instance) -> None:
+        self._bus("aws.ec2", STATE_CHANGE, {"instance-id": instance.id, "state": instance.state})
+
+
+def stamp(moment: datetime) -> str:
+    """A moment in RFC 3339."""
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def is_spot(instance: Instance) -> bool:
+    """Whether EC2 may take it back."""
+    return instance.pool.capacity_type == labels.SPOT
+
+
+def _maintenance(instance_id: str, start: datetime) -> dict[str, Any]:
+    return {
+        "service": "EC2",
+        "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+        "eventTypeCategory": "scheduledChange",
+        "startTime": start.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "affectedEntities": [{"entityValue": instance_id}],
+    }

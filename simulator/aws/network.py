@@ -1,0 +1,79 @@
+"""The embedded account's VPC: one subnet in each zone and one security group, all discoverable by tag.
+
+moto keeps them and answers what is asked of them; how many addresses are free is said here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Network
+from typing import Any, Final
+
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
+
+from simulator.aws.instances import Subnet
+
+DISCOVERY: Final = {"karpenter.sh/discovery": "fleetwright"}
+NETWORK: Final = IPv4Network("10.0.0.0/8")
+_PREFIX: Final = 14
+"""Bits of a subnet: a quarter of a million addresses, so that only a `subnet` step makes them scarce."""
+_RESERVED: Final = 4
+"""EC2 keeps the first four addresses (and the last) of each subnet for itself."""
+
+
+class Network:
+    """Subnets and security groups."""
+
+    def __init__(self, backend: EC2Backend, zones: Iterable[str], zone_ids: Mapping[str, str]) -> None:
+        self._backend = backend
+        names = tuple(zones)
+        _make_known(backend, names, zone_ids)
+        vpc = backend.create_vpc(str(NETWORK))
+        blocks = NETWORK.subnets(new_prefix=_PREFIX)
+        self._subnets: dict[str, Subnet] = {}
+        for zone, block in zip(names, blocks, strict=False):
+            made = backend.create_subnet(vpc.id, str(block), zone)
+            made.add_tags(DISCOVERY)
+            self._subnets[made.id] = Subnet(made.id, zone, str(block), block.num_addresses - _RESERVED - 1)
+        group = backend.create_security_group("fleetwright-nodes", "nodes", vpc_id=vpc.id)
+        group.add_tags(DISCOVERY)
+        self.vpc_id: str = vpc.id
+
+    @property
+    def subnets(self) -> tuple[Subnet, ...]:
+        """All subnets in the order of their zones."""
+        return tuple(self._subnets.values())
+
+    def subnet(self, subnet_id: str) -> Subnet | None:
+        """The subnet of this id."""
+        return self._subnets.get(subnet_id)
+
+    def set_free(self, zone: str, free: int) -> None:
+        """From now on so many addresses are left in the zone's subnet."""
+        for subnet in self._subnets.values():
+            if subnet.zone == zone:
+                subnet.free = free
+
+    def take_address(self, subnet: Subnet) -> str:
+        """The next address of the subnet; none is given out twice."""
+        subnet.free -= 1
+        subnet.handed_out += 1
+        return str(IPv4Network(subnet.network)[_RESERVED + subnet.handed_out - 1])
+
+    def correct(self, answer: dict[str, Any]) -> None:
+        """Put the true number of free addresses into an answer to DescribeSubnets."""
+        for described in answer.get("Subnets", ()):
+            subnet = self._subnets.get(described["SubnetId"])
+            if subnet is not None:
+                described["AvailableIpAddressCount"] = subnet.free
+
+
+def _make_known(backend: EC2Backend, zones: Iterable[str], zone_ids: Mapping[str, str]) -> None:
+    """Give this backend's region exactly these zones; moto's own table is left as it is."""
+    region = backend.region_name
+    own = [
+        Zone(name, region, zone_ids.get(name) or f"{region.replace('-', '')[:4]}-az{number}")
+        for number, name in enumerate(zones, start=1)
+    ]
+    backend.zones = {**RegionsAndZonesBackend.zones, region: own}

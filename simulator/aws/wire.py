@@ -1,0 +1,218 @@
+"""The seam between boto3 and the embedded account: every attempt of every call passes here.
+
+Some calls are answered by the embedded account itself (`answer_with`), the others by moto. An answer of ours goes straight
+to the caller and skips what HTTP would cost, except where a fault is armed: then the call takes the whole way, so that the
+SDK's own retries are part of the play.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, Final, Protocol
+
+import botocore
+import botocore.endpoint
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.exceptions import ReadTimeoutError
+from botocore.handlers import BUILTIN_HANDLERS
+from moto.core.models import botocore_stubber
+
+from simulator import calls
+from simulator.calls import Call, CrashError
+
+_CALL_HEADER: Final = "x-simulator-call"
+_THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded"), "dynamodb": (400, "ThrottlingException")}
+_THROTTLED_ELSE: Final = (400, "ThrottlingException")
+_FAILED: Final = (500, "InternalError")
+
+Responder = Callable[[dict[str, Any]], dict[str, Any]]
+RawResponse = tuple[int, dict[str, str], str | bytes]
+
+
+class AwsError(Exception):
+    """An error that the embedded account answers with."""
+
+    def __init__(self, code: str, message: str, status: int = 400) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+class FaultPlan(Protocol):
+    """Says what befalls a call."""
+
+    def concerns(self, name: str) -> bool:
+        """Whether a fault is armed for calls of this name."""
+        ...
+
+    def take(self, name: str) -> tuple[str, timedelta] | None:
+        """The fault for the attempt that is being made, used up by this, and how long a delay is."""
+        ...
+
+
+class Wire:
+    """Carries boto3's calls to moto or to the embedded account's own answers.
+
+    Args:
+        faults: What befalls calls.
+        spend: Lets virtual time pass; called with each call's duration and with the SDK's own waits.
+        latency: How long a call takes.
+    """
+
+    def __init__(
+        self, faults: FaultPlan, spend: Callable[[timedelta], None], latency: Callable[[str], timedelta]
+    ) -> None:
+        self._faults = faults
+        self._spend = spend
+        self._latency = latency
+        self._responders: dict[str, Responder] = {}
+        self._observers: dict[str, list[Callable[[Call, dict[str, Any]], None]]] = {}
+        self._in_flight: dict[str, Call] = {}
+        self._numbers = itertools.count(1)
+        self._to_moto: Callable[[AWSPreparedRequest], RawResponse | None] = botocore_stubber.process_request
+
+    def answer_with(self, name: str, responder: Responder) -> None:
+        """Answer calls of this name with `responder(parameters)` in place of moto."""
+        self._responders[name] = responder
+
+    def observe(self, name: str, observer: Callable[[Call, dict[str, Any]], None]) -> None:
+        """Call `observer(call, answer)` after each successful call of this name; it may change the answer."""
+        self._observers.setdefault(name, []).append(observer)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Stand between boto3 and moto; clients made meanwhile pass here. moto's mock must be active."""
+        hooks = [
+            ("choose-signer", self._do_not_sign),
+            ("before-parameter-build", self._note_parameters),
+            ("before-call", self._before_call),
+            ("after-call", self._after_call),
+        ]
+        BUILTIN_HANDLERS.extend(hooks)
+        self._to_moto = botocore_stubber.process_request
+        setattr(botocore_stubber, "process_request", self._attempt)  # noqa: B010 - moto gives no other seam
+        real_time = botocore.endpoint.time
+        botocore.endpoint.time = SimpleNamespace(sleep=lambda seconds: self._spend(timedelta(seconds=seconds)))
+        try:
+            yield
+        finally:
+            botocore.endpoint.time = real_time
+            del botocore_stubber.process_request
+            for hook in hooks:
+                BUILTIN_HANDLERS.remove(hook)
+
+    def _do_not_sign(self, **_: Any) -> Any:
+        return botocore.UNSIGNED
+
+    def _note_parameters(self, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        context["simulated_call"] = Call(
+            service=model.service_model.service_name, operation=model.name, parameters=params
+        )
+
+    def _before_call(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> Any:
+        call: Call = context["simulated_call"]
+        responder = self._responders.get(call.name)
+        if responder is None or self._faults.concerns(call.name):
+            number = str(next(self._numbers))
+            self._in_flight[number] = call
+            context["simulated_number"] = number
+            params["headers"][_CALL_HEADER] = number
+            return None
+        self._spend(self._latency(call.name))
+        try:
+            call.answer = responder(call.parameters)
+        except AwsError as error:
+            return _Answered(error.status), _error_answer(error.code, error.message)
+        return _Answered(200), {"ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
+
+    def _after_call(self, http_response: Any, parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
+        call: Call = context["simulated_call"]
+        self._in_flight.pop(context.pop("simulated_number", ""), None)
+        if http_response.status_code >= 300:
+            return
+        if call.answer is not None:
+            parsed.update(call.answer)
+        for observer in self._observers.get(call.name, ()):
+            observer(call, parsed)
+
+    def _attempt(self, request: AWSPreparedRequest) -> RawResponse | None:
+        call = self._in_flight.get(_header(request, _CALL_HEADER))
+        if call is None:
+            return self._to_moto(request)
+        self._spend(self._latency(call.name))
+        fault = self._faults.take(call.name)
+        if fault is None:
+            return self._perform(call, request)
+        return self._perform_with_fault(call, request, *fault)
+
+    def _perform_with_fault(
+        self, call: Call, request: AWSPreparedRequest, kind: str, delay: timedelta
+    ) -> RawResponse | None:
+        if kind == calls.THROTTLE:
+            return _error_response(call.service, *_THROTTLED.get(call.service, _THROTTLED_ELSE))
+        if kind == calls.ERROR:
+            return _error_response(call.service, *_FAILED)
+        if kind == calls.CRASH_BEFORE:
+            raise CrashError(call.name)
+        if kind == calls.DELAY:
+            self._spend(delay)
+            return self._perform(call, request)
+        response = self._perform(call, request)
+        if kind == calls.CRASH_AFTER:
+            raise CrashError(call.name)
+        if response is not None and response[0] < 300:
+            for observer in self._observers.get(call.name, ()):
+                observer(call, {})
+        raise ReadTimeoutError(endpoint_url=call.name)
+
+    def _perform(self, call: Call, request: AWSPreparedRequest) -> RawResponse | None:
+        responder = self._responders.get(call.name)
+        if responder is None:
+            return self._to_moto(request)
+        try:
+            call.answer = responder(call.parameters)
+        except AwsError as error:
+            return _error_response(call.service, error.status, error.code, error.message)
+        return _raw(200, b"{}" if call.service in _JSON_SERVICES else b"<Response/>")
+
+
+_JSON_SERVICES: Final = ("dynamodb", "sqs", "ssm", "pricing", "scheduler", "eks", "events", "logs")
+_REST_SERVICES: Final = ("s3",)
+
+
+class _Answered:
+    """The little that botocore asks of an HTTP response whose body is known already."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        self.headers: dict[str, str] = {}
+
+
+def _error_answer(code: str, message: str) -> dict[str, Any]:
+    return {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"RetryAttempts": 0}}
+
+
+def _error_response(service: str, status: int, code: str, message: str = "embedded in a scenario") -> RawResponse:
+    if service in _JSON_SERVICES:
+        return _raw(status, json.dumps({"__type": code, "message": message}).encode(), {"x-amzn-errortype": code})
+    if service in _REST_SERVICES:
+        return _raw(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode())
+    inner = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    if service == "ec2":
+        return _raw(status, f"<Response><Errors>{inner}</Errors><RequestID>r</RequestID></Response>".encode())
+    return _raw(status, f"<ErrorResponse>{inner}<RequestId>r</RequestId></ErrorResponse>".encode())
+
+
+def _raw(status: int, body: bytes, headers: dict[str, str] | None = None) -> RawResponse:
+    return status, {"content-length": str(len(body)), **(headers or {})}, body
+
+
+def _header(request: AWSPreparedRequest, name: str) -> str:
+    value = request.headers.get(name, "")
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,173 @@
+"""Wakes the functions as the deployed wiring does: schedules, queues, rules, the audit log, budget windows.
+
+What is routed where comes from `lambdas.wiring` alone, so the simulated and the deployed system cannot differ.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+from lambdas import wiring
+from lambdas.wiring import FunctionSpec
+from simulator.aws.instances import stamp
+from simulator.aws.queues import Queues
+from simulator.clock import VirtualClock
+from simulator.event_rules import matches
+from simulator.faults import MessageFaults
+from simulator.log_filter import compile_filter
+from simulator.poller import Poller
+from simulator.sandbox import OK, Sandboxes
+
+AUDIT_LOG_DELAY: Final = timedelta(seconds=8)
+"""From the API server to the function. AWS states no figure; some seconds are usual."""
+AUDIT_BATCH: Final = timedelta(seconds=1)
+RULE_DELAY: Final = timedelta(milliseconds=500)
+RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
+"""Lambda's own two retries of an asynchronous invocation that failed."""
+
+Decided = Callable[[str, dict[str, Any]], None]
+
+
+class Pump:
+    """Routes events to functions. `decided(function, decision)` hears every decision that a handler answers with."""
+
+    def __init__(
+        self,
+        clock: VirtualClock,
+        sandboxes: Sandboxes,
+        queues: Queues,
+        message_faults: MessageFaults,
+        decided: Decided,
+    ) -> None:
+        self._clock = clock
+        self._sandboxes = sandboxes
+        self._message_faults = message_faults
+        self._decided = decided
+        self._waiting: dict[str, list[tuple[dict[str, Any], str, int]]] = {}
+        self._audit: list[dict[str, Any]] = []
+        self._audit_filter = compile_filter(wiring.AUDIT_LOG_FILTER)
+        self._events = 0
+        specs = {queue.name: queue for queue in wiring.QUEUES}
+        self._pollers = {
+            f.queue: Poller(clock, sandboxes, f, specs[f.queue], queues.get(f.queue), self._ended)
+            for f in wiring.FUNCTIONS
+            if f.queue
+        }
+        queues.on_message(self._message_came)
+
+    def start_schedules(self) -> None:
+        """Let the fixed schedules run from now on, each for the first time one period from now."""
+        for function in wiring.FUNCTIONS:
+            for schedule in function.schedules:
+                self._await_schedule(function, schedule.name, schedule.every)
+
+    def invoke(self, function: FunctionSpec, event: dict[str, Any], trigger: str) -> None:
+        """Wake a function asynchronously; it waits while as many run as may, and is tried again when it fails."""
+        self._invoke(function, event, trigger, 0)
+
+    def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
+        """An event on the account's default bus, to every function that has a rule for it."""
+        self._events += 1
+        event = self._bus_event(source, detail_type, detail)
+        for function in wiring.FUNCTIONS:
+            for rule in function.rules:
+                if matches(rule.pattern, event):
+                    self._carry(function, event, f"rule:{rule.name}")
+
+    def audit(self, event: dict[str, Any]) -> None:
+        """An event of the cluster's audit log, to the function that is subscribed to it."""
+        if not self._audit_filter(event):
+            return
+        if not self._audit:
+            self._clock.after(AUDIT_LOG_DELAY + AUDIT_BATCH, self._deliver_audit)
+        self._audit.append(event)
+
+    def window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
+        """A schedule that follows a budget window fired."""
+        for function in wiring.FUNCTIONS:
+            if function.windows:
+                self.invoke(function, payload, f"window:{name}")
+
+    def _message_came(self, queue: str) -> None:
+        if queue in self._pollers:
+            self._pollers[queue].look()
+
+    def _await_schedule(self, function: FunctionSpec, name: str, every: timedelta) -> None:
+        def fire() -> None:
+            self._await_schedule(function, name, every)
+            event = self._bus_event("aws.scheduler", "Scheduled Event", {})
+            self.invoke(function, event, f"schedule:{name}")
+
+        self._clock.after(every, fire)
+
+    def _carry(self, function: FunctionSpec, event: dict[str, Any], trigger: str) -> None:
+        def deliver() -> None:
+            self._clock.after(RULE_DELAY, lambda: self.invoke(function, event, trigger))
+
+        self._message_faults.carry(trigger, deliver)
+
+    def _deliver_audit(self) -> None:
+        held, self._audit = self._audit, []
+        event = {"awslogs": {"data": _log_data(held, self._clock)}}
+        for function in wiring.FUNCTIONS:
+            if function.reads_audit_log:
+                self._carry(function, event, "auditLog")
+
+    def _invoke(self, function: FunctionSpec, event: dict[str, Any], trigger: str, attempt: int) -> None:
+        if not self._sandboxes.has_room(function):
+            self._waiting.setdefault(function.name, []).append((event, trigger, attempt))
+            return
+
+        def done(outcome: str, response: dict[str, Any] | None) -> None:
+            self._ended(function, response)
+            if outcome != OK and attempt < len(RETRY_DELAYS):
+                delay = RETRY_DELAYS[attempt]
+                self._clock.after(delay, lambda: self._invoke(function, event, trigger, attempt + 1))
+
+        self._sandboxes.invoke(function, event, trigger, done)
+
+    def _room_came(self, function: FunctionSpec) -> None:
+        waiting = self._waiting.get(function.name)
+        if waiting and self._sandboxes.has_room(function):
+            self._invoke(function, *waiting.pop(0))
+        if function.queue:
+            self._pollers[function.queue].look()
+
+    def _ended(self, function: FunctionSpec, response: dict[str, Any] | None) -> None:
+        for decision in (response or {}).get("decisions") or ():
+            self._decided(function.name, decision)
+        self._clock.after(timedelta(0), lambda: self._room_came(function))
+
+    def _bus_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "version": "0",
+            "id": f"00000000-0000-4000-9000-{self._events:012d}",
+            "detail-type": detail_type,
+            "source": source,
+            "account": "123456789012",
+            "time": stamp(self._clock.now()),
+            "region": "us-east-1",
+            "resources": [],
+            "detail": detail,
+        }
+
+
+def _log_data(events: list[dict[str, Any]], clock: VirtualClock) -> str:
+    moment = round(clock.now().timestamp() * 1000)
+    payload = {
+        "messageType": "DATA_MESSAGE",
+        "owner": "123456789012",
+        "logGroup": "/aws/eks/simulated/cluster",
+        "logStream": "kube-apiserver-audit",
+        "subscriptionFilters": ["audit-log"],
+        "logEvents": [
+            {"id": f"{number:056d}", "timestamp": moment, "message": json.dumps(event)}
+            for number, event in enumerate(events)
+        ],
+    }
+    return base64.b64encode(gzip.compress(json.dumps(payload).encode(), mtime=0)).decode()
