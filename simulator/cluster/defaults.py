@@ -129,6 +129,13 @@ def _storage_class(obj: JsonObject, _lookup: Lookup) -> JsonObject:
     return {"volumeBindingMode": "Immediate", "reclaimPolicy": "Delete", **_given(obj)}
 
 
+def _claim(obj: JsonObject, lookup: Lookup) -> JsonObject:
+    if "storageClassName" in obj["spec"]:
+        return obj
+    default = lookup(kinds.STORAGE_CLASSES, "")
+    return {**obj, "spec": {**obj["spec"], "storageClassName": default["metadata"]["name"]}} if default else obj
+
+
 def _namespace(obj: JsonObject, _lookup: Lookup) -> JsonObject:
     metadata = obj["metadata"]
     own = {"kubernetes.io/metadata.name": metadata["name"]}
@@ -147,6 +154,7 @@ _SHAPES: Final[Mapping[Resource, Callable[[JsonObject, Lookup], JsonObject]]] = 
     kinds.REPLICATION_CONTROLLERS: _replication_controller,
     kinds.JOBS: _job,
     kinds.STORAGE_CLASSES: _storage_class,
+    kinds.PERSISTENT_VOLUME_CLAIMS: _claim,
     kinds.NAMESPACES: _namespace,
     kinds.NODES: _node,
 }

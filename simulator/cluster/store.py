@@ -24,6 +24,7 @@ from simulator.cluster.objects import (
     CONTROLLER,
     JsonObject,
     Key,
+    annotations_of,
     is_deleting,
     is_finished,
     key_of,
@@ -171,7 +172,7 @@ class Store:
         if new.get("spec") is not old.get("spec"):
             generation = old["metadata"].get("generation", 1) + 1
             new = {**new, "metadata": {**new["metadata"], "generation": generation}}
-        if is_deleting(new) and not new["metadata"].get("finalizers") and old["metadata"].get("finalizers"):
+        if is_deleting(new) and not new["metadata"].get("finalizers") and not _is_in_grace(new):
             self._remove(resource, new, by)
             return new
         return self._write(resource, old, new, by)
@@ -224,7 +225,7 @@ class Store:
     def _default_source(self, resource: Resource, name: str) -> JsonObject | None:
         if name:
             return self.find(resource, name)
-        return next((obj for obj in self.all(resource) if obj.get("globalDefault")), None)
+        return next((obj for obj in self.all(resource) if _is_default(obj)), None)
 
     def _write(
         self, resource: Resource, old: JsonObject | None, new: JsonObject, by: str, cause: str = ""
@@ -263,6 +264,15 @@ class Store:
     def _tell(self, change: Change) -> None:
         for callback in self._watchers[change.resource]:
             callback(change)
+
+
+def _is_default(obj: JsonObject) -> bool:
+    marked = annotations_of(obj).get("storageclass.kubernetes.io/is-default-class") == "true"
+    return marked or bool(obj.get("globalDefault"))
+
+
+def _is_in_grace(obj: JsonObject) -> bool:
+    return bool(obj["metadata"].get("deletionGracePeriodSeconds"))
 
 
 def _changeable(patch: JsonObject) -> JsonObject:

@@ -1,0 +1,67 @@
+"""What all workload controllers share: waking when something of theirs changes, and making pods from a template."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from simulator.cluster.objects import JsonObject, controller_of, namespace_of, owner_reference
+from simulator.cluster.store import Change, Store
+from simulator.cluster.work_queue import WorkQueue
+
+_HASH_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_HASH_LENGTH: Final = 10
+
+
+def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resource) -> None:
+    """Mark objects of the kind when they change, or when something of these kinds changes that they control."""
+
+    def itself(change: Change) -> None:
+        namespace = namespace_of(change.obj)
+        queue.add((namespace, change.obj["metadata"]["name"]))
+
+    def controller(change: Change) -> None:
+        reference = controller_of(change.obj)
+        if reference is not None and reference["kind"] == resource.kind:
+            queue.add((namespace_of(change.obj), reference["name"]))
+
+    store.watch(itself, resource)
+    store.watch(controller, *owned)
+
+
+def create_pod(
+    store: Store,
+    resource: Resource,
+    owner: JsonObject,
+    *,
+    template: JsonObject | None = None,
+    name: str = "",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    spec: JsonObject | None = None,
+) -> JsonObject:
+    """Create a pod from the owner's template; without a name one is generated from the owner's."""
+    template = template or owner["spec"]["template"]
+    given = template.get("metadata") or {}
+    metadata: JsonObject = {
+        "namespace": namespace_of(owner),
+        "labels": {**(given.get("labels") or {}), **(labels or {})},
+        "annotations": {**(given.get("annotations") or {}), **(annotations or {})},
+        "ownerReferences": [owner_reference(resource, owner)],
+    }
+    metadata |= {"name": name} if name else {"generateName": f"{owner['metadata']['name']}-"}
+    if given.get("finalizers"):
+        metadata["finalizers"] = given["finalizers"]
+    body = {"metadata": metadata, "spec": {**(template.get("spec") or {}), **(spec or {})}}
+    return store.create(kinds.PODS, body)
+
+
+def template_hash(template: Any) -> str:
+    """Ten letters that stand for a pod template."""
+    digest = hashlib.sha256(msgspec.json.encode(template, order="deterministic")).digest()
+    return "".join(_HASH_LETTERS[byte % len(_HASH_LETTERS)] for byte in digest[:_HASH_LENGTH])
