@@ -1,0 +1,57 @@
+"""`fleetwright convert`: objects of older API versions in their present form, as YAML."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import yaml
+
+from cli.errors import DONE, NEGATIVE, InputError
+from cli.reading import Document, read
+from core.api import conversion
+from core.errors import InvalidInputError
+
+_EPILOG = """examples:
+  fleetwright convert -f old/ > new.yaml
+  kubectl get provisioners,awsnodetemplates -o yaml | fleetwright convert -f - | kubectl apply -f -
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.epilog = _EPILOG
+    parser.add_argument(
+        "-f", "--filename", dest="paths", metavar="PATH", action="append", required=True,
+        help="file, folder (walked recursively) or - for standard input; repeatable",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print all objects, those of older versions converted; what a person must still do goes to stderr.
+
+    Where an object cannot be converted, nothing is printed but the reasons, and the exit code is 1.
+
+    Raises:
+        InputError: If a path or a document cannot be read.
+    """
+    documents = read(arguments.paths)
+    refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
+    for refusal in refusals:
+        print(f"fleetwright: {refusal}", file=sys.stderr)
+    if refusals:
+        return NEGATIVE
+    converted = conversion.all_as_v1(document.object for document in documents)
+    for obj in converted:
+        for remark in conversion.remarks(obj):
+            print(f"warning: {obj['kind']} {obj['metadata'].get('name', '')}: {remark}", file=sys.stderr)
+    yaml.safe_dump_all(converted, sys.stdout, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    return DONE
+
+
+def _refusal(document: Document) -> InputError | None:
+    try:
+        conversion.as_v1(document.object)
+    except InvalidInputError as error:
+        return document.error(str(error))
+    return None

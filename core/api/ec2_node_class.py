@@ -1,0 +1,218 @@
+"""EC2NodeClass `karpenter.k8s.aws/v1` as users write it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from core import labels
+from core.api import fields, kubelet
+from core.api.block_device import BlockDevice
+from core.api.kubelet import KubeletConfiguration
+from core.api.metadata import Metadata
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.schema import ApiModel, Rule
+from core.api.selector_terms import (
+    AMI_FAMILY_OF_ALIAS,
+    TERMS_MAX,
+    AmiTerm,
+    ReservationTerm,
+    SecurityGroupTerm,
+    SubnetTerm,
+    every_term_mixes,
+)
+
+CUSTOM: Final = "Custom"
+
+_RESERVED_TAGS: Final = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLAIM, labels.NODECLASS)
+_RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
+
+
+def ami_family(spec: JsonObject) -> str:
+    """The family that boots the nodes: the one named, else the alias', else Custom."""
+    aliases = [term["alias"] for term in spec.get("amiSelectorTerms", []) if "alias" in term]
+    of_alias = AMI_FAMILY_OF_ALIAS.get(aliases[0].partition("@")[0].lower(), CUSTOM) if aliases else CUSTOM
+    return str(spec.get("amiFamily") or of_alias)
+
+
+class MetadataOptions(ApiModel):
+    """`spec.metadataOptions`: the instance metadata service."""
+
+    http_endpoint: Literal["enabled", "disabled"] = "enabled"
+    http_protocol_ipv6: Literal["enabled", "disabled"] = "disabled"
+    http_put_response_hop_limit: Annotated[int, Field(ge=1, le=64)] = 1
+    http_tokens: Literal["required", "optional"] = "required"
+
+
+class NetworkInterface(ApiModel):
+    """One entry of `spec.networkInterfaces`."""
+
+    network_card_index: Annotated[int, Field(ge=0)]
+    device_index: Annotated[int, Field(ge=0)]
+    interface_type: Literal["interface", "efa-only"]
+
+
+_TIMEOUTS: Final = ("tcpEstablishedTimeout", "udpStreamTimeout", "udpTimeout")
+
+
+def _no_timeout(tracking: JsonObject) -> list[Location]:
+    return [] if any(name in tracking for name in _TIMEOUTS) else [()]
+
+
+class ConnectionTracking(ApiModel):
+    """`spec.connectionTracking`: idle timeouts of tracked connections in seconds."""
+
+    tcp_established_timeout: Annotated[int, Field(ge=60, le=432000)] | None = None
+    udp_stream_timeout: Annotated[int, Field(ge=60, le=180)] | None = None
+    udp_timeout: Annotated[int, Field(ge=30, le=60)] | None = None
+
+    rules = (Rule((), _no_timeout, f"needs at least one of {', '.join(_TIMEOUTS)}"),)
+
+
+class CpuOptions(ApiModel):
+    """`spec.cpuOptions`."""
+
+    nested_virtualization: Literal["enabled", "disabled"] | None = None
+
+
+class EnclaveOptions(ApiModel):
+    """`spec.enclaveOptions`."""
+
+    enabled: bool
+
+
+def _both_or_neither(selector: JsonObject) -> list[Location]:
+    return [()] if ("name" in selector) == ("id" in selector) else []
+
+
+class PlacementGroupSelector(ApiModel):
+    """`spec.placementGroupSelector`."""
+
+    name: fields.NonEmpty | None = None
+    id: Annotated[str, Field(pattern=fields.PLACEMENT_GROUP_ID)] | None = None
+
+    rules = (Rule((), _both_or_neither, "needs exactly one of name and id"),)
+
+
+def _role_or_profile(spec: JsonObject) -> list[Location]:
+    if ("role" in spec) != ("instanceProfile" in spec):
+        return []
+    return [("instanceProfile",)] if "role" in spec else [("role",)]
+
+
+def _alias_with_other_terms(spec: JsonObject) -> list[Location]:
+    terms = spec["amiSelectorTerms"]
+    places: list[Location] = [("amiSelectorTerms", i, "alias") for i, term in enumerate(terms) if "alias" in term]
+    return places if len(terms) > 1 else []
+
+
+def _family_without_alias(spec: JsonObject) -> list[Location]:
+    has_alias = any("alias" in term for term in spec["amiSelectorTerms"])
+    return [] if has_alias or "amiFamily" in spec else [("amiFamily",)]
+
+
+def _family_against_alias(spec: JsonObject) -> list[Location]:
+    family = spec.get("amiFamily", CUSTOM)
+    wanted = (
+        AMI_FAMILY_OF_ALIAS.get(term["alias"].partition("@")[0]) for term in spec["amiSelectorTerms"] if "alias" in term
+    )
+    return [("amiFamily",)] if family != CUSTOM and any(w not in (None, family) for w in wanted) else []
+
+
+def _reserved_tags(spec: JsonObject) -> list[Location]:
+    keys = spec.get("tags", {})
+    return [("tags", key) for key in keys if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)]
+
+
+def _nameless_tags(spec: JsonObject) -> list[Location]:
+    return [("tags", key) for key in spec.get("tags", {}) if not key]
+
+
+def _second_roots(spec: JsonObject) -> list[Location]:
+    devices = enumerate(spec.get("blockDeviceMappings", []))
+    roots: list[Location] = [
+        ("blockDeviceMappings", i, "rootVolume") for i, device in devices if device.get("rootVolume")
+    ]
+    return roots[1:]
+
+
+def _no_primary_interface(spec: JsonObject) -> list[Location]:
+    primary = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"}
+    interfaces = spec.get("networkInterfaces", [])
+    has_primary = any(all(one[key] == value for key, value in primary.items()) for one in interfaces)
+    return [] if has_primary or not interfaces else [("networkInterfaces",)]
+
+
+def _repeated_interfaces(spec: JsonObject) -> list[Location]:
+    places = [(one["networkCardIndex"], one["deviceIndex"]) for one in spec.get("networkInterfaces", [])]
+    return [("networkInterfaces", index) for index, place in enumerate(places) if place in places[:index]]
+
+
+def _second_efa_of_card(spec: JsonObject) -> list[Location]:
+    interfaces = spec.get("networkInterfaces", [])
+    cards = [one["networkCardIndex"] if one["interfaceType"] == "efa-only" else None for one in interfaces]
+    return [("networkInterfaces", i) for i, card in enumerate(cards) if card is not None and card in cards[:i]]
+
+
+def _beyond_family(spec: JsonObject) -> list[Location]:
+    return [("kubelet", *place) for place in kubelet.unsupported(spec.get("kubelet", {}), ami_family(spec))]
+
+
+_TERMS: Final = ("amiSelectorTerms",)
+_RULES: Final = (
+    Rule((), _role_or_profile, "exactly one of role and instanceProfile is needed"),
+    Rule(_TERMS, _alias_with_other_terms, "an alias must be the only term"),
+    Rule(_TERMS, _family_without_alias, "is required where amiSelectorTerms has no alias"),
+    Rule((*_TERMS, "amiFamily"), _family_against_alias, "is not the alias' family; leave it out, or use Custom"),
+    every_term_mixes("subnetSelectorTerms", "id", ("tags",)),
+    every_term_mixes("securityGroupSelectorTerms", "id", ("tags", "name")),
+    every_term_mixes("securityGroupSelectorTerms", "name", ("tags", "id")),
+    every_term_mixes("capacityReservationSelectorTerms", "id", ("tags", "ownerID", "instanceMatchCriteria")),
+    Rule(("tags",), _nameless_tags, "has an empty key"),
+    Rule(("tags",), _reserved_tags, "is a tag that the provisioner sets itself"),
+    Rule(("blockDeviceMappings",), _second_roots, "only one device can be the root volume"),
+    Rule(("networkInterfaces",), _no_primary_interface, "needs one at card 0, device 0 of type interface"),
+    Rule(("networkInterfaces",), _repeated_interfaces, "another interface has the same card and device"),
+    Rule(("kubelet", "amiFamily", *_TERMS), _beyond_family, "is not supported by this AMI family; AL2023 takes it"),
+    Rule(("networkInterfaces",), _second_efa_of_card, "its network card has an efa-only interface already"),
+)
+
+
+class EC2NodeClassSpec(ApiModel):
+    """`spec` of an EC2NodeClass."""
+
+    subnet_selector_terms: Annotated[list[SubnetTerm], Field(min_length=1, max_length=TERMS_MAX)]
+    security_group_selector_terms: Annotated[list[SecurityGroupTerm], Field(min_length=1, max_length=TERMS_MAX)]
+    capacity_reservation_selector_terms: Annotated[list[ReservationTerm], Field(max_length=TERMS_MAX)] = []
+    ami_selector_terms: Annotated[list[AmiTerm], Field(min_length=1, max_length=TERMS_MAX)]
+    ami_family: (
+        Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"] | None
+    ) = None
+    role: fields.NonEmpty | None = None
+    instance_profile: fields.NonEmpty | None = None
+    placement_group_selector: PlacementGroupSelector | None = None
+    associate_public_ip_address: bool | None = None
+    ip_prefix_count: Annotated[int, Field(ge=0)] | None = None
+    user_data: str | None = None
+    tags: dict[str, str] = {}
+    kubelet: KubeletConfiguration | None = None
+    block_device_mappings: Annotated[list[BlockDevice], Field(max_length=50)] = []
+    instance_store_policy: Literal["RAID0"] | None = None
+    network_interfaces: Annotated[list[NetworkInterface], Field(max_length=150)] = []
+    detailed_monitoring: bool = False
+    metadata_options: MetadataOptions = Field(default_factory=MetadataOptions)
+    connection_tracking: ConnectionTracking | None = None
+    context: str | None = None
+    cpu_options: CpuOptions | None = None
+    enclave_options: EnclaveOptions | None = None
+
+    rules = _RULES
+
+
+class EC2NodeClassObject(ApiModel):
+    """An EC2NodeClass."""
+
+    metadata: Metadata
+    spec: EC2NodeClassSpec

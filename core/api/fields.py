@@ -1,0 +1,125 @@
+"""The kinds of single values that users write, each with the pattern that the API server checks it by.
+
+Sources: Karpenter's CRDs; Kubernetes' rules for names and labels (a name of up to 63 characters, with or without a DNS
+subdomain of up to 253 before it).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from core.errors import InvalidInputError
+from core.model import quantity
+
+NEVER: Final = "Never"
+
+_NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_QUANTITY: Final = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
+
+QUALIFIED_NAME: Final = rf"^({_SUBDOMAIN}/)?{_NAME}$"
+TAINT_VALUE: Final = rf"^(({_SUBDOMAIN}/)?{_NAME})?$"
+LABEL_VALUE: Final = rf"^({_NAME})?$"
+OBJECT_NAME: Final = rf"^{_SUBDOMAIN}$"
+DURATION: Final = r"^([0-9]+(s|m|h))+$"
+NILLABLE_DURATION: Final = r"^(([0-9]+(s|m|h))+|Never)$"
+WINDOW: Final = r"^(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?$"
+SCHEDULE: Final = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+NODES: Final = r"^((100|[0-9]{1,2})%|[0-9]+)$"
+NO_SLASH: Final = r"^[^/]*$"
+PRICE: Final = r"^[0-9]+(\.[0-9]+)?$"
+PRICE_ADJUSTMENT: Final = r"^([+-][0-9]*\.?[0-9]+|\+[0-9]*\.?[0-9]+%|-[0-9]{1,2}(\.[0-9]+)?%|-100%)$"
+SUBNET_ID: Final = r"subnet-[0-9a-z]+"
+SECURITY_GROUP_ID: Final = r"sg-[0-9a-z]+"
+AMI_ID: Final = r"ami-[0-9a-z]+"
+RESERVATION_ID: Final = r"^cr-[0-9a-z]+$"
+PLACEMENT_GROUP_ID: Final = r"^pg-[0-9a-z]+$"
+ACCOUNT_ID: Final = r"^[0-9]{12}$"
+AMI_ALIAS: Final = r"^[a-zA-Z0-9]+@.+$"
+VOLUME_SIZE: Final = (
+    r"^((?:[1-9][0-9]{0,3}|[1-4][0-9]{4}|5[0-8][0-9]{3}|59000)Gi|(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-3][0-9]{3}|64000)G"
+    r"|([1-9]|[1-4][0-9]|5[0-8])Ti|([1-9]|[1-5][0-9]|6[0-4])T)$"
+)
+
+MEANING: Final = {
+    QUALIFIED_NAME: "a qualified name such as team or example.com/team",
+    TAINT_VALUE: "the value of a taint: letters, digits, '-', '_' and '.'",
+    LABEL_VALUE: "the value of a label: up to 63 letters, digits, '-', '_' and '.'",
+    OBJECT_NAME: "a DNS name in lower case",
+    DURATION: "a duration such as 90s or 1h30m",
+    NILLABLE_DURATION: "a duration such as 90s or 1h30m, or Never",
+    WINDOW: "a duration of hours and minutes such as 1h30m",
+    SCHEDULE: "a cron schedule of five fields, or one such as @daily",
+    NODES: "a number of nodes such as 3, or a percentage such as 10%",
+    NO_SLASH: "a group without a version: it must hold no '/'",
+    PRICE: "a price in dollars such as 0.05",
+    PRICE_ADJUSTMENT: "a signed amount such as +0.01, or a percentage from -100% upwards such as -10%",
+    SUBNET_ID: "the id of a subnet, subnet-…",
+    SECURITY_GROUP_ID: "the id of a security group, sg-…",
+    AMI_ID: "the id of an image, ami-…",
+    RESERVATION_ID: "the id of a capacity reservation, cr-…",
+    PLACEMENT_GROUP_ID: "the id of a placement group, pg-…",
+    ACCOUNT_ID: "an account id of twelve digits",
+    AMI_ALIAS: "of the form family@version",
+    VOLUME_SIZE: "a size such as 100Gi, of at most 59000Gi, 64000G, 58Ti or 64T",
+}
+"""What each pattern stands for, as the end of a sentence that begins with `is not`."""
+
+_QUALIFIED_NAME_SHAPE: Final = re.compile(QUALIFIED_NAME)
+_QUANTITY_SHAPE: Final = re.compile(_QUANTITY)
+_DOMAIN_LENGTH_MAX: Final = 253
+_NAME_LENGTH_MAX: Final = 63
+
+
+def length_fault(key: str) -> str | None:
+    """What is too long about a qualified name, None where nothing is."""
+    domain, _, name = key.rpartition("/")
+    if len(name) > _NAME_LENGTH_MAX:
+        return f"the name {name!r} has more than {_NAME_LENGTH_MAX} characters"
+    if len(domain) > _DOMAIN_LENGTH_MAX:
+        return f"the domain {domain!r} has more than {_DOMAIN_LENGTH_MAX} characters"
+    return None
+
+
+def is_qualified_name(key: str) -> bool:
+    """Whether Kubernetes takes this for the key of a label or of a taint."""
+    return _QUALIFIED_NAME_SHAPE.match(key) is not None and length_fault(key) is None
+
+
+def _short_enough(key: str) -> str:
+    fault = length_fault(key)
+    if fault is not None:
+        raise PydanticCustomError("too_long_name", "{fault}", {"fault": fault})
+    return key
+
+
+def _quantity(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str) or not _QUANTITY_SHAPE.match(str(value)):
+        raise PydanticCustomError(
+            "quantity", "{given} is not a quantity such as 500m, 2 or 1.5Gi", {"given": repr(value)}
+        )
+    try:
+        amount = quantity.parse(value)
+    except InvalidInputError as error:
+        raise PydanticCustomError("quantity", "{fault}", {"fault": error.problem}) from error
+    if amount < 0:
+        raise PydanticCustomError("negative_quantity", "{given} is negative", {"given": repr(value)})
+    return value
+
+
+QualifiedName = Annotated[str, Field(pattern=QUALIFIED_NAME, max_length=316), AfterValidator(_short_enough)]
+TaintValue = Annotated[str, Field(pattern=TAINT_VALUE), AfterValidator(_short_enough)]
+LabelValue = Annotated[str, Field(pattern=LABEL_VALUE, max_length=63)]
+ObjectName = Annotated[str, Field(pattern=OBJECT_NAME, max_length=253)]
+NonEmpty = Annotated[str, Field(min_length=1)]
+Duration = Annotated[str, Field(pattern=DURATION)]
+NillableDuration = Annotated[str, Field(pattern=NILLABLE_DURATION)]
+Quantity = Annotated[
+    Any,
+    AfterValidator(_quantity),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": _QUANTITY}),
+]

@@ -1,0 +1,134 @@
+"""`spec.kubelet` of an EC2NodeClass: what the kubelet takes, and what each AMI family can pass on to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from core.api.kubelet_fields import KubeletFields
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.schema import Rule
+from core.errors import InvalidInputError
+from core.model import quantity
+from core.model.duration import parse_duration
+
+EVICTION_SIGNALS: Final = (
+    "memory.available",
+    "nodefs.available",
+    "nodefs.inodesFree",
+    "imagefs.available",
+    "imagefs.inodesFree",
+    "pid.available",
+)
+RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
+_UNIVERSAL: Final = (
+    "clusterDNS",
+    "maxPods",
+    "podsPerCore",
+    "systemReserved",
+    "kubeReserved",
+    "evictionHard",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "evictionMaxPodGracePeriod",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "cpuCFSQuota",
+)
+"""The fields that every family can pass on."""
+
+_EVICTION_MAPS: Final = ("evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
+_THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
+_RESERVED_MAPS: Final = ("kubeReserved", "systemReserved")
+_COUNTS: Final = ("maxPods", "podsPerCore", "evictionMaxPodGracePeriod")
+_PERCENTS: Final = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
+_PERCENTAGE: Final = re.compile(r"[+]?(\d+\.?\d*|\.\d+)%\Z")
+
+
+def unsupported(kubelet: JsonObject, family: str) -> Iterator[Location]:
+    """The fields that the family's bootstrapping cannot pass on (Karpenter: AL2023 and Custom take everything)."""
+    if family in ("AL2023", "Custom"):
+        return
+    for name, value in kubelet.items():
+        has_one_server = name != "clusterDNS" or len(value) <= 1
+        if name not in _UNIVERSAL or not has_one_server or (family == "Bottlerocket" and name == "podsPerCore"):
+            yield (name,)
+
+
+def _set_by_us(kubelet: JsonObject) -> list[Location]:
+    return [("registerWithTaints",)] if "registerWithTaints" in kubelet else []
+
+
+def _unknown_signals(kubelet: JsonObject) -> Iterator[Location]:
+    return ((field, key) for field, key, _ in _entries(kubelet, _EVICTION_MAPS) if key not in EVICTION_SIGNALS)
+
+
+def _bad_thresholds(kubelet: JsonObject) -> Iterator[Location]:
+    return ((field, key) for field, key, value in _entries(kubelet, _THRESHOLDS) if not _is_threshold(value))
+
+
+def _bad_grace_periods(kubelet: JsonObject) -> Iterator[Location]:
+    for field, key, value in _entries(kubelet, ("evictionSoftGracePeriod",)):
+        span = parse_duration(value)
+        if span is None or span.total_seconds() < 0:
+            yield (field, key)
+
+
+def _soft_without_partner(kubelet: JsonObject) -> Iterator[Location]:
+    pair = ("evictionSoft", "evictionSoftGracePeriod")
+    for field, other in (pair, pair[::-1]):
+        yield from ((field, key) for key in kubelet.get(field, {}) if key not in kubelet.get(other, {}))
+
+
+def _not_reservable(kubelet: JsonObject) -> Iterator[Location]:
+    return ((field, key) for field, key, _ in _entries(kubelet, _RESERVED_MAPS) if key not in RESERVABLE)
+
+
+def _negative_reserve(kubelet: JsonObject) -> Iterator[Location]:
+    return ((field, key) for field, key, value in _entries(kubelet, _RESERVED_MAPS) if value.startswith("-"))
+
+
+def _negative_counts(kubelet: JsonObject) -> Iterator[Location]:
+    return ((name,) for name in _COUNTS if isinstance(kubelet.get(name), int) and kubelet[name] < 0)
+
+
+def _beyond_percent(kubelet: JsonObject) -> Iterator[Location]:
+    return ((name,) for name in _PERCENTS if not 0 <= kubelet.get(name, 0) <= 100)
+
+
+def _high_not_above_low(kubelet: JsonObject) -> list[Location]:
+    high, low = (kubelet.get(name) for name in _PERCENTS)
+    return [(_PERCENTS[0],)] if high is not None and low is not None and high <= low else []
+
+
+def _entries(kubelet: JsonObject, names: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    return ((name, key, value) for name in names for key, value in kubelet.get(name, {}).items())
+
+
+def _is_threshold(text: str) -> bool:
+    if text.endswith("%"):
+        return _PERCENTAGE.match(text) is not None and float(text[:-1]) <= 100
+    try:
+        return quantity.parse(text) >= 0 and not text.startswith("-")
+    except InvalidInputError:
+        return False
+
+
+class KubeletConfiguration(KubeletFields):
+    """`spec.kubelet`. Counts and reservations may be expressions, which are looked at where they are evaluated."""
+
+    rules = (
+        Rule((), _set_by_us, "is set by the provisioner from the NodePool's taints"),
+        Rule(_EVICTION_MAPS, _unknown_signals, f"is no eviction signal; there are {', '.join(EVICTION_SIGNALS)}"),
+        Rule(_THRESHOLDS, _bad_thresholds, "must be a percentage up to 100% or a quantity of zero or more"),
+        Rule(("evictionSoftGracePeriod",), _bad_grace_periods, "must be a duration of zero or more such as 90s"),
+        Rule(_EVICTION_MAPS, _soft_without_partner, "evictionSoft and evictionSoftGracePeriod must have the same keys"),
+        Rule(_RESERVED_MAPS, _not_reservable, f"cannot be reserved; {', '.join(RESERVABLE)} can"),
+        Rule(_RESERVED_MAPS, _negative_reserve, "must not be negative"),
+        Rule(_COUNTS, _negative_counts, "must not be negative"),
+        Rule(_PERCENTS, _beyond_percent, "must be a percentage from 0 to 100"),
+        Rule(_PERCENTS, _high_not_above_low, "must be greater than imageGCLowThresholdPercent"),
+    )

@@ -1,0 +1,285 @@
+"""The kubelet's own configuration (`kubelet.config.k8s.io/v1beta1`, as of Kubernetes 1.36): its fields and their types.
+
+Karpenter passes all of it on to the nodes, and refuses what the kubelet would not know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from core.api import fields
+from core.api.schema import ApiModel
+from core.model.duration import parse_duration
+
+
+def _go_duration(value: Any) -> Any:
+    if not isinstance(value, str) or parse_duration(value) is None:
+        raise PydanticCustomError("duration", "{given} is not a duration such as 90s or 1h30m", {"given": repr(value)})
+    return value
+
+
+def _duration_or_nanoseconds(value: Any) -> Any:
+    return value if isinstance(value, int) and not isinstance(value, bool) else _go_duration(value)
+
+
+def _count_or_expression(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise PydanticCustomError("count", "must be a whole number or an expression", {})
+    return value
+
+
+GoDuration = Annotated[Any, AfterValidator(_go_duration)]
+FlushFrequency = Annotated[Any, AfterValidator(_duration_or_nanoseconds)]
+CountOrExpression = Annotated[Any, AfterValidator(_count_or_expression)]
+
+
+class KubeletPart(ApiModel):
+    """A part of the configuration: here a field that nobody knows is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class AnonymousAuthentication(KubeletPart):
+    """`anonymous`."""
+
+    enabled: bool | None = None
+
+
+class WebhookAuthentication(KubeletPart):
+    """`webhook`."""
+
+    cache_ttl: GoDuration | None = None
+    enabled: bool | None = None
+
+
+class X509Authentication(KubeletPart):
+    """`x509`."""
+
+    client_ca_file: str | None = None
+
+
+class Authentication(KubeletPart):
+    """`authentication`."""
+
+    anonymous: AnonymousAuthentication | None = None
+    webhook: WebhookAuthentication | None = None
+    x509: X509Authentication | None = None
+
+
+class WebhookAuthorization(KubeletPart):
+    """`webhook`."""
+
+    cache_authorized_ttl: GoDuration | None = None
+    cache_unauthorized_ttl: GoDuration | None = None
+
+
+class Authorization(KubeletPart):
+    """`authorization`."""
+
+    mode: str | None = None
+    webhook: WebhookAuthorization | None = None
+
+
+class CrashLoopBackOff(KubeletPart):
+    """`crashLoopBackOff`."""
+
+    max_container_restart_period: GoDuration | None = None
+
+
+class LoggingFormat(KubeletPart):
+    """`logging.options.json` and `logging.options.text`."""
+
+    info_buffer_size: fields.Quantity | None = None
+    split_stream: bool | None = None
+
+
+class LoggingOptions(KubeletPart):
+    """`options`."""
+
+    json_: Annotated[LoggingFormat | None, Field(alias="json")] = None
+    text: LoggingFormat | None = None
+
+
+class LoggedModule(KubeletPart):
+    """`vmodule`."""
+
+    file_pattern: str | None = None
+    verbosity: int | None = None
+
+
+class Logging(KubeletPart):
+    """`logging`."""
+
+    flush_frequency: FlushFrequency | None = None
+    format: str | None = None
+    options: LoggingOptions | None = None
+    verbosity: int | None = None
+    vmodule: list[LoggedModule] | None = None
+
+
+class MemorySwap(KubeletPart):
+    """`memorySwap`."""
+
+    swap_behavior: str | None = None
+
+
+class ReservedMemory(KubeletPart):
+    """`reservedMemory`."""
+
+    limits: dict[str, fields.Quantity] | None = None
+    numa_node: int | None = None
+
+
+class ShutdownOfPriority(KubeletPart):
+    """`shutdownGracePeriodByPodPriority`."""
+
+    priority: int | None = None
+    shutdown_grace_period_seconds: int | None = None
+
+
+class Tracing(KubeletPart):
+    """`tracing`."""
+
+    endpoint: str | None = None
+    sampling_rate_per_million: int | None = None
+
+
+class UserNamespaces(KubeletPart):
+    """`userNamespaces`."""
+
+    ids_per_pod: int | None = None
+
+
+class KubeletFields(KubeletPart):
+    """All fields of the configuration."""
+
+    address: str | None = None
+    allowed_unsafe_sysctls: list[str] | None = None
+    api_version: str | None = None
+    authentication: Authentication | None = None
+    authorization: Authorization | None = None
+    cgroup_driver: str | None = None
+    cgroup_root: str | None = None
+    cgroups_per_qos: bool | None = None
+    cluster_dns: list[str] | None = None
+    cluster_domain: str | None = None
+    config_map_and_secret_change_detection_strategy: str | None = None
+    container_log_max_files: int | None = None
+    container_log_max_size: str | None = None
+    container_log_max_workers: int | None = None
+    container_log_monitor_interval: GoDuration | None = None
+    container_runtime_endpoint: str | None = None
+    content_type: str | None = None
+    cpu_cfs_quota: bool | None = None
+    cpu_cfs_quota_period: GoDuration | None = None
+    cpu_manager_policy: str | None = None
+    cpu_manager_policy_options: dict[str, str] | None = None
+    cpu_manager_reconcile_period: GoDuration | None = None
+    crash_loop_back_off: CrashLoopBackOff | None = None
+    enable_contention_profiling: bool | None = None
+    enable_controller_attach_detach: bool | None = None
+    enable_debug_flags_handler: bool | None = None
+    enable_debugging_handlers: bool | None = None
+    enable_profiling_handler: bool | None = None
+    enable_server: bool | None = None
+    enable_system_log_handler: bool | None = None
+    enable_system_log_query: bool | None = None
+    enforce_node_allocatable: list[str] | None = None
+    event_burst: int | None = None
+    event_record_qps: int | None = None
+    eviction_hard: dict[str, str] | None = None
+    eviction_max_pod_grace_period: int | None = None
+    eviction_minimum_reclaim: dict[str, str] | None = None
+    eviction_pressure_transition_period: GoDuration | None = None
+    eviction_soft: dict[str, str] | None = None
+    eviction_soft_grace_period: dict[str, str] | None = None
+    fail_cgroup_v1: bool | None = None
+    fail_swap_on: bool | None = None
+    feature_gates: dict[str, bool] | None = None
+    file_check_frequency: GoDuration | None = None
+    hairpin_mode: str | None = None
+    healthz_bind_address: str | None = None
+    healthz_port: int | None = None
+    http_check_frequency: GoDuration | None = None
+    image_gc_high_threshold_percent: int | None = None
+    image_gc_low_threshold_percent: int | None = None
+    image_maximum_gc_age: GoDuration | None = None
+    image_minimum_gc_age: GoDuration | None = None
+    image_pull_credentials_verification_policy: str | None = None
+    image_service_endpoint: str | None = None
+    iptables_drop_bit: int | None = None
+    iptables_masquerade_bit: int | None = None
+    kernel_memcg_notification: bool | None = None
+    kind: str | None = None
+    kube_api_burst: int | None = None
+    kube_a_p_i_qps: int | None = None
+    kube_reserved: dict[str, str] | None = None
+    kube_reserved_cgroup: str | None = None
+    kubelet_cgroups: str | None = None
+    local_storage_capacity_isolation: bool | None = None
+    logging: Logging | None = None
+    make_ip_tables_util_chains: bool | None = None
+    max_open_files: int | None = None
+    max_parallel_image_pulls: int | None = None
+    max_pods: CountOrExpression | None = None
+    memory_manager_policy: str | None = None
+    memory_reservation_policy: str | None = None
+    memory_swap: MemorySwap | None = None
+    memory_throttling_factor: int | float | None = None
+    merge_default_eviction_settings: bool | None = None
+    node_lease_duration_seconds: int | None = None
+    node_status_max_images: int | None = None
+    node_status_report_frequency: GoDuration | None = None
+    node_status_update_frequency: GoDuration | None = None
+    oom_score_adj: int | None = None
+    pod_cidr: str | None = None
+    pod_logs_dir: str | None = None
+    pod_pids_limit: int | None = None
+    pods_per_core: int | None = None
+    port: int | None = None
+    preloaded_images_verification_allowlist: list[str] | None = None
+    protect_kernel_defaults: bool | None = None
+    provider_id: str | None = None
+    qos_reserved: dict[str, str] | None = None
+    read_only_port: int | None = None
+    register_node: bool | None = None
+    register_with_taints: list[dict[str, Any]] | None = None
+    registry_burst: int | None = None
+    registry_pull_qps: int | None = None
+    reserved_memory: list[ReservedMemory] | None = None
+    reserved_system_cpus: str | None = None
+    resolv_conf: str | None = None
+    rotate_certificates: bool | None = None
+    run_once: bool | None = None
+    runtime_request_timeout: GoDuration | None = None
+    seccomp_default: bool | None = None
+    serialize_image_pulls: bool | None = None
+    server_tls_bootstrap: bool | None = None
+    show_hidden_metrics_for_version: str | None = None
+    shutdown_grace_period: GoDuration | None = None
+    shutdown_grace_period_by_pod_priority: list[ShutdownOfPriority] | None = None
+    shutdown_grace_period_critical_pods: GoDuration | None = None
+    single_process_oom_kill: bool | None = None
+    static_pod_path: str | None = None
+    static_pod_url: str | None = None
+    static_pod_url_header: dict[str, list[str]] | None = None
+    streaming_connection_idle_timeout: GoDuration | None = None
+    sync_frequency: GoDuration | None = None
+    system_cgroups: str | None = None
+    system_reserved: dict[str, str] | None = None
+    system_reserved_cgroup: str | None = None
+    tls_cert_file: str | None = None
+    tls_cipher_suites: list[str] | None = None
+    tls_curve_preferences: list[int] | None = None
+    tls_min_version: str | None = None
+    tls_private_key_file: str | None = None
+    topology_manager_policy: str | None = None
+    topology_manager_policy_options: dict[str, str] | None = None
+    topology_manager_scope: str | None = None
+    tracing: Tracing | None = None
+    user_namespaces: UserNamespaces | None = None
+    volume_plugin_dir: str | None = None
+    volume_stats_agg_period: GoDuration | None = None

@@ -1,0 +1,37 @@
+"""Which label keys users may set or require (Karpenter's restricted domains, with the AWS provider's list)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core import labels
+
+RESTRICTED: Final = "is a restricted label: its domain belongs to the provisioner"
+
+_FREE_IN_CORE: Final = frozenset({labels.CAPACITY_TYPE, labels.NODEPOOL})
+_PLACEMENT: Final = frozenset(
+    {f"{labels.AWS_GROUP}/placement-group-id", f"{labels.AWS_GROUP}/placement-group-partition"}
+)
+_FREE_IN_AWS: Final = (
+    frozenset(key for key in labels.WELL_KNOWN if key.startswith(f"{labels.AWS_GROUP}/"))
+    | _PLACEMENT
+    | {labels.NODECLASS}
+)
+_NOT_IN_OVERLAYS: Final = _PLACEMENT | {
+    labels.RESERVATION_ID,
+    f"{labels.AWS_GROUP}/capacity-reservation-type",
+    f"{labels.AWS_GROUP}/capacity-reservation-interruptible",
+    f"{labels.AWS_GROUP}/instance-tenancy",
+}
+
+
+def is_restricted(key: str, *, for_overlay: bool = False) -> bool:
+    """Whether users are kept from this key in NodePools and NodeClaims, or in NodeOverlays."""
+    if key == labels.HOSTNAME:
+        return True
+    domain = key.partition("/")[0]
+    if domain.endswith(labels.CORE_GROUP):
+        return key not in _FREE_IN_CORE
+    if domain.endswith(labels.AWS_GROUP):
+        return key not in _FREE_IN_AWS or (for_overlay and key in _NOT_IN_OVERLAYS)
+    return False

@@ -1,0 +1,22 @@
+"""`metadata` of the users' objects, as far as it can be wrong."""
+
+from __future__ import annotations
+
+from core.api import fields
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.schema import ApiModel, Rule
+
+
+def _nameless(metadata: JsonObject) -> list[Location]:
+    return [] if metadata.get("name") or metadata.get("generateName") else [("name",)]
+
+
+class Metadata(ApiModel):
+    """Name, labels and annotations of an object."""
+
+    name: fields.ObjectName | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+    rules = (Rule(("name",), _nameless, "is required"),)

@@ -1,0 +1,55 @@
+"""NodeClaim `karpenter.sh/v1` as it is written, and what a NodePool's template shares with it: taints, class, durations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from core.api import fields
+from core.api.metadata import Metadata
+from core.api.requirement import REQUIREMENTS_MAX, ClaimRequirement
+from core.api.schema import ApiModel
+from core.api.taint import TAINT_RULES, TaintEntry
+
+EXPIRE_AFTER: Final = "720h"
+
+
+class NodeClassReference(ApiModel):
+    """`nodeClassRef`: the node class by group, kind and name."""
+
+    group: Annotated[str, Field(min_length=1, pattern=fields.NO_SLASH)]
+    kind: fields.NonEmpty
+    name: fields.NonEmpty
+
+
+class ClaimTemplate(ApiModel):
+    """What NodeClaims and NodePools' templates have in common."""
+
+    taints: list[TaintEntry] = []
+    startup_taints: list[TaintEntry] = []
+    node_class_ref: NodeClassReference
+    termination_grace_period: fields.Duration | None = None
+    expire_after: fields.NillableDuration = EXPIRE_AFTER
+
+    rules = TAINT_RULES
+
+
+class ClaimResources(ApiModel):
+    """`spec.resources` of a NodeClaim."""
+
+    requests: dict[str, fields.Quantity] = {}
+
+
+class NodeClaimSpec(ClaimTemplate):
+    """`spec` of a NodeClaim."""
+
+    requirements: Annotated[list[ClaimRequirement], Field(max_length=REQUIREMENTS_MAX)]
+    resources: ClaimResources = Field(default_factory=ClaimResources)
+
+
+class NodeClaimObject(ApiModel):
+    """A NodeClaim."""
+
+    metadata: Metadata
+    spec: NodeClaimSpec

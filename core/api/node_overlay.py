@@ -1,0 +1,47 @@
+"""NodeOverlay `karpenter.sh/v1alpha1` as users write it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from core.api import fields
+from core.api.metadata import Metadata
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.requirement import REQUIREMENTS_MAX, OverlayRequirement
+from core.api.schema import ApiModel, Rule
+from core.model.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+_FIXED_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
+
+
+def _two_prices(spec: JsonObject) -> list[Location]:
+    return [("priceAdjustment",)] if "price" in spec and "priceAdjustment" in spec else []
+
+
+def _fixed_capacity(spec: JsonObject) -> list[Location]:
+    return [("capacity", name) for name in spec.get("capacity", {}) if name in _FIXED_RESOURCES]
+
+
+class NodeOverlaySpec(ApiModel):
+    """`spec` of a NodeOverlay."""
+
+    requirements: Annotated[list[OverlayRequirement], Field(max_length=REQUIREMENTS_MAX)]
+    price: Annotated[str, Field(pattern=fields.PRICE)] | None = None
+    price_adjustment: Annotated[str, Field(pattern=fields.PRICE_ADJUSTMENT)] | None = None
+    capacity: dict[str, fields.Quantity] = {}
+    weight: Annotated[int, Field(ge=1, le=10000)] | None = None
+
+    rules = (
+        Rule((), _two_prices, "cannot be combined with price"),
+        Rule(("capacity",), _fixed_capacity, "cannot be overlaid: only extended resources can"),
+    )
+
+
+class NodeOverlayObject(ApiModel):
+    """A NodeOverlay."""
+
+    metadata: Metadata
+    spec: NodeOverlaySpec

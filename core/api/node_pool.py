@@ -1,0 +1,117 @@
+"""NodePool `karpenter.sh/v1` as users write it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from core import labels
+from core.api import fields, label_keys
+from core.api.metadata import Metadata
+from core.api.node_claim import ClaimTemplate
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.requirement import REQUIREMENTS_MAX, PoolRequirement
+from core.api.schema import ApiModel, Rule
+from core.model.quantity import NODES
+
+
+def _unqualified_labels(metadata: JsonObject) -> list[Location]:
+    return [("labels", key) for key in metadata.get("labels", {}) if not fields.is_qualified_name(key)]
+
+
+def _restricted_labels(metadata: JsonObject) -> list[Location]:
+    keys = metadata.get("labels", {})
+    return [("labels", key) for key in keys if key == labels.NODEPOOL or label_keys.is_restricted(key)]
+
+
+class TemplateMetadata(ApiModel):
+    """`spec.template.metadata`: what the pool's nodes carry."""
+
+    labels: Annotated[dict[str, fields.LabelValue], Field(max_length=100)] = {}
+    annotations: dict[str, str] = {}
+
+    rules = (
+        Rule(("labels",), _unqualified_labels, "its key is not a qualified name such as team or example.com/team"),
+        Rule(("labels",), _restricted_labels, label_keys.RESTRICTED),
+    )
+
+
+class TemplateSpec(ClaimTemplate):
+    """`spec.template.spec`."""
+
+    requirements: Annotated[list[PoolRequirement], Field(max_length=REQUIREMENTS_MAX)]
+
+
+class Template(ApiModel):
+    """`spec.template`: the NodeClaims that the pool makes."""
+
+    metadata: TemplateMetadata = Field(default_factory=TemplateMetadata)
+    spec: TemplateSpec
+
+
+def _schedule_or_duration_alone(budget: JsonObject) -> list[Location]:
+    if ("schedule" in budget) == ("duration" in budget):
+        return []
+    return [("duration",)] if "schedule" in budget else [("schedule",)]
+
+
+def _repeated_reasons(budget: JsonObject) -> list[Location]:
+    reasons = budget.get("reasons", [])
+    return [("reasons", index) for index, reason in enumerate(reasons) if reason in reasons[:index]]
+
+
+class BudgetEntry(ApiModel):
+    """One entry of `spec.disruption.budgets`."""
+
+    nodes: Annotated[str, Field(pattern=fields.NODES)] = "10%"
+    reasons: Annotated[list[Literal["Underutilized", "Empty", "Drifted"]], Field(max_length=50)] | None = None
+    schedule: Annotated[str, Field(pattern=fields.SCHEDULE)] | None = None
+    duration: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
+
+    rules = (
+        Rule((), _schedule_or_duration_alone, "is required: schedule and duration go together"),
+        Rule(("reasons",), _repeated_reasons, "is listed twice"),
+    )
+
+
+class DisruptionPolicy(ApiModel):
+    """`spec.disruption`."""
+
+    consolidate_after: fields.NillableDuration
+    consolidation_policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] = "WhenEmptyOrUnderutilized"
+    budgets: Annotated[list[BudgetEntry], Field(max_length=50)] = Field(default_factory=lambda: [BudgetEntry()])
+
+
+def _static_with_weight(spec: JsonObject) -> list[Location]:
+    return [("weight",)] if "replicas" in spec and "weight" in spec else []
+
+
+def _static_with_other_limits(spec: JsonObject) -> list[Location]:
+    limits = spec.get("limits", {})
+    return [("limits", name) for name in limits if name != NODES] if "replicas" in spec else []
+
+
+class NodePoolSpec(ApiModel):
+    """`spec` of a NodePool."""
+
+    template: Template
+    disruption: DisruptionPolicy = Field(
+        default_factory=lambda: DisruptionPolicy.model_validate({"consolidateAfter": "0s"})
+    )
+    limits: dict[str, fields.Quantity] = {}
+    weight: Annotated[int, Field(ge=1, le=100)] | None = None
+    replicas: Annotated[int, Field(ge=0)] | None = None
+
+    rules = (
+        Rule((), _static_with_weight, "cannot be combined with replicas"),
+        Rule(("limits",), _static_with_other_limits, "cannot be combined with replicas: only limits.nodes can"),
+    )
+
+
+class NodePoolObject(ApiModel):
+    """A NodePool."""
+
+    metadata: Metadata
+    spec: NodePoolSpec

@@ -1,0 +1,49 @@
+"""Objects as JSON: who an object is, and what is left of it once empty values are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core import labels
+
+JsonObject = dict[str, Any]
+
+
+def group_and_version(obj: JsonObject) -> tuple[str, str]:
+    """The two halves of `apiVersion`; the group is empty for core objects."""
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    return group, version
+
+
+def kind_of(obj: JsonObject) -> str:
+    """`kind`, empty where it is missing."""
+    return str(obj.get("kind") or "")
+
+
+def name_of(obj: JsonObject) -> str:
+    """`metadata.name`, empty where it is missing."""
+    return str(mapping(obj.get("metadata")).get("name") or "")
+
+
+def is_ours(obj: JsonObject) -> bool:
+    """Whether the object belongs to one of Karpenter's two API groups, in any version."""
+    return group_and_version(obj)[0] in (labels.CORE_GROUP, labels.AWS_GROUP)
+
+
+def mapping(value: object) -> JsonObject:
+    """The value if it is an object, else an empty one: for reading on where validation speaks up elsewhere."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: object) -> list[Any]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without the fields that are null, all the way down: the API server drops them on arrival."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value

@@ -1,0 +1,159 @@
+"""How the users' objects are described: typed fields for what one value may be, rules for what several must be together.
+
+Fields are pydantic's; a rule says what the API server checks with an expression over an object. Both are data, so that
+the same description validates, decodes and documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, ClassVar, Final, get_args
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from core.api import fields
+from core.api.objects import JsonObject
+from core.api.problem import Location
+
+_CAPITALS: Final = {
+    word.lower(): word
+    for word in (
+        "API",
+        "CA",
+        "CFS",
+        "CIDR",
+        "CPUs",
+        "DNS",
+        "GC",
+        "ID",
+        "IP",
+        "IPv6",
+        "OOM",
+        "QOS",
+        "QPS",
+        "TLS",
+        "TTL",
+        "URL",
+    )
+}
+
+
+def wire_name(name: str) -> str:
+    """Our spelling in Kubernetes' spelling: camel case with acronyms in capitals, `provider_id` as `providerID`."""
+    first, *others = name.split("_")
+    return first + "".join(_CAPITALS.get(word, word.capitalize()) for word in others)
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """What must hold over several fields of one object, or over the entries of one list.
+
+    Attributes:
+        reads: The fields it looks at. It is not asked while one of them is broken by itself.
+        broken: Where it is broken, relative to the object; nothing where it holds.
+        message: What is wrong, as the end of a sentence.
+    """
+
+    reads: tuple[str, ...]
+    broken: Callable[[JsonObject], Iterable[Location]]
+    message: str
+
+
+class ApiModel(BaseModel):
+    """Base of all parts of the users' objects: camelCase outside, no coercion, unknown fields ignored."""
+
+    model_config = ConfigDict(
+        alias_generator=wire_name, extra="ignore", frozen=True, strict=True, defer_build=True, protected_namespaces=()
+    )
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+
+def faults(model: type[ApiModel], raw: object, at: Location = ()) -> list[tuple[Location, str]]:
+    """Every fault of `raw`, seen as a `model`: of single fields first, then the rules'. Locations start with `at`."""
+    found: list[tuple[Location, str]] = []
+    try:
+        model.model_validate(raw)
+    except ValidationError as error:
+        found = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
+    found += _broken_rules(model, raw, (), tuple(location for location, _ in found))
+    return [(at + location, message) for location, message in found]
+
+
+def _broken_rules(
+    model: type[ApiModel], raw: object, base: Location, blocked: tuple[Location, ...]
+) -> Iterator[tuple[Location, str]]:
+    if not isinstance(raw, dict):
+        return
+    for rule in model.rules:
+        if not any(_is_blocked((*base, field), blocked) for field in rule.reads):
+            yield from (((*base, *location), rule.message) for location in rule.broken(raw))
+    for name, part in _parts(model):
+        value = raw.get(name)
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _broken_rules(part, item, (*base, name, index), blocked)
+        else:
+            yield from _broken_rules(part, value, (*base, name), blocked)
+
+
+def _is_blocked(location: Location, blocked: tuple[Location, ...]) -> bool:
+    return any(place[: len(location)] == location for place in blocked)
+
+
+@cache
+def _parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
+    """The fields of a model that hold models themselves, alone or in a list."""
+    found = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
+    return tuple((name, part) for name, part in found if part is not None)
+
+
+def _model_in(annotation: Any) -> type[ApiModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        return annotation
+    inner = (_model_in(argument) for argument in get_args(annotation))
+    return next((part for part in inner if part is not None), None)
+
+
+def _message(detail: ErrorDetails) -> str:
+    context, given = detail.get("ctx", {}), detail["input"]
+    kind = detail["type"]
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return "there is no such field"
+    if kind == "string_pattern_mismatch":
+        return f"{given!r} is not {fields.MEANING[context['pattern']]}"
+    if kind == "literal_error":
+        return f"{given!r} is not one of {context['expected']}"
+    if kind in _EXPECTED_TYPES:
+        return f"must be {_EXPECTED_TYPES[kind]}, not {_type_name(given)}"
+    if kind in _BOUNDS:
+        words, bound = _BOUNDS[kind]
+        return words.format(context[bound])
+    return detail["msg"]
+
+
+_EXPECTED_TYPES: Final = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a map",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+_BOUNDS: Final = {
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than_equal": ("must be at most {}", "le"),
+    "too_long": ("must have at most {} entries", "max_length"),
+    "too_short": ("must have at least {} entry", "min_length"),
+    "string_too_long": ("must have at most {} characters", "max_length"),
+    "string_too_short": ("must not be empty", "min_length"),
+}
+
+
+def _type_name(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return "null" if value is None else names.get(type(value), type(value).__name__)

@@ -1,0 +1,125 @@
+"""The terms by which an EC2NodeClass selects subnets, security groups, images and capacity reservations.
+
+Within a term all conditions must hold, of several terms any. Karpenter refuses a list for mixing an id with other
+conditions only where every term of it does so; a single such term works, and its id wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from core.api import fields
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.api.schema import ApiModel, Rule
+
+TERMS_MAX: Final = 30
+
+AMI_FAMILY_OF_ALIAS: Final = {
+    "al2": "AL2",
+    "al2023": "AL2023",
+    "bottlerocket": "Bottlerocket",
+    "windows2019": "Windows2019",
+    "windows2022": "Windows2022",
+    "windows2025": "Windows2025",
+}
+
+Tags = Annotated[dict[str, str], Field(max_length=20)]
+
+
+def _empty_tags(term: JsonObject) -> list[Location]:
+    return [("tags", key) for key, value in term.get("tags", {}).items() if not key or not value]
+
+
+def _needs_one_of(*names: str) -> Rule:
+    def broken(term: JsonObject) -> list[Location]:
+        return [] if any(name in term for name in names) else [()]
+
+    return Rule((), broken, f"needs at least one of {', '.join(names)}")
+
+
+_TAGS_ARE_FULL: Final = Rule(("tags",), _empty_tags, "tags need a key and a value; use * to match every value")
+
+
+class SubnetTerm(ApiModel):
+    """One entry of `spec.subnetSelectorTerms`."""
+
+    tags: Tags | None = None
+    id: Annotated[str, Field(pattern=fields.SUBNET_ID)] | None = None
+
+    rules = (_TAGS_ARE_FULL, _needs_one_of("tags", "id"))
+
+
+class SecurityGroupTerm(ApiModel):
+    """One entry of `spec.securityGroupSelectorTerms`."""
+
+    tags: Tags | None = None
+    id: Annotated[str, Field(pattern=fields.SECURITY_GROUP_ID)] | None = None
+    name: str | None = None
+
+    rules = (_TAGS_ARE_FULL, _needs_one_of("tags", "id", "name"))
+
+
+class ReservationTerm(ApiModel):
+    """One entry of `spec.capacityReservationSelectorTerms`."""
+
+    tags: Tags | None = None
+    id: Annotated[str, Field(pattern=fields.RESERVATION_ID)] | None = None
+    owner_id: Annotated[str, Field(pattern=fields.ACCOUNT_ID)] | None = None
+    instance_match_criteria: Literal["open", "targeted"] | None = None
+
+    rules = (_TAGS_ARE_FULL, _needs_one_of("tags", "id", "instanceMatchCriteria"))
+
+
+def _unknown_family(term: JsonObject) -> list[Location]:
+    family = term.get("alias", "al2@").partition("@")[0]
+    return [] if family in AMI_FAMILY_OF_ALIAS else [("alias",)]
+
+
+def _pinned_windows(term: JsonObject) -> list[Location]:
+    family, _, version = term.get("alias", "").partition("@")
+    return [("alias",)] if family.startswith("windows") and version != "latest" else []
+
+
+def _alone(*names: str) -> Callable[[JsonObject], list[Location]]:
+    first, *others = names
+
+    def broken(term: JsonObject) -> list[Location]:
+        return [(first,)] if first in term and any(name in term for name in others) else []
+
+    return broken
+
+
+class AmiTerm(ApiModel):
+    """One entry of `spec.amiSelectorTerms`."""
+
+    alias: Annotated[str, Field(pattern=fields.AMI_ALIAS, max_length=30)] | None = None
+    tags: Tags | None = None
+    id: Annotated[str, Field(pattern=fields.AMI_ID)] | None = None
+    name: str | None = None
+    owner: str | None = None
+    ssm_parameter: str | None = None
+
+    rules = (
+        _TAGS_ARE_FULL,
+        _needs_one_of("tags", "id", "name", "alias", "ssmParameter"),
+        Rule(("alias",), _unknown_family, f"its family is not one of {', '.join(AMI_FAMILY_OF_ALIAS)}"),
+        Rule(("alias",), _pinned_windows, "of Windows images there is only the version latest"),
+        Rule((), _alone("id", "alias", "tags", "name", "owner"), "cannot be combined with alias, tags, name or owner"),
+        Rule((), _alone("alias", "tags", "name", "owner"), "cannot be combined with tags, name or owner"),
+    )
+
+
+def every_term_mixes(field: str, name: str, others: Iterable[str]) -> Rule:
+    """The rule that refuses a list in which every term combines `name` with one of `others`."""
+    forbidden = tuple(others)
+
+    def broken(spec: JsonObject) -> list[Location]:
+        terms = spec.get(field, [])
+        mixed = all(name in term and any(other in term for other in forbidden) for term in terms)
+        return [(field, index, name) for index in range(len(terms))] if mixed else []
+
+    return Rule((field,), broken, f"cannot be combined with {' or '.join(forbidden)}")

@@ -1,0 +1,54 @@
+"""Every problem of an object, whichever of our kinds and versions it has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core import labels
+from core.api import conversion
+from core.api.ec2_node_class import EC2NodeClassObject
+from core.api.node_claim import NodeClaimObject
+from core.api.node_overlay import NodeOverlayObject
+from core.api.node_pool import NodePoolObject
+from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, name_of, without_nulls
+from core.api.problem import Problem, path_of
+from core.api.schema import ApiModel, faults
+from core.errors import InvalidInputError
+
+MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
+    (labels.CORE_GROUP, "v1", "NodePool"): NodePoolObject,
+    (labels.CORE_GROUP, "v1", "NodeClaim"): NodeClaimObject,
+    (labels.CORE_GROUP, "v1alpha1", "NodeOverlay"): NodeOverlayObject,
+    (labels.AWS_GROUP, "v1", "EC2NodeClass"): EC2NodeClassObject,
+}
+"""The kinds that have a form of their own; older versions are converted to these first."""
+
+
+def problems(obj: JsonObject) -> tuple[Problem, ...]:
+    """Every problem of an object of ours; none for objects of other API groups.
+
+    An object of an older version is judged by what it becomes in v1, so its field paths are v1's.
+    """
+    if not is_ours(obj):
+        return ()
+    kind, name = kind_of(obj), name_of(obj)
+    try:
+        present = without_nulls(conversion.as_v1(obj))
+    except InvalidInputError as error:
+        return (Problem(kind, name, error.field, error.problem),)
+    model = MODELS.get((*group_and_version(present), kind_of(present)))
+    if model is None:
+        return (Problem(kind, name, "apiVersion", f"{obj.get('apiVersion')} has no kind {kind or 'of that name'}"),)
+    return tuple(Problem(kind, name, path_of(location), message) for location, message in faults(model, present))
+
+
+def check(obj: JsonObject, *, tolerated: str = "") -> None:
+    """Stop where an object has a problem, but for those of fields that begin with `tolerated`.
+
+    Raises:
+        InvalidInputError: For its first problem; it names object and field.
+    """
+    for problem in problems(obj):
+        if not tolerated or not problem.field.startswith(tolerated):
+            subject = f"{problem.kind} {problem.name}"
+            raise InvalidInputError(problem.message, subject=subject, field=problem.field)
