@@ -17,6 +17,8 @@ _ARM_FIRMWARE_MIB: Final = 64
 NEURON: Final = "aws.amazon.com/neuron"
 NEURON_CORE: Final = "aws.amazon.com/neuroncore"
 EFA: Final = "vpc.amazonaws.com/efa"
+PRIVATE_ADDRESSES: Final = "vpc.amazonaws.com/PrivateIPv4Address"
+"""Addresses that Windows pods take one by one; only Windows nodes offer it."""
 
 
 def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
@@ -28,6 +30,8 @@ def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
         quantity.PODS: pod_count(shape, sizing),
     }
     devices = {**_gpus(shape), **_neuron(shape), EFA: _efa(shape, sizing)}
+    if sizing.family.is_windows and shape.architecture == "amd64":
+        devices[PRIVATE_ADDRESSES] = shape.network_info.ipv4_addresses_per_interface - 1
     return amounts | {name: count for name, count in sorted(devices.items()) if count}
 
 

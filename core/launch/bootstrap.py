@@ -1,0 +1,101 @@
+"""What a node must know to join its cluster, before it is put into any family's own form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.model.taints import EFFECTS, UNREGISTERED, Taint
+
+_KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
+"""Label domains that the kubelet may not set on its own node (NodeRestriction); they are set once it has registered."""
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """How a node reaches the cluster.
+
+    Attributes:
+        certificate_authority: The API server's, base64 as EKS gives it.
+        service_cidr: Addresses of Services; AL2023 nodes cannot start without it.
+        dns_ip: The cluster DNS service; empty leaves it to the node's bootstrap.
+    """
+
+    name: str
+    endpoint: str
+    certificate_authority: str = ""
+    service_cidr: str = ""
+    dns_ip: str = ""
+
+    @property
+    def is_ipv6(self) -> bool:
+        """Whether pods and Services have IPv6 addresses."""
+        return ":" in (self.dns_ip or self.service_cidr)
+
+
+class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
+    """One node's start.
+
+    Attributes:
+        labels, taints: What it registers with.
+        kubelet: The class' kubelet block as written.
+        max_pods: Pods that the plan counted on; the kubelet must admit as many.
+        user_data: The user's own, merged in as the family allows.
+        raids_instance_store: Local disks become one volume for pods.
+        image_version: Release of a Bottlerocket image such as `1.46.0`, `latest`, or empty where unknown.
+    """
+
+    cluster: Cluster
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    kubelet: dict[str, Any] = {}
+    max_pods: int = 0
+    user_data: str = ""
+    raids_instance_store: bool = False
+    image_version: str = ""
+
+    @property
+    def cluster_dns(self) -> tuple[str, ...]:
+        """Addresses of the cluster DNS: the class' own, else the cluster's, else none."""
+        own = self.kubelet.get("clusterDNS") or ()
+        return tuple(str(ip) for ip in own) or ((self.cluster.dns_ip,) if self.cluster.dns_ip else ())
+
+
+def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> dict[str, str]:
+    """The labels that a kubelet registers with: those it is allowed to set, in key order.
+
+    `syncs_taints` false tells Karpenter's tools that the node already has its taints (every family but Custom).
+    """
+    own = dict(node_labels) if syncs_taints else {**node_labels, labels.DO_NOT_SYNC_TAINTS: "true"}
+    return {key: own[key] for key in sorted(own) if not _is_forbidden(key)}
+
+
+def registered_taints(texts: Iterable[str]) -> tuple[Taint, ...]:
+    """Taints from `key=value:Effect`, and the one that keeps pods away until the node is known to us.
+
+    Raises:
+        InvalidInputError: If a text is no taint.
+    """
+    found = [read_taint(text) for text in texts]
+    return tuple(found) if UNREGISTERED in found else (*found, UNREGISTERED)
+
+
+def read_taint(text: str) -> Taint:
+    """Read `key=value:Effect` or `key:Effect`.
+
+    Raises:
+        InvalidInputError: If it is neither.
+    """
+    body, _, effect = text.rpartition(":")
+    key, _, value = body.partition("=")
+    if not key or effect not in EFFECTS:
+        raise InvalidInputError(f"{text!r} is no taint of the form key=value:Effect", field="taints")
+    return Taint(key, effect, value)
+
+
+def _is_forbidden(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    return any(domain == suffix or domain.endswith("." + suffix) for suffix in _KUBELET_MAY_NOT_SET)

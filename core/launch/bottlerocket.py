@@ -1,0 +1,109 @@
+"""User data of Bottlerocket: TOML settings, the user's own with ours laid over `settings.kubernetes`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from core.errors import InvalidInputError
+from core.launch.bootstrap import Bootstrap
+from core.launch.toml_text import write_toml
+from core.model.taints import Taint
+
+_PLAIN_SETTINGS: Final = {
+    "systemReserved": "system-reserved",
+    "kubeReserved": "kube-reserved",
+    "evictionHard": "eviction-hard",
+    "evictionSoft": "eviction-soft",
+    "evictionSoftGracePeriod": "eviction-soft-grace-period",
+    "evictionMaxPodGracePeriod": "eviction-max-pod-grace-period",
+    "cpuCFSQuota": "cpu-cfs-quota-enforced",
+}
+_PERCENT_SETTINGS: Final = {
+    "imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
+    "imageGCLowThresholdPercent": "image-gc-low-threshold-percent",
+}
+"""Bottlerocket wants these two as strings."""
+
+_BINDS_BY_ITSELF_SINCE: Final = (1, 46, 0)
+_POD_DIRECTORIES: Final = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+
+
+def bottlerocket_user_data(bootstrap: Bootstrap) -> str:
+    """The settings.
+
+    Raises:
+        InvalidInputError: If the user's text is no TOML, or has something else where a table must be.
+    """
+    document = _read(bootstrap.user_data)
+    kubernetes = _table(document, "settings", "kubernetes")
+    kubernetes["node-labels"] = {**_table(document, "settings", "kubernetes", "node-labels"), **bootstrap.labels}
+    kubernetes["node-taints"] = _taints(bootstrap.taints)
+    kubernetes.update(_cluster(bootstrap))
+    kubernetes.update(_kubelet(bootstrap.kubelet))
+    kubernetes["max-pods"] = bootstrap.max_pods
+    if bootstrap.raids_instance_store:
+        commands = _table(document, "settings", "bootstrap-commands")
+        commands["000-mount-instance-storage"] = _mount_commands(bootstrap.image_version)
+    return write_toml(document)
+
+
+def _read(text: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInputError(f"not valid TOML: {error}", field="spec.userData") from error
+
+
+def _table(document: dict[str, Any], *path: str) -> dict[str, Any]:
+    """The table at `path`, made where it is missing."""
+    table = document
+    for depth, key in enumerate(path):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            where = ".".join(path[: depth + 1])
+            raise InvalidInputError(f"{where} must be a table", field="spec.userData")
+    return table
+
+
+def _cluster(bootstrap: Bootstrap) -> dict[str, Any]:
+    cluster, dns = bootstrap.cluster, bootstrap.cluster_dns
+    settings = {
+        "cluster-name": cluster.name,
+        "api-server": cluster.endpoint,
+        "cluster-certificate": cluster.certificate_authority,
+        "cluster-dns-ip": dns[0] if dns else "",
+    }
+    return {key: value for key, value in settings.items() if value}
+
+
+def _kubelet(block: Mapping[str, Any]) -> dict[str, Any]:
+    plain = {ours: block[theirs] for theirs, ours in _PLAIN_SETTINGS.items() if block.get(theirs) is not None}
+    percent = {ours: str(block[theirs]) for theirs, ours in _PERCENT_SETTINGS.items() if block.get(theirs) is not None}
+    return plain | percent
+
+
+def _taints(taints: tuple[Taint, ...]) -> dict[str, list[str]]:
+    by_key: dict[str, list[str]] = {}
+    for taint in taints:
+        by_key.setdefault(taint.key, []).append(f"{taint.value}:{taint.effect}")
+    return by_key
+
+
+def _mount_commands(version: str) -> dict[str, Any]:
+    """Since 1.46.0 Bottlerocket knows which directories to bind; older or unknown releases are told."""
+    bind = ["apiclient", "ephemeral-storage", "bind"]
+    if not _binds_by_itself(version):
+        bind += ["--dirs", *_POD_DIRECTORIES]
+    return {"commands": [["apiclient", "ephemeral-storage", "init"], bind], "mode": "always", "essential": True}
+
+
+def _binds_by_itself(version: str) -> bool:
+    if version == "latest":
+        return True
+    match = _VERSION.match(version)
+    return match is not None and tuple(int(group) for group in match.groups()) >= _BINDS_BY_ITSELF_SINCE

@@ -1,0 +1,82 @@
+"""The CreateFleet request, of type instant: one instance, from the first offering that EC2 has capacity for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from core import labels
+from core.catalogue.node_class import NodeClass
+from core.launch.candidates import Candidate
+from core.launch.template import tag_list
+
+
+class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The offerings that share one launch template."""
+
+    template: str
+    image_id: str
+    candidates: tuple[Candidate, ...]
+
+
+class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request carries besides its offerings.
+
+    Attributes:
+        token: EC2 answers the same token with the same fleet.
+        tags: Tags of the instance, its volumes and the fleet.
+        context: The class' opaque `spec.context`.
+    """
+
+    capacity_type: str
+    token: str
+    tags: dict[str, str]
+    context: str = ""
+
+
+def subnets_by_zone(node_class: NodeClass) -> dict[str, str]:
+    """Zone → the first of its subnets in the status, which lists those with most free addresses first."""
+    chosen: dict[str, str] = {}
+    for subnet in node_class.status.subnets:
+        chosen.setdefault(subnet.zone, subnet.id)
+    return chosen
+
+
+def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:
+    """The request. Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter)."""
+    request: dict[str, Any] = {
+        "Type": "instant",
+        "ClientToken": terms.token,
+        "LaunchTemplateConfigs": [_config(config, subnets) for config in configs],
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": 1,
+            "DefaultTargetCapacityType": terms.capacity_type,
+        },
+        "TagSpecifications": [
+            {"ResourceType": kind, "Tags": tag_list(terms.tags)} for kind in ("instance", "volume", "fleet")
+        ],
+    }
+    if terms.capacity_type == labels.SPOT:
+        request["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
+    else:
+        request["OnDemandOptions"] = {"AllocationStrategy": "lowest-price"}
+    if terms.context:
+        request["Context"] = terms.context
+    return request
+
+
+def _config(config: FleetConfig, subnets: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "LaunchTemplateSpecification": {"LaunchTemplateName": config.template, "Version": "$Latest"},
+        "Overrides": [
+            {
+                "InstanceType": candidate.instance_type,
+                "SubnetId": subnets[candidate.zone],
+                "AvailabilityZone": candidate.zone,
+                "ImageId": config.image_id,
+            }
+            for candidate in config.candidates
+        ],
+    }

@@ -1,0 +1,28 @@
+"""Which image an instance type boots from."""
+
+from __future__ import annotations
+
+from core.catalogue.node_class import Ami, NodeClass
+from core.model.catalogue import InstanceType
+from core.model.requirements import Requirement, Requirements
+
+
+def image_for(instance_type: InstanceType, node_class: NodeClass) -> Ami | None:
+    """The first resolved image whose requirements the type meets, None where there is none (Karpenter)."""
+    carried = Requirements(Requirement.one_of(key, *values) for key, values in instance_type.labels.items())
+    for ami in node_class.status.amis:
+        asked = Requirements(Requirement.of(r.key, r.operator, r.values) for r in ami.requirements)
+        if carried.compatible(asked):
+            return ami
+    return None
+
+
+def bottlerocket_version(node_class: NodeClass, ami: Ami) -> str:
+    """Release of a Bottlerocket image: from the alias, else from the image's name, else empty."""
+    for term in node_class.spec.ami_selector_terms:
+        if term.alias:
+            return term.alias.partition("@")[2].removeprefix("v")
+    for token in ami.name.split("-"):
+        if token.startswith("v") and token[1:2].isdigit():
+            return token[1:]
+    return ""

@@ -1,0 +1,131 @@
+"""One claim's launch, rendered whole: the templates that must exist and the fleet request that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.catalogue.capacity import EFA
+from core.catalogue.node_class import RAID0, Ami, NodeClass
+from core.errors import InvalidInputError
+from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.launch.candidates import Candidate, select_candidates
+from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
+from core.launch.images import bottlerocket_version, image_for
+from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
+from core.launch.user_data import user_data
+from core.model.catalogue import InstanceType
+
+NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be launched.
+
+    Attributes:
+        candidates: Where it may be launched.
+        types: The candidates' types, by name.
+        requests: What the claim asks for; decides about EFA interfaces and Enclaves.
+        tags: Of the instance, besides those of its pool.
+        keep_flexibility: The claim has minValues, so no type may be left out for taste.
+    """
+
+    token: str
+    node_pool: str
+    candidates: tuple[Candidate, ...]
+    types: dict[str, InstanceType]
+    node_labels: dict[str, str]
+    taints: tuple[str, ...]
+    requests: dict[str, int] = {}
+    tags: dict[str, str] = {}
+    keep_flexibility: bool = False
+
+
+class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """Templates, request, and what was put before EC2. No candidates: nothing can be launched."""
+
+    candidates: tuple[Candidate, ...]
+    templates: tuple[LaunchTemplate, ...]
+    subnets: dict[str, str]
+    tags: dict[str, str]
+    request: dict[str, Any]
+
+
+class _Group(msgspec.Struct, frozen=True, order=True):
+    """What two types must share to boot from one template."""
+
+    image_id: str
+    image_name: str
+    max_pods: int
+    efa_count: int
+
+
+def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> RenderedLaunch:
+    """Render a launch.
+
+    Raises:
+        InvalidInputError: If the class is not resolved, or its user data, volumes or taints cannot be rendered.
+    """
+    subnets = subnets_by_zone(node_class)
+    if not subnets:
+        raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
+    reachable = [c for c in launch.candidates if c.zone in subnets]
+    bootable = {n: ami for n, t in sorted(launch.types.items()) if (ami := image_for(t, node_class)) is not None}
+    types = {name: launch.types[name] for name in bootable}
+    chosen = select_candidates(reachable, types, keep_flexibility=launch.keep_flexibility)
+    owned = ownership_tags(node_class, cluster=cluster.name, node_pool=launch.node_pool)
+    tags = {**node_class.spec.tags, **launch.tags, **owned}
+    configs, templates = [], []
+    for group, members in _grouped(chosen, launch, bootable).items():
+        template = _template(group, launch, node_class, cluster, chosen[0].capacity_type)
+        templates.append(template)
+        configs.append(FleetConfig(template=template.name, image_id=group.image_id, candidates=tuple(members)))
+    terms = FleetTerms(
+        capacity_type=chosen[0].capacity_type if chosen else labels.ON_DEMAND,
+        token=launch.token,
+        tags=tags,
+        context=node_class.spec.context,
+    )
+    request = fleet_request(configs, subnets, terms)
+    return RenderedLaunch(candidates=chosen, templates=tuple(templates), subnets=subnets, tags=tags, request=request)
+
+
+def _grouped(chosen: Iterable[Candidate], launch: Launch, images: Mapping[str, Ami]) -> dict[_Group, list[Candidate]]:
+    groups: dict[_Group, list[Candidate]] = {}
+    wants_efa = launch.requests.get(EFA, 0) > 0
+    for candidate in chosen:
+        instance_type, ami = launch.types[candidate.instance_type], images[candidate.instance_type]
+        efa = instance_type.capacity.get(EFA, 0) if wants_efa else 0
+        group = _Group(ami.id, ami.name, instance_type.capacity.get("pods", 0), efa)
+        groups.setdefault(group, []).append(candidate)
+    return groups
+
+
+def _template(
+    group: _Group, launch: Launch, node_class: NodeClass, cluster: Cluster, capacity_type: str
+) -> LaunchTemplate:
+    family, spec = node_class.family, node_class.spec
+    node_labels = {**launch.node_labels, labels.CAPACITY_TYPE: capacity_type}
+    bootstrap = Bootstrap(
+        cluster=cluster,
+        labels=registered_labels(node_labels, syncs_taints=family.name == "Custom"),
+        taints=registered_taints(launch.taints),
+        kubelet=spec.kubelet,
+        max_pods=group.max_pods,
+        user_data=spec.user_data,
+        raids_instance_store=spec.instance_store_policy == RAID0,
+        image_version=bottlerocket_version(node_class, Ami(id=group.image_id, name=group.image_name)),
+    )
+    parts = TemplateParts(
+        image_id=group.image_id,
+        user_data=user_data(family, bootstrap),
+        capacity_type=capacity_type,
+        tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=launch.node_pool)},
+        efa_count=group.efa_count,
+        enclaves=launch.requests.get(NITRO_SANDBOX, 0) > 0,
+        is_ipv6=cluster.is_ipv6,
+    )
+    return launch_template(node_class, parts)

@@ -1,0 +1,297 @@
+"""What EC2 is asked for one claim."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.catalogue.node_class import NodeClass, read_node_class
+from core.errors import InvalidInputError
+from core.launch.bootstrap import Cluster
+from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, Candidate, select_candidates
+from core.launch.render import Launch, RenderedLaunch, render_launch
+from core.model.catalogue import InstanceType
+from tests.builders import a_type
+
+CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")
+GPU_COUNT = f"{labels.AWS_GROUP}/instance-gpu-count"
+
+
+def a_node_class(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> NodeClass:
+    resolved = {
+        "subnets": [
+            {"id": "subnet-a2", "zone": "us-east-1a"},
+            {"id": "subnet-a1", "zone": "us-east-1a"},
+            {"id": "subnet-b1", "zone": "us-east-1b"},
+        ],
+        "securityGroups": [{"id": "sg-1", "name": "nodes"}],
+        "amis": [
+            {"id": "ami-gpu", "requirements": [_image("amd64"), {"key": GPU_COUNT, "operator": "Exists"}]},
+            {"id": "ami-x86", "requirements": [_image("amd64")]},
+            {"id": "ami-arm", "requirements": [_image("arm64")]},
+        ],
+        "instanceProfile": "shop-nodes",
+    }
+    own = {"amiSelectorTerms": [{"alias": "al2023@latest"}], "role": "r", **(spec or {})}
+    return read_node_class({"metadata": {"name": "default"}, "spec": own, "status": resolved | (status or {})})
+
+
+def _image(arch: str) -> dict[str, Any]:
+    return {"key": labels.ARCH, "operator": "In", "values": [arch]}
+
+
+def a_launch(*types: InstanceType, **changes: Any) -> Launch:
+    candidates = tuple(Candidate(o.price, t.name, o.zone, o.capacity_type) for t in types for o in t.offerings)
+    fields: dict[str, Any] = {
+        "token": "t-1",
+        "node_pool": "general",
+        "candidates": candidates,
+        "types": {t.name: t for t in types},
+        "node_labels": {labels.NODEPOOL: "general"},
+        "taints": (),
+        "tags": {"karpenter.sh/nodeclaim": "general-1"},
+        **changes,
+    }
+    return Launch(**fields)
+
+
+def rendered(*types: InstanceType, node_class: NodeClass | None = None, **changes: Any) -> RenderedLaunch:
+    return render_launch(a_launch(*types, **changes), node_class or a_node_class(), CLUSTER)
+
+
+def overrides(launch: RenderedLaunch) -> list[tuple[str, str, str]]:
+    return [
+        (o["InstanceType"], o["SubnetId"], o["ImageId"])
+        for config in launch.request["LaunchTemplateConfigs"]
+        for o in config["Overrides"]
+    ]
+
+
+def template_data(launch: RenderedLaunch) -> dict[str, Any]:
+    (template,) = launch.templates
+    return template.data
+
+
+def test_a_fleet_asks_for_one_instance_of_what_the_claim_allows() -> None:
+    """More would be orphans, fewer would leave pods pending."""
+    request = rendered(a_type("m5.large")).request
+    assert request["Type"] == "instant"
+    assert request["ClientToken"] == "t-1"
+    assert request["TargetCapacitySpecification"] == {
+        "TotalTargetCapacity": 1,
+        "DefaultTargetCapacityType": "spot",
+    }
+    assert request["SpotOptions"] == {"AllocationStrategy": "price-capacity-optimized"}
+    assert {spec["ResourceType"] for spec in request["TagSpecifications"]} == {"instance", "volume", "fleet"}
+
+
+def test_on_demand_is_bought_where_it_is_cheapest() -> None:
+    """The strategy for spot is refused for on-demand."""
+    request = rendered(a_type("m5.large", capacity_types=("on-demand",))).request
+    assert request["OnDemandOptions"] == {"AllocationStrategy": "lowest-price"}
+    assert "SpotOptions" not in request
+
+
+def test_each_zone_gets_its_roomiest_subnet_and_zones_without_one_are_left_out() -> None:
+    """Instances would run out of addresses, or EC2 would refuse the request."""
+    assert {(t, s) for t, s, _ in overrides(rendered(a_type("m5.large")))} == {
+        ("m5.large", "subnet-a2"),
+        ("m5.large", "subnet-b1"),
+    }
+
+
+def test_every_type_boots_from_an_image_that_fits_it() -> None:
+    """An arm64 machine given an amd64 image never boots; a GPU machine without drivers is useless."""
+    arm = a_type("c7g.large", **{labels.ARCH: "arm64"})
+    gpu = a_type("g5.xlarge", **{GPU_COUNT: "1"})
+    assert {(t, image) for t, _, image in overrides(rendered(a_type("m5.large"), arm, gpu))} == {
+        ("m5.large", "ami-x86"),
+        ("c7g.large", "ami-arm"),
+        ("g5.xlarge", "ami-gpu"),
+    }
+
+
+def test_a_type_without_an_image_is_not_launched() -> None:
+    """EC2 would refuse the whole request."""
+    only_arm = a_node_class(status={"amis": [{"id": "ami-arm", "requirements": [_image("arm64")]}]})
+    assert rendered(a_type("m5.large"), node_class=only_arm).candidates == ()
+
+
+def test_types_with_different_pod_limits_boot_from_different_templates() -> None:
+    """The kubelet of the larger would refuse pods that the plan put there."""
+    launch = rendered(a_type("m5.large", pods="29"), a_type("m5.xlarge", pods="58"), a_type("c5.large", pods="29"))
+    texts = [base64.b64decode(t.data["UserData"]).decode() for t in launch.templates]
+    limits = [int(match[1]) for text in texts if (match := re.search(r"maxPods: (\d+)", text))]
+    assert sorted(limits) == [29, 58]
+    names = [c["LaunchTemplateSpecification"]["LaunchTemplateName"] for c in launch.request["LaunchTemplateConfigs"]]
+    assert sorted(names) == sorted(t.name for t in launch.templates)
+
+
+def test_a_template_is_named_for_its_content_and_for_no_claim() -> None:
+    """One template per claim would soon exceed the account's 5,000; an edited one would change running launches."""
+    first, second = (rendered(a_type("m5.large"), tags={"karpenter.sh/nodeclaim": n}, token=n) for n in ("a", "b"))
+    assert first.templates == second.templates
+    changed = rendered(a_type("m5.large"), taints=("x:NoSchedule",))
+    assert changed.templates[0].name != first.templates[0].name
+    assert re.fullmatch(r"[a-zA-Z0-9()./_-]{3,125}", first.templates[0].name)
+
+
+def test_a_node_is_tagged_as_ours_whatever_the_class_says() -> None:
+    """An instance that cannot be found by its tags is an orphan for ever."""
+    node_class = a_node_class({"tags": {"team": "a", "karpenter.sh/nodepool": "theirs"}})
+    launch = rendered(a_type("m5.large"), node_class=node_class)
+    assert launch.tags == {
+        "team": "a",
+        "karpenter.sh/nodeclaim": "general-1",
+        "karpenter.sh/nodepool": "general",
+        "karpenter.k8s.aws/ec2nodeclass": "default",
+        "eks:eks-cluster-name": "shop",
+        "kubernetes.io/cluster/shop": "owned",
+    }
+    kinds = {spec["ResourceType"] for spec in template_data(launch)["TagSpecifications"]}
+    assert kinds == {"network-interface", "spot-instances-request"}
+
+
+def test_the_default_template_is_locked_down() -> None:
+    """Pods could read the node's credentials, or volumes would be unencrypted."""
+    data = template_data(rendered(a_type("m5.large")))
+    assert data["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpProtocolIpv6": "disabled",
+        "HttpPutResponseHopLimit": 1,
+        "HttpTokens": "required",
+        "InstanceMetadataTags": "disabled",
+    }
+    assert data["BlockDeviceMappings"] == [
+        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True}}
+    ]
+    assert data["NetworkInterfaces"] == [{"DeviceIndex": 0, "Groups": ["sg-1"]}]
+    assert data["IamInstanceProfile"] == {"Name": "shop-nodes"}
+    assert "SecurityGroupIds" not in data
+
+
+def test_what_the_class_sets_reaches_the_template() -> None:
+    """Each of these is a user's explicit wish."""
+    ebs = {
+        "volumeSize": "100G",
+        "volumeType": "io2",
+        "iops": 4000,
+        "kmsKeyID": "key-1",
+        "deleteOnTermination": True,
+        "encrypted": False,
+    }
+    data = template_data(
+        rendered(
+            a_type("m5.large"),
+            node_class=a_node_class(
+                {
+                    "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}],
+                    "detailedMonitoring": True,
+                    "metadataOptions": {"httpTokens": "optional"},
+                    "associatePublicIPAddress": False,
+                    "ipPrefixCount": 2,
+                    "connectionTracking": {"udpTimeout": 40},
+                    "cpuOptions": {"nestedVirtualization": "enabled"},
+                }
+            ),
+        )
+    )
+    assert data["BlockDeviceMappings"][0]["Ebs"] == {
+        "VolumeSize": 94,
+        "VolumeType": "io2",
+        "Iops": 4000,
+        "KmsKeyId": "key-1",
+        "DeleteOnTermination": True,
+        "Encrypted": False,
+    }
+    assert data["Monitoring"] == {"Enabled": True}
+    assert data["MetadataOptions"]["HttpTokens"] == "optional"
+    assert data["MetadataOptions"]["HttpEndpoint"] == "enabled"
+    (interface,) = data["NetworkInterfaces"]
+    assert interface["AssociatePublicIpAddress"] is False
+    assert interface["Ipv4PrefixCount"] == 2
+    assert interface["ConnectionTrackingSpecification"] == {"UdpTimeout": 40}
+    assert data["CpuOptions"] == {"NestedVirtualization": "enabled"}
+
+
+def test_configured_interfaces_are_launched_as_written() -> None:
+    """EFA traffic would go over the wrong card."""
+    interfaces = [
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+        {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
+    ]
+    node_class = a_node_class({"networkInterfaces": interfaces, "associatePublicIPAddress": True})
+    first, second = template_data(rendered(a_type("m5.large"), node_class=node_class))["NetworkInterfaces"]
+    assert (first["NetworkCardIndex"], first["InterfaceType"], first["AssociatePublicIpAddress"]) == (
+        0,
+        "interface",
+        True,
+    )
+    assert second == {"DeviceIndex": 1, "Groups": ["sg-1"], "NetworkCardIndex": 1, "InterfaceType": "efa-only"}
+
+
+def test_a_claim_for_efa_gets_an_interface_on_each_card() -> None:
+    """The job would run over TCP, many times slower, and the extended resource would be missing."""
+    efa = a_type("p4d.24xlarge", extra={"vpc.amazonaws.com/efa": "2"})
+    with_efa = template_data(rendered(efa, requests={"vpc.amazonaws.com/efa": 1}))["NetworkInterfaces"]
+    assert [(i["NetworkCardIndex"], i["DeviceIndex"], i["InterfaceType"]) for i in with_efa] == [
+        (0, 0, "efa"),
+        (1, 1, "efa"),
+    ]
+    assert len(template_data(rendered(efa))["NetworkInterfaces"]) == 1
+
+
+def test_ipv6_clusters_get_ipv6_nodes() -> None:
+    """Pods on the node would have no address in the cluster's network."""
+    cluster = msgspec.structs.replace(CLUSTER, service_cidr="fd00::/108")
+    launch = render_launch(a_launch(a_type("m5.large")), a_node_class({"ipPrefixCount": 1}), cluster)
+    (interface,) = template_data(launch)["NetworkInterfaces"]
+    assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"], interface["Ipv6PrefixCount"]) == (True, 1, 1)
+
+
+@pytest.mark.parametrize("missing", ["subnets", "securityGroups", "instanceProfile"])
+def test_a_class_that_is_not_resolved_names_what_is_missing(missing: str) -> None:
+    """EC2's error would say nothing about the EC2NodeClass."""
+    with pytest.raises(InvalidInputError, match=rf"EC2NodeClass default: status\.{missing}"):
+        rendered(a_type("m5.large"), node_class=a_node_class(status={missing: None}))
+
+
+def selected(*types: InstanceType, keep_flexibility: bool = False) -> list[str]:
+    launch = a_launch(*types)
+    chosen = select_candidates(launch.candidates, launch.types, keep_flexibility=keep_flexibility)
+    return list(dict.fromkeys(f"{c.instance_type}/{c.capacity_type}" for c in chosen))
+
+
+def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
+    """A cheap spot GPU would be taken from the pods that wait for one."""
+    plain = a_type("m5.large", price=0.2)
+    gpu = a_type("g5.xlarge", price=0.1, extra={"nvidia.com/gpu": "1"})
+    metal = a_type("m5.metal", price=0.1)
+    assert selected(plain, gpu, metal) == ["m5.large/spot"]
+    assert selected(gpu, metal) == ["g5.xlarge/spot", "m5.metal/spot"]
+    assert selected(plain, gpu, keep_flexibility=True) == ["g5.xlarge/spot", "m5.large/spot"]
+
+
+def test_spot_that_costs_more_than_on_demand_is_not_bought() -> None:
+    """Dearer and less reliable."""
+    cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
+    dear = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
+    assert selected(cheap, dear) == ["m5.large/on-demand"]
+
+
+def test_a_request_stays_within_what_ec2_takes() -> None:
+    """One offering too many and EC2 refuses the whole request."""
+    zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
+    many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
+    launch = a_launch(*many)
+    chosen = select_candidates(launch.candidates, launch.types)
+    assert len({c.instance_type for c in chosen}) <= TYPES_MAX
+    assert len(chosen) <= OVERRIDES_MAX
+    assert chosen == tuple(sorted(chosen))
+    assert chosen[0].instance_type == "m5.x000"
+    assert select_candidates(reversed(launch.candidates), launch.types) == chosen
