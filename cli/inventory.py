@@ -15,7 +15,7 @@ from core.manifests.resources import Resource
 
 _LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
-_OLDER_KINDS: Final = ("Provisioner", "AWSNodeTemplate", "Machine")
+_OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
 class Inventory:
@@ -53,9 +53,9 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
         InputError: If an object cannot be decoded; names file, document, object and field.
     """
     inventory = Inventory()
-    for (resource, _, _), document in _distinct(documents, inventory).items():
+    for (resource, _, _), document in _distinct(_in_present_form(list(documents)), inventory).items():
         try:
-            inventory.add(resource, wire.from_object(resource, _current(document.object)), document)
+            inventory.add(resource, wire.from_object(resource, document.object), document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
     _expand(inventory)
@@ -82,24 +82,41 @@ def _resource_of(document: Document) -> Resource | None:
         raise document.error("kind: is missing")
     if not document.name:
         raise document.error("metadata.name: is missing")
-    group = str(document.object.get("apiVersion") or "").rpartition("/")[0]
+    group = _group(document)
     if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:
-        return {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}.get(
-            document.kind, kinds.NODE_CLAIMS
-        )
+        return _OLDER_KINDS[document.kind]
     resource = kinds.BY_KIND.get(document.kind)
     if resource is None or group not in (resource.group, *_LEGACY_GROUPS):
         return None
     return resource
 
 
-def _current(obj: dict[str, Any]) -> dict[str, Any]:
-    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
-    if group not in _KARPENTER_GROUPS:
-        return obj
-    from core import api
+def _in_present_form(documents: list[Document]) -> list[Document]:
+    """The documents with older versions of Karpenter's objects converted, all together: some depend on each other."""
+    ours = [document for document in documents if _group(document) in _KARPENTER_GROUPS]
+    if all(str(document.object["apiVersion"]).endswith("/v1") for document in ours):
+        return documents
+    from core.api.conversion import all_as_v1, as_v1
 
-    return api.as_v1(obj)
+    for document in ours:
+        try:
+            as_v1(document.object)
+        except InvalidInputError as error:
+            raise document.error(str(error)) from error
+    by_name = {document.name: document for document in reversed(ours)}
+    converted = [
+        _replaced(by_name.get(wire.name_of(obj), ours[0]), obj)
+        for obj in all_as_v1(document.object for document in ours)
+    ]
+    return [document for document in documents if _group(document) not in _KARPENTER_GROUPS] + converted
+
+
+def _replaced(document: Document, obj: dict[str, Any]) -> Document:
+    return Document(document.source, document.index, obj, document.item)
+
+
+def _group(document: Document) -> str:
+    return str(document.object.get("apiVersion") or "").rpartition("/")[0]
 
 
 def _expand(inventory: Inventory) -> None:
