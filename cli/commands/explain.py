@@ -1,0 +1,84 @@
+"""`fleetwright explain`: why a pod is not placed, or why a node is or is not disrupted."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import arguments as shared
+from cli import output
+from cli.errors import DONE, InputError
+
+if TYPE_CHECKING:
+    from core.explain import Explanation
+    from core.model.snapshot import Snapshot
+
+_EXAMPLES: Final = """examples:
+  fleetwright explain shop/cart-0 -f cluster/
+  fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("target", metavar="POD|NODE", help="a pod as NAMESPACE/NAME or NAME, or a node or NodeClaim")
+    shared.add_files(parser)
+    shared.add_output(parser)
+    shared.add_decision(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain one object."""
+    from cli.progress import progress
+    from cli.world import look
+
+    with progress("reading"):
+        snapshot = look(arguments).snapshot
+    with progress("deciding"):
+        explanation = _explained(snapshot, arguments.target)
+    output.show(_document(explanation), arguments.output, lambda _: str(explanation))
+    return DONE
+
+
+def _explained(snapshot: Snapshot, target: str) -> Explanation:
+    from core.explain import explain_node, explain_pod
+
+    node = _node_named(snapshot, target)
+    if node:
+        from core.disruption import disrupt
+
+        return explain_node(disrupt(snapshot), node)
+    pods = [pod for pod in snapshot.pods if target in (pod.key, pod.name)]
+    if not pods:
+        raise InputError(f"there is no pod, node or NodeClaim {target!r} in the input")
+    if len(pods) > 1:
+        found = output.several(sorted(pod.key for pod in pods))
+        raise InputError(f"{target!r} names several pods, give one with its namespace: {found}")
+    from core.scheduling import schedule
+
+    return explain_pod(snapshot, schedule(snapshot), pods[0])
+
+
+def _node_named(snapshot: Snapshot, target: str) -> str:
+    """The node's name, also where its claim is named; a claim without a node goes by its own name."""
+    if any(node.name == target for node in snapshot.nodes):
+        return target
+    for claim in snapshot.node_claims:
+        if claim.name == target:
+            return claim.node_name or claim.name
+    return ""
+
+
+def _document(explanation: Explanation) -> dict[str, Any]:
+    from cli.plan_document import API_VERSION
+
+    kind, _, name = explanation.subject.partition(" ")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        kind: name,
+        "outcome": explanation.outcome,
+        "reason": explanation.reason or None,
+        "details": list(explanation.details),
+    }

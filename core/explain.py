@@ -1,0 +1,116 @@
+"""Explanations for people: what happened to one pod or one node, and what every reason code means.
+
+The texts name the object, the code, what was tried and the nearest miss; they need no colour and no width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from core.disruption import reasons as disruption_reasons
+from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
+from core.model.pod import Pod
+from core.model.quantity import dollars
+from core.model.snapshot import Snapshot
+from core.scheduling import reasons as scheduling_reasons
+
+POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons.MEANINGS))
+"""Code of `unschedulable[].reason` → what it means."""
+
+NODE_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(disruption_reasons.MEANINGS))
+"""Code of `blocked[].reason` → what it means."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one object.
+
+    Attributes:
+        subject: `pod shop/cart-0` or `node node-3`.
+        outcome: The end of the sentence that the subject begins, such as `is unschedulable`.
+        reason: A code of one of the closed lists, empty where there is nothing to give a reason for.
+        details: More about it, line by line.
+    """
+
+    subject: str
+    outcome: str
+    reason: str = ""
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        code = f" [{self.reason}]" if self.reason else ""
+        return "\n".join([f"{self.subject} {self.outcome}{code}", *(f"  {line}".rstrip() for line in self.details)])
+
+
+def explain_pod(snapshot: Snapshot, plan: Plan, pod: Pod) -> Explanation:
+    """Where the plan puts a pod of the snapshot, or what rules every place out."""
+    subject = f"pod {pod.key}"
+    for found in plan.unschedulable:
+        if found.pod == pod.key:
+            details = (*_meaning(POD_REASONS, found.reason), *found.message.splitlines())
+            return Explanation(subject=subject, outcome="is unschedulable", reason=found.reason, details=details)
+    for binding in plan.bindings:
+        if binding.pod == pod.key:
+            return Explanation(subject=subject, outcome=f"fits on {binding.node}, which is there already")
+    for claim in plan.claims:
+        if pod.key in claim.pods:
+            return Explanation(subject=subject, outcome=f"needs a new node, {claim.name}", details=_claim_lines(claim))
+    return Explanation(subject=subject, outcome=_why_not_pending(snapshot, pod))
+
+
+def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
+    """Why a node goes now, or why it does not."""
+    subject = f"node {node}"
+    for command in plan.commands:
+        if node in command.nodes:
+            return Explanation(
+                subject=subject, outcome="goes", reason=command.reason, details=_command_lines(command, node)
+            )
+    for blocked in plan.blocked:
+        if blocked.node == node:
+            details = (*_meaning(NODE_REASONS, blocked.reason), *blocked.message.splitlines())
+            return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
+    return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason="NotManaged")
+
+
+def _meaning(meanings: Mapping[str, str], code: str) -> tuple[str, ...]:
+    return (meanings[code],) if code in meanings else ()
+
+
+def _claim_lines(claim: PlannedClaim) -> tuple[str, ...]:
+    types, others = claim.instance_types, len(claim.pods) - 1
+    return (
+        f"NodePool {claim.node_pool}, {dollars(claim.price):.4f} $/h, with {others} other pods",
+        f"instance types, cheapest first: {', '.join(types[:5])}{f' and {len(types) - 5} more' if types[5:] else ''}",
+        f"zones: {', '.join(claim.zones)}; capacity types: {', '.join(claim.capacity_types)}",
+    )
+
+
+def _command_lines(command: Command, node: str) -> tuple[str, ...]:
+    others = [name for name in command.nodes if name != node]
+    lines = [f"found by {command.method}, saves {dollars(command.savings):.4f} $/h"]
+    if others:
+        lines.append(f"together with {', '.join(others)}")
+    lines += [f"replaced by {claim.name}: {', '.join(claim.instance_types[:5])}" for claim in command.replacements]
+    lines += [f"pod {move.pod} moves to {move.to}" for move in command.moves]
+    return tuple(lines)
+
+
+def _why_not_pending(snapshot: Snapshot, pod: Pod) -> str:
+    """In the order in which the rules for pending pods ask (Karpenter, IsProvisionable)."""
+    if pod.node_name:
+        return f"runs on {pod.node_name}" if pod.is_active else f"is done on {pod.node_name}"
+    if pod.is_terminal:
+        return f"is done: phase {pod.phase}"
+    if pod.is_gated:
+        return "waits for its scheduling gates, not for a node"
+    if pod.nominated_node_name:
+        return f"waits for pods to leave {pod.nominated_node_name}, where it was promised a place"
+    if pod.is_daemon or pod.is_static:
+        return "belongs to its node: nothing is launched for it"
+    if snapshot.options.requires_unschedulable_mark and not pod.is_marked_unschedulable:
+        return "has not been given up by the scheduler yet"
+    return "is not pending"
