@@ -6,13 +6,13 @@ from typing import Final
 
 from core import labels
 from core.api import conversion
-from core.api.ec2_node_class import EC2NodeClassObject
-from core.api.node_claim import NodeClaimObject
-from core.api.node_overlay import NodeOverlayObject
-from core.api.node_pool import NodePoolObject
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, name_of, without_nulls
 from core.api.problem import Problem, path_of
-from core.api.schema import ApiModel, faults
+from core.api.schemas.base import ApiModel, faults
+from core.api.schemas.ec2_node_class import EC2NodeClassObject
+from core.api.schemas.node_claim import NodeClaimObject
+from core.api.schemas.node_overlay import NodeOverlayObject
+from core.api.schemas.node_pool import NodePoolObject
 from core.errors import InvalidInputError
 
 MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {

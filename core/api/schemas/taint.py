@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from core.api import fields
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel, Rule
 
 
 class TaintEntry(ApiModel):

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from core import labels
-from core.api import fields, label_keys
-from core.api.metadata import Metadata
-from core.api.node_claim import ClaimTemplate
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.requirement import REQUIREMENTS_MAX, PoolRequirement
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields, label_keys
+from core.api.schemas.base import ApiModel, Rule
+from core.api.schemas.metadata import Metadata
+from core.api.schemas.node_claim import ClaimTemplate
+from core.api.schemas.requirement import REQUIREMENTS_MAX, PoolRequirement
 from core.model.quantity import NODES
 
 

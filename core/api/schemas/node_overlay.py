@@ -6,12 +6,12 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from core.api import fields
-from core.api.metadata import Metadata
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.requirement import REQUIREMENTS_MAX, OverlayRequirement
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel, Rule
+from core.api.schemas.metadata import Metadata
+from core.api.schemas.requirement import REQUIREMENTS_MAX, OverlayRequirement
 from core.model.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 _FIXED_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)

@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from core import labels
-from core.api import fields, label_keys
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields, label_keys
+from core.api.schemas.base import ApiModel, Rule
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
 REQUIREMENTS_MAX: Final = 100

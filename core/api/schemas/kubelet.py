@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from core.api.kubelet_fields import KubeletFields
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import Rule
+from core.api.schemas.base import Rule
+from core.api.schemas.kubelet_fields import KubeletFields
 from core.errors import InvalidInputError
 from core.model import quantity
 from core.model.duration import parse_duration

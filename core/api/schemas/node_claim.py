@@ -6,11 +6,11 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from core.api import fields
-from core.api.metadata import Metadata
-from core.api.requirement import REQUIREMENTS_MAX, ClaimRequirement
-from core.api.schema import ApiModel
-from core.api.taint import TAINT_RULES, TaintEntry
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel
+from core.api.schemas.metadata import Metadata
+from core.api.schemas.requirement import REQUIREMENTS_MAX, ClaimRequirement
+from core.api.schemas.taint import TAINT_RULES, TaintEntry
 
 EXPIRE_AFTER: Final = "720h"
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from core.api import fields
-from core.api.schema import ApiModel
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel
 from core.model.duration import parse_duration
 
 

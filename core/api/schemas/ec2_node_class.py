@@ -7,14 +7,14 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from core import labels
-from core.api import fields, kubelet
-from core.api.block_device import BlockDevice
-from core.api.kubelet import KubeletConfiguration
-from core.api.metadata import Metadata
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import ApiModel, Rule
-from core.api.selector_terms import (
+from core.api.schemas import fields, kubelet
+from core.api.schemas.base import ApiModel, Rule
+from core.api.schemas.block_device import BlockDevice
+from core.api.schemas.kubelet import KubeletConfiguration
+from core.api.schemas.metadata import Metadata
+from core.api.schemas.selector_terms import (
     AMI_FAMILY_OF_ALIAS,
     TERMS_MAX,
     AmiTerm,

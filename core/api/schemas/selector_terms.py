@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from core.api import fields
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel, Rule
 
 TERMS_MAX: Final = 30
 

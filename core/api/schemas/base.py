@@ -14,9 +14,9 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from core.api import fields
 from core.api.objects import JsonObject
 from core.api.problem import Location
+from core.api.schemas import fields
 
 _CAPITALS: Final = {
     word.lower(): word

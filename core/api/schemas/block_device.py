@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from core.api import fields
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schema import ApiModel, Rule
+from core.api.schemas import fields
+from core.api.schemas.base import ApiModel, Rule
 
 
 def _without_size(ebs: JsonObject) -> list[Location]:

@@ -1,0 +1,75 @@
+"""Drift hashes: two objects hash alike when a node made from one needs no replacement under the other.
+
+The numbers are our own, and so is the version beside them: they say the same as Karpenter's about what counts, and are not
+equal to Karpenter's. Hashes of different versions are never compared, so nodes of Karpenter's do not drift when we take over.
+
+What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors,
+prefix count and the family as written. Lists are sets, values that are empty, zero or false count as absent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from core.api.objects import JsonObject
+from core.api.schemas.ec2_node_class import EC2NodeClassSpec, ami_family
+from core.api.schemas.node_pool import Template
+from core.model.duration import parse_duration
+
+HASH_VERSION: Final = "fleetwright-v1"
+"""To be changed with whatever is hashed, or with the default of a hashed field."""
+
+_DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
+_DYNAMIC: Final = (
+    "amiFamily",
+    "amiSelectorTerms",
+    "capacityReservationSelectorTerms",
+    "ipPrefixCount",
+    "securityGroupSelectorTerms",
+    "subnetSelectorTerms",
+)
+_HASH_LENGTH: Final = 16
+
+
+def of_template(template: Template) -> str:
+    """The hash of a NodePool's `spec.template`."""
+    content = template.model_dump(by_alias=True)
+    spec = content["spec"]
+    del spec["requirements"]
+    for name in _DURATIONS:
+        spec[name] = _seconds(spec[name])
+    return _digest(content)
+
+
+def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
+    """The hash of an EC2NodeClass' `spec`; `raw` is the same spec as written."""
+    content = spec.model_dump(by_alias=True, exclude={"kubelet"})
+    content = {name: value for name, value in content.items() if name not in _DYNAMIC}
+    kubelet = json.dumps(raw.get("kubelet"), sort_keys=True)
+    return _digest(content | {"resolvedFamily": ami_family(raw), "kubelet": kubelet})
+
+
+def _seconds(text: str | None) -> str | None:
+    """The length of a duration, so that 60m and 1h are one; Never and nothing are both nothing."""
+    span = parse_duration(text) if text else None
+    return None if span is None else str(span.total_seconds())
+
+
+def _digest(content: JsonObject) -> str:
+    return hashlib.sha256(_canonical(_pruned(content)).encode()).hexdigest()[:_HASH_LENGTH]
+
+
+def _pruned(value: Any) -> Any:
+    """The value without what is empty, zero or false, and lists in an order of their own."""
+    if isinstance(value, dict):
+        kept = ((key, _pruned(item)) for key, item in value.items())
+        return {key: item for key, item in kept if item}
+    if isinstance(value, list):
+        return sorted((_pruned(item) for item in value), key=_canonical)
+    return value
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,80 @@
+"""Metadata and status of an object of ours: written by API server and controllers, so read without complaint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TypedDict
+
+from core.api.objects import JsonObject, mapping, name_of, sequence
+from core.model.node_claim import READY, Condition
+
+
+class Identity(TypedDict):
+    """Who an object is and since when."""
+
+    name: str
+    uid: str
+    created_at: datetime | None
+    deleted_at: datetime | None
+
+
+def identity(obj: JsonObject) -> Identity:
+    """Name, UID, creation and the beginning of its deletion."""
+    metadata = mapping(obj.get("metadata"))
+    return Identity(
+        name=name_of(obj),
+        uid=str(metadata.get("uid") or ""),
+        created_at=moment(metadata.get("creationTimestamp")),
+        deleted_at=moment(metadata.get("deletionTimestamp")),
+    )
+
+
+def labels_of(obj: JsonObject) -> dict[str, str]:
+    """The object's own labels."""
+    return _texts(mapping(obj.get("metadata")).get("labels"))
+
+
+def annotations_of(obj: JsonObject) -> dict[str, str]:
+    """The object's own annotations."""
+    return _texts(mapping(obj.get("metadata")).get("annotations"))
+
+
+def conditions(obj: JsonObject) -> dict[str, Condition]:
+    """`status.conditions` by type."""
+    found = sequence(mapping(obj.get("status")).get("conditions"))
+    return {
+        str(entry["type"]): Condition(
+            status=str(entry.get("status", "Unknown")),
+            reason=str(entry.get("reason", "")),
+            message=str(entry.get("message", "")),
+            changed_at=moment(entry.get("lastTransitionTime")),
+        )
+        for entry in found
+        if isinstance(entry, dict) and "type" in entry
+    }
+
+
+def is_ready(obj: JsonObject) -> bool | None:
+    """Whether condition Ready is True; None where nobody has set it."""
+    ready = conditions(obj).get(READY)
+    return None if ready is None else ready.status == "True"
+
+
+def identified(value: object) -> list[JsonObject]:
+    """The entries of a list of resolved things that have an id."""
+    return [entry for entry in sequence(value) if isinstance(entry, dict) and entry.get("id")]
+
+
+def moment(value: object) -> datetime | None:
+    """An RFC 3339 time in UTC; None where there is none."""
+    if not isinstance(value, str) or not value:
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+
+
+def _texts(value: object) -> dict[str, str]:
+    return {str(key): str(text) for key, text in mapping(value).items()}

@@ -1,0 +1,195 @@
+"""From the users' objects to `core.model`: what decisions are made on. Older API versions are converted on the way.
+
+Every function raises InvalidInputError, naming object and field, for an object that cannot be used; one bad object is its
+reader's to set aside. Status fields come from controllers and are read leniently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from core.api import conversion, drift_hash, status
+from core.api.objects import JsonObject, mapping, name_of, sequence, without_nulls
+from core.api.schemas import fields
+from core.api.schemas.ec2_node_class import EC2NodeClassObject
+from core.api.schemas.node_claim import NodeClaimObject, NodeClassReference
+from core.api.schemas.node_overlay import NodeOverlayObject
+from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
+from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
+from core.api.schemas.taint import TaintEntry
+from core.api.validation import check
+from core.errors import InvalidInputError
+from core.model import resources
+from core.model.duration import parse_duration
+from core.model.node_claim import NodeClaim, ObjectRef
+from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
+from core.model.overlay import NodeOverlay
+from core.model.quantity import nanodollars
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+
+_BUDGETS: Final = "spec.disruption.budgets"
+
+
+def node_pool(obj: JsonObject) -> NodePool:
+    """Read a NodePool. A bad budget does not spoil the pool: it is passed on as written, to close the pool by itself.
+
+    Raises:
+        InvalidInputError: If anything else in it is wrong.
+    """
+    present = _checked(obj, tolerated=_BUDGETS)
+    raw = present["spec"]
+    policy = {"consolidateAfter": "0s"} | mapping(raw.get("disruption"))
+    spec = NodePoolObject.model_validate({**present, "spec": {**raw, "disruption": {**policy, "budgets": []}}}).spec
+    template = spec.template
+    return NodePool(
+        labels=dict(template.metadata.labels),
+        annotations=dict(template.metadata.annotations),
+        taints=_taints(template.spec.taints),
+        startup_taints=_taints(template.spec.startup_taints),
+        requirements=_requirements(template.spec.requirements),
+        node_class=_reference(template.spec.node_class_ref),
+        expire_after=_duration(template.spec.expire_after),
+        termination_grace_period=_duration(template.spec.termination_grace_period),
+        limits=resources.parse(spec.limits),
+        weight=spec.weight or 0,
+        replicas=spec.replicas,
+        disruption=_disruption(spec.disruption, policy),
+        is_ready=status.is_ready(present),
+        own_annotations=status.annotations_of(present),
+        template_hash=drift_hash.of_template(template),
+        **status.identity(present),
+    )
+
+
+def node_class(obj: JsonObject) -> NodeClass:
+    """Read an EC2NodeClass and what its status says it resolves to.
+
+    Raises:
+        InvalidInputError: If its spec is wrong.
+    """
+    present = _checked(obj)
+    spec = EC2NodeClassObject.model_validate(present).spec
+    found = mapping(present.get("status"))
+    identity = status.identity(present)
+    return NodeClass(
+        name=identity["name"],
+        uid=identity["uid"],
+        deleted_at=identity["deleted_at"],
+        is_ready=status.is_ready(present),
+        amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
+        security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
+        subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in status.identified(found.get("subnets"))),
+        own_annotations=status.annotations_of(present),
+        spec_hash=drift_hash.of_node_class(spec, present["spec"]),
+    )
+
+
+def node_claim(obj: JsonObject) -> NodeClaim:
+    """Read a NodeClaim.
+
+    Raises:
+        InvalidInputError: If its spec, or an amount in its status, is wrong.
+    """
+    present = _checked(obj)
+    spec = NodeClaimObject.model_validate(present).spec
+    found, identity = mapping(present.get("status")), status.identity(present)
+    return NodeClaim(
+        labels=status.labels_of(present),
+        annotations=status.annotations_of(present),
+        taints=_taints(spec.taints),
+        startup_taints=_taints(spec.startup_taints),
+        requirements=_requirements(spec.requirements),
+        resources=resources.parse(spec.resources.requests),
+        node_class=_reference(spec.node_class_ref),
+        expire_after=_duration(spec.expire_after),
+        termination_grace_period=_duration(spec.termination_grace_period),
+        provider_id=str(found.get("providerID", "")),
+        node_name=str(found.get("nodeName", "")),
+        image_id=str(found.get("imageID", "")),
+        capacity=_amounts(found, "capacity", identity["name"]),
+        allocatable=_amounts(found, "allocatable", identity["name"]),
+        conditions=status.conditions(present),
+        last_pod_event_at=status.moment(found.get("lastPodEventTime")),
+        **identity,
+    )
+
+
+def node_overlay(obj: JsonObject) -> NodeOverlay:
+    """Read a NodeOverlay.
+
+    Raises:
+        InvalidInputError: If anything in it is wrong.
+    """
+    present = _checked(obj)
+    spec = NodeOverlayObject.model_validate(present).spec
+    return NodeOverlay(
+        name=name_of(present),
+        requirements=_requirements(spec.requirements),
+        price=None if spec.price is None else nanodollars(spec.price),
+        price_adjustment=spec.price_adjustment,
+        capacity=resources.parse(spec.capacity),
+        weight=spec.weight or 0,
+    )
+
+
+def _checked(obj: JsonObject, *, tolerated: str = "") -> JsonObject:
+    check(obj, tolerated=tolerated)
+    present: JsonObject = without_nulls(conversion.as_v1(obj))
+    return present
+
+
+def _requirements(entries: Iterable[RequirementEntry]) -> tuple[Requirement, ...]:
+    return tuple(
+        Requirement.of(
+            entry.key,
+            entry.operator,
+            entry.values,
+            entry.min_values if isinstance(entry, ClaimRequirement) else None,
+        )
+        for entry in entries
+    )
+
+
+def _raw_requirements(holder: JsonObject) -> tuple[Requirement, ...]:
+    return _requirements(RequirementEntry.model_validate(entry) for entry in sequence(holder.get("requirements")))
+
+
+def _taints(entries: Iterable[TaintEntry]) -> tuple[Taint, ...]:
+    return tuple(Taint(entry.key, entry.effect, entry.value) for entry in entries)
+
+
+def _reference(reference: NodeClassReference) -> ObjectRef:
+    return ObjectRef(reference.group, reference.kind, reference.name)
+
+
+def _disruption(policy: DisruptionPolicy, raw: JsonObject) -> Disruption:
+    return Disruption(
+        policy=policy.consolidation_policy,
+        consolidate_after=_duration(policy.consolidate_after),
+        budgets=tuple(map(_budget, sequence(raw["budgets"]))) if "budgets" in raw else Disruption().budgets,
+    )
+
+
+def _budget(raw: JsonObject) -> Budget:
+    """A budget as written. A window that cannot be read leaves a schedule without its duration, which closes the pool."""
+    reasons, schedule, duration = raw.get("reasons"), raw.get("schedule"), raw.get("duration")
+    return Budget(
+        nodes=str(raw.get("nodes", "10%")),
+        reasons=None if reasons is None else tuple(str(reason) for reason in sequence(reasons)),
+        schedule="" if schedule is None and duration is not None else schedule and str(schedule),
+        duration=None if duration is None else parse_duration(str(duration)),
+    )
+
+
+def _amounts(found: JsonObject, field: str, name: str) -> dict[str, int]:
+    try:
+        return resources.parse(mapping(found.get(field)), field=f"status.{field}")
+    except InvalidInputError as error:
+        raise error.within(subject=f"NodeClaim {name}") from error
+
+
+def _duration(text: str | None) -> timedelta | None:
+    return None if text is None or text == fields.NEVER else parse_duration(text)
