@@ -1,0 +1,274 @@
+"""Pods: wire → model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.pods import PodTranslator
+from core.model.pod import HostPort, Owner, Pod, VolumeUse
+from core.model.requirements import Requirement
+from core.model.taints import Toleration
+
+
+def a_wire_pod(
+    name: str = "p", *, status: dict[str, Any] | None = None, meta: dict[str, Any] | None = None, **spec: Any
+) -> Any:
+    written = {"metadata": {"name": name, **(meta or {})}, "spec": spec, "status": status or {}}
+    return wire.from_object(kinds.PODS, written)
+
+
+def translated(*, status: dict[str, Any] | None = None, meta: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    return PodTranslator().pod(a_wire_pod(status=status, meta=meta, **spec))
+
+
+def fault(**spec: Any) -> InvalidInputError:
+    with pytest.raises(InvalidInputError) as caught:
+        translated(**spec)
+    return caught.value
+
+
+def test_what_a_pod_leaves_out_has_kubernetes_defaults() -> None:
+    """A bare manifest is a pending pod of the namespace default."""
+    pod = translated()
+    assert (pod.key, pod.phase, pod.spec.scheduler_name) == ("default/p", "Pending", "default-scheduler")
+    assert pod.spec.requests == {"pods": 1}
+    assert pod.is_ready is None
+
+
+def test_conditions_say_what_the_scheduler_and_the_kubelet_said() -> None:
+    """In a live cluster only pods that the scheduler gave up on may be planned for."""
+    status = {
+        "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
+            {"type": "Ready", "status": "False"},
+        ]
+    }
+    pod = translated(status=status)
+    assert pod.is_marked_unschedulable
+    assert pod.is_ready is False
+
+
+def test_a_gated_pod_is_known_as_such() -> None:
+    """It wants no node yet."""
+    assert translated(schedulingGates=[{"name": "wait"}]).is_gated
+
+
+def test_owners_are_kept() -> None:
+    """A DaemonSet's pod must not make a node of its own."""
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "u", "controller": True}
+    pod = translated(meta={"ownerReferences": [owner]})
+    assert pod.owners == (Owner("DaemonSet", "agent", "apps/v1", "u", True),)
+    assert pod.is_daemon
+
+
+def test_a_node_selector_uses_present_label_keys() -> None:
+    """Pods that still select by a beta label mean the label that nodes carry today."""
+    pod = translated(nodeSelector={"failure-domain.beta.kubernetes.io/zone": "a", "team": "b"})
+    assert pod.spec.node_selector == (Requirement.one_of("team", "b"), Requirement.one_of(labels.ZONE, "a"))
+
+
+def test_the_ebs_drivers_zone_key_means_the_zone() -> None:
+    """A pod that follows its volume by that key can run on a new node."""
+    pod = translated(nodeSelector={"topology.ebs.csi.aws.com/zone": "a"})
+    assert pod.spec.node_selector == (Requirement.one_of(labels.ZONE, "a"),)
+
+
+def node_affinity(*expressions: dict[str, Any], **term: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": list(expressions), **term}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def test_node_affinity_becomes_requirements() -> None:
+    """Bounds on one key stand side by side, in any order of writing."""
+    above = {"key": "cpus", "operator": "Gt", "values": ["4"]}
+    below = {"key": "cpus", "operator": "Lt", "values": ["9"]}
+    one, other = (translated(affinity=node_affinity(*pair)) for pair in ((above, below), (below, above)))
+    assert one.spec.required_terms == other.spec.required_terms
+    assert [(r.gte, r.lte) for r in one.spec.required_terms[0].requirements] == [(None, 8), (5, None)]
+
+
+def test_match_fields_are_marked() -> None:
+    """No new node can promise to have a certain name."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+    assert translated(affinity=node_affinity(matchFields=fields)).spec.required_terms[0].uses_fields
+
+
+def test_an_unknown_operator_names_its_field() -> None:
+    """The message must lead to the place in the file."""
+    error = fault(affinity=node_affinity({"key": "a", "operator": "Within", "values": ["b"]}))
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+    assert error.field == f"{path}.matchExpressions[0].operator"
+    assert "'Within'" in error.problem
+
+
+def test_in_without_values_is_refused() -> None:
+    """Read as DoesNotExist it would mean something that nobody wrote."""
+    error = fault(affinity=node_affinity({"key": "a", "operator": "In"}))
+    assert error.field.endswith("matchExpressions[0].values")
+
+
+def test_a_bound_that_is_no_number_names_its_field() -> None:
+    """Gt compares whole numbers only."""
+    assert fault(affinity=node_affinity({"key": "a", "operator": "Gt", "values": ["x"]})).field.endswith("[0].values")
+
+
+def test_an_affinity_without_terms_is_refused() -> None:
+    """It would match no node; the API server refuses it."""
+    required = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    assert fault(affinity=required).field.endswith("nodeSelectorTerms")
+
+
+def test_tolerations_default_to_equal() -> None:
+    """As in the API server."""
+    pod = translated(tolerations=[{"key": "gpu", "value": "true"}, {"operator": "Exists"}])
+    assert pod.spec.tolerations == (Toleration("gpu", "Equal", "true", ""), Toleration("", "Exists"))
+
+
+@pytest.mark.parametrize(
+    ("toleration", "field"),
+    [({"operator": "Like"}, "operator"), ({"effect": "Never"}, "effect")],
+    ids=["operator", "effect"],
+)
+def test_a_toleration_outside_the_rules_is_refused(toleration: dict[str, str], field: str) -> None:
+    """Read as something else it would let the pod onto nodes that repel it."""
+    assert fault(tolerations=[toleration]).field == f"spec.tolerations[0].{field}"
+
+
+def test_spread_constraints_carry_every_field() -> None:
+    """A field lost here would spread pods by another rule than the scheduler's."""
+    written = {
+        "topologyKey": "failure-domain.beta.kubernetes.io/zone",
+        "maxSkew": 2,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+        "minDomains": 3,
+        "nodeAffinityPolicy": "Ignore",
+        "nodeTaintsPolicy": "Honor",
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    spread = translated(topologySpreadConstraints=[written]).spec.spreads[0]
+    assert (spread.topology_key, spread.max_skew, spread.when_unsatisfiable) == (labels.ZONE, 2, "ScheduleAnyway")
+    assert (spread.min_domains, spread.node_affinity_policy, spread.node_taints_policy) == (3, "Ignore", "Honor")
+    assert spread.match_label_keys == ("pod-template-hash",)
+    assert spread.selector is not None
+    assert spread.selector.matches({"app": "a"})
+
+
+@pytest.mark.parametrize(
+    ("change", "field"), [({"maxSkew": 0}, "maxSkew"), ({"whenUnsatisfiable": "No"}, "whenUnsatisfiable")]
+)
+def test_a_spread_constraint_outside_the_rules_is_refused(change: dict[str, Any], field: str) -> None:
+    """A skew of zero can never be met."""
+    error = fault(topologySpreadConstraints=[{"topologyKey": "zone", "maxSkew": 1, **change}])
+    assert error.field == f"spec.topologySpreadConstraints[0].{field}"
+
+
+def test_pod_affinity_carries_namespaces_and_label_keys() -> None:
+    """Left out, the rule would look at the wrong pods."""
+    term = {
+        "topologyKey": "zone",
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["b"]}]},
+        "namespaces": ["y", "x"],
+        "namespaceSelector": {},
+        "matchLabelKeys": ["k"],
+        "mismatchLabelKeys": ["m"],
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "podAffinityTerm": term}]}
+    spec = translated(affinity={"podAffinity": required, "podAntiAffinity": preferred}).spec
+    (found,) = spec.affinity
+    assert (found.namespaces, found.match_label_keys, found.mismatch_label_keys) == (("x", "y"), ("k",), ("m",))
+    assert found.namespace_selector is not None
+    assert found.selector is not None
+    assert not found.selector.matches({"app": "b"})
+    assert [(w.weight, w.term) for w in spec.preferred_anti_affinity] == [(5, found)]
+
+
+def test_a_term_without_a_topology_key_is_refused() -> None:
+    """Near in what respect?"""
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}
+    assert fault(affinity={"podAntiAffinity": required}).field.endswith("[0].topologyKey")
+
+
+def test_a_label_selector_knows_no_bounds() -> None:
+    """Gt is for nodes only; the API server refuses it here."""
+    selector = {"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}
+    error = fault(topologySpreadConstraints=[{"topologyKey": "z", "maxSkew": 1, "labelSelector": selector}])
+    assert error.field.endswith("labelSelector.matchExpressions[0].operator")
+
+
+def test_host_ports_of_regular_containers_count() -> None:
+    """Two pods with one host port must not share a node; a port of the pod's own network is no matter."""
+    ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 81}]
+    bound = [{"containerPort": 53, "hostPort": 53, "protocol": "UDP", "hostIP": "10.0.0.1"}]
+    pod = translated(containers=[{"ports": ports}, {"ports": bound}], initContainers=[{"ports": [{"hostPort": 9}]}])
+    assert pod.spec.host_ports == (HostPort(53, "UDP", "10.0.0.1"), HostPort(8080))
+
+
+def test_on_the_hosts_network_every_port_is_a_host_port() -> None:
+    """The API server fills it in."""
+    pod = translated(hostNetwork=True, containers=[{"ports": [{"containerPort": 80}]}])
+    assert pod.spec.host_ports == (HostPort(80),)
+
+
+def test_only_volumes_with_claims_are_kept() -> None:
+    """A config map holds no pod to a zone."""
+    ephemeral = {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}
+    pod = translated(
+        volumes=[
+            {"name": "config", "configMap": {"name": "c"}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "data-0"}},
+            {"name": "scratch", "ephemeral": ephemeral},
+        ]
+    )
+    assert pod.spec.volumes == (VolumeUse("data-0"), VolumeUse("", "scratch", "gp3"))
+    assert pod.claim_names() == ("data-0", "p-scratch")
+
+
+def test_priority_comes_from_the_class_where_the_pod_has_none() -> None:
+    """Raw manifests have not been through admission, which fills it in."""
+    translator = PodTranslator({"high": 100}, default_priority=7)
+    found = [
+        translator.pod(a_wire_pod(**spec)).spec.priority
+        for spec in ({}, {"priorityClassName": "high"}, {"priorityClassName": "high", "priority": 3})
+    ]
+    assert found == [7, 100, 3]
+    assert translator.pod(a_wire_pod(priorityClassName="system-node-critical")).spec.priority == 2_000_001_000
+
+
+def test_pods_alike_share_one_spec() -> None:
+    """The scheduler groups pods by it."""
+    translator = PodTranslator()
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+    first, second = (translator.pod(a_wire_pod(name, containers=[container])) for name in "ab")
+    assert first.spec is second.spec
+
+
+def test_a_resized_pod_has_requests_of_its_own() -> None:
+    """Its size differs from its siblings', its spec on paper does not."""
+    translator = PodTranslator()
+    container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
+
+    def status(cpu: str) -> dict[str, Any]:
+        held = {"requests": {"cpu": cpu}}
+        return {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": cpu}, "resources": held}]}
+
+    usual = translator.pod(a_wire_pod("a", containers=[container], status=status("1")))
+    grown = translator.pod(a_wire_pod("b", containers=[container], status=status("3")))
+    again = translator.pod(a_wire_pod("c", containers=[container], status=status("3")))
+    assert usual.spec.requests["cpu"] == 1000
+    assert grown.spec.requests["cpu"] == 3000
+    assert grown.spec is again.spec
+
+
+def test_a_pod_without_a_name_is_refused() -> None:
+    """Plans speak of pods by name."""
+    with pytest.raises(InvalidInputError) as caught:
+        PodTranslator().pod(a_wire_pod(""))
+    assert caught.value.field == "metadata.name"
