@@ -141,7 +141,7 @@ class Permissions:
         ours = self._tagged("aws:ResourceTag")
         self._allow(role, ["ec2:TerminateInstances"], [self._ec2("instance/*")], ours)
         own_keys = {"ForAllValues:StringEquals": {"aws:TagKeys": [CLUSTER_TAG, "karpenter.sh/nodeclaim", "Name"]}}
-        self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], ours | own_keys)
+        self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], {**ours, **own_keys})
 
     def _reads_market(self, role: iam.Role) -> None:
         describes = ["InstanceTypes", "InstanceTypeOfferings", "SpotPriceHistory", "Subnets"]
