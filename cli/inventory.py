@@ -96,7 +96,7 @@ def _in_present_form(documents: list[Document]) -> list[Document]:
     ours = [document for document in documents if _group(document) in _KARPENTER_GROUPS]
     if all(str(document.object["apiVersion"]).endswith("/v1") for document in ours):
         return documents
-    from core.api.conversion import all_as_v1, as_v1
+    from core.api import all_as_v1, as_v1
 
     for document in ours:
         try:
