@@ -14,10 +14,24 @@ from simulator.clock import VirtualClock
 from simulator.cluster.api import ClusterApi, FaultHook
 from simulator.cluster.audit import AuditListener, AuditLog
 from simulator.cluster.eviction import Evictions
+from simulator.cluster.garbage_collection import GarbageCollector
+from simulator.cluster.kubelet import Kubelets
 from simulator.cluster.merge_patch import difference
 from simulator.cluster.narrator import Narrator
+from simulator.cluster.node_lifecycle import NodeLifecycle
 from simulator.cluster.objects import USER, JsonObject, key_of
+from simulator.cluster.pod_disruption_budgets import PodDisruptionBudgets
+from simulator.cluster.scheduling.scheduler import Scheduler
 from simulator.cluster.store import Store
+from simulator.cluster.taint_eviction import TaintEviction
+from simulator.cluster.volumes.attacher import VolumeAttacher
+from simulator.cluster.volumes.binder import VolumeBinder
+from simulator.cluster.workloads.cron_jobs import CronJobs
+from simulator.cluster.workloads.daemon_sets import DaemonSets
+from simulator.cluster.workloads.deployments import Deployments
+from simulator.cluster.workloads.jobs import Jobs
+from simulator.cluster.workloads.replica_sets import ReplicaSets
+from simulator.cluster.workloads.stateful_sets import StatefulSets
 from simulator.record import Recorder
 
 _FIRST: Final = (kinds.NAMESPACES, kinds.PRIORITY_CLASSES, kinds.STORAGE_CLASSES)
@@ -36,6 +50,7 @@ class Cluster:
         Narrator(self._store, recorder)
         self._audit = AuditLog(self._store)
         self.api = ClusterApi(self._store, Evictions(self._store), recorder)
+        self._kubelets = _start_control_plane(self._store)
         self._applied: dict[tuple[Resource, tuple[str, str]], JsonObject] = {}
 
     def apply(self, objects: Iterable[JsonObject], by: str = USER) -> None:
@@ -60,9 +75,11 @@ class Cluster:
 
     def join_node(self, node: JsonObject, *, node_claim: str = "") -> None:
         """Register the Node of an instance that has booted, the one that `node_claim` was launched for by its tags."""
+        self._kubelets.join(copy.deepcopy(node), node_claim)
 
     def lose_instance(self, provider_id: str) -> None:
         """An instance is terminated: its kubelet is gone at once, the rest of the cluster notices by and by."""
+        self._kubelets.lose(provider_id)
 
     def on_fault_point(self, hook: FaultHook) -> None:
         """Call `hook(call, "before" | "after")` around each call of a function; it may raise."""
@@ -93,12 +110,31 @@ class Cluster:
         before = self._applied.get((resource, (namespace, name)))
         self._applied[resource, (namespace, name)] = obj
         if self._store.find(resource, name, namespace) is None:
+            if resource == kinds.NODES:
+                self._kubelets.adopt(obj)
+                return
             self._store.create(resource, obj, by=by)
             return
         patch = {key: value for key, value in obj.items() if key != "status"}
         if before is not None:
             patch = _pruned(difference(before, obj), patch)
         self._store.patch(resource, name, patch, namespace=namespace, by=by)
+
+
+def _start_control_plane(store: Store) -> Kubelets:
+    """Start the controllers, the scheduler and the kubelets; they listen to the store in this order."""
+    GarbageCollector(store)
+    for resource in (kinds.REPLICA_SETS, kinds.REPLICATION_CONTROLLERS):
+        ReplicaSets(store, resource)
+    Deployments(store)
+    StatefulSets(store)
+    DaemonSets(store)
+    Jobs(store)
+    CronJobs(store)
+    PodDisruptionBudgets(store)
+    TaintEviction(store)
+    Scheduler(store, VolumeBinder(store))
+    return Kubelets(store, VolumeAttacher(store), NodeLifecycle(store))
 
 
 def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:

@@ -82,6 +82,7 @@ class Store:
         self._sorted: dict[Resource, tuple[JsonObject, ...]] = {}
         self._by_node: dict[str, dict[Key, JsonObject]] = {}
         self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
+        self._uids: set[str] = set()
         self._deleted_by: dict[str, str] = {}
         self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in kinds.ALL}
         self._version = 0
@@ -125,6 +126,10 @@ class Store:
     def owned(self, resource: Resource, owner: JsonObject) -> list[JsonObject]:
         """The objects of one kind that name this owner, by name."""
         return [obj for kind, obj in self.owned_by(uid_of(owner)) if kind == resource]
+
+    def has_uid(self, uid: str) -> bool:
+        """Whether there is an object with this uid."""
+        return uid in self._uids
 
     def suffix(self) -> str:
         """Five random letters for a generated name."""
@@ -248,6 +253,10 @@ class Store:
 
     def _index(self, resource: Resource, key: Key, old: JsonObject | None, new: JsonObject | None) -> None:
         self._sorted.pop(resource, None)
+        if old is None and new is not None:
+            self._uids.add(uid_of(new))
+        elif new is None and old is not None:
+            self._uids.discard(uid_of(old))
         if resource == kinds.PODS:
             if old is not None and (node := node_of(old)):
                 self._by_node[node].pop(key)

@@ -75,9 +75,9 @@ class ClusterState:
         self.classes = PodClasses()
         self.nodes: dict[str, NodeRoom] = {}
         self.shape_version = 0
-        self.counts = MatchCounts(self._namespace_labels, lambda: self._placed.values())
         self._rooms: dict[str, NodeRoom] = {}
         self._placed: dict[str, Placement] = {}
+        self.counts = MatchCounts(self._namespace_labels, self._placed.values)
         self._admitting: dict[int, tuple[int, list[NodeRoom]]] = {}
         store.watch(self._node_changed, kinds.NODES)
         store.watch(self._pod_changed, kinds.PODS)
@@ -106,6 +106,8 @@ class ClusterState:
             self.shape_version += 1
 
     def _pod_changed(self, change: Change) -> None:
+        if change.old is not None and change.new is not None and _takes(change.old) == _takes(change.new):
+            return
         uid = uid_of(change.obj)
         before = self._placed.get(uid)
         after = self._placement(change.new)
@@ -143,6 +145,10 @@ def shape_of(node: JsonObject) -> tuple[object, ...]:
     """What of a node decides which pods may go there."""
     spec = spec_of(node)
     return labels_of(node), spec.get("taints"), spec.get("unschedulable"), status_of(node).get("allocatable")
+
+
+def _takes(pod: JsonObject) -> tuple[object, ...]:
+    return id(pod["spec"]), labels_of(pod), is_deleting(pod), is_finished(pod)
 
 
 def _conflict(left: PortKey, right: PortKey) -> bool:

@@ -1,0 +1,200 @@
+"""Kubelets: nodes join and become ready, pods on them start, finish and end."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from core import labels
+from core.manifests import resources as kinds
+from simulator.cluster.narrator import NODE_CLAIM
+from simulator.cluster.node_lifecycle import NOT_READY_TAINTS, NodeLifecycle
+from simulator.cluster.objects import (
+    CONTROLLER,
+    RUN_SECONDS,
+    USER,
+    JsonObject,
+    annotations_of,
+    condition_of,
+    is_active,
+    is_deleting,
+    is_finished,
+    is_ready,
+    key_of,
+    labels_of,
+    name_of,
+    node_of,
+    phase_of,
+    spec_of,
+    status_of,
+    timestamp,
+    uid_of,
+    with_condition,
+)
+from simulator.cluster.store import Change, Store
+from simulator.cluster.volumes.attacher import VolumeAttacher
+
+NODE_READY_DELAY: Final = timedelta(seconds=5)
+"""From a node's registration to its readiness."""
+
+POD_START_DELAY: Final = timedelta(seconds=2)
+"""From binding, or the node's readiness, to a ready pod: the image is pulled, the container starts."""
+
+MOUNT_RETRY_DELAY: Final = timedelta(seconds=2)
+"""How often a pod looks again whether its volume has left the other node."""
+
+POD_EXIT_DELAY: Final = timedelta(seconds=2)
+"""From the end's announcement to a pod's exit, where its grace period is not shorter."""
+
+EBS_DRIVER: Final = "ebs.csi.aws.com"
+EBS_VOLUMES_MAX: Final = 25
+"""Volumes that the EBS driver attaches to one node: 28 slots of a Nitro instance less its root volume and interfaces."""
+
+
+class Kubelets:
+    """The kubelets of all running instances."""
+
+    def __init__(self, store: Store, attacher: VolumeAttacher, lifecycle: NodeLifecycle) -> None:
+        self._store = store
+        self._attacher = attacher
+        self._lifecycle = lifecycle
+        self._alive: dict[str, str] = {}
+        self._exits: dict[str, timedelta] = {}
+        store.watch(self._pod_changed, kinds.PODS)
+        store.watch(self._node_changed, kinds.NODES)
+
+    def join(self, node: JsonObject, node_claim: str) -> None:
+        """Register a node that is not ready yet, and make it ready a little later."""
+        metadata = node["metadata"]
+        if node_claim:
+            metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), NODE_CLAIM: node_claim}}
+        taints = [*(spec_of(node).get("taints") or ()), *NOT_READY_TAINTS]
+        ready = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
+        status = {**status_of(node), "conditions": [ready]}
+        made = self._register({**node, "metadata": metadata, "spec": {**spec_of(node), "taints": taints}}, status)
+        self._store.clock.after(NODE_READY_DELAY, lambda: self._become_ready(made))
+
+    def adopt(self, node: JsonObject) -> None:
+        """Take a Node from a manifest as one that runs already."""
+        status = dict(status_of(node))
+        if not condition_of(node, "Ready"):
+            status["conditions"] = with_condition(node, "Ready", "True", self._store.clock.now())
+        self._finish_registration(self._register(node, status, USER))
+
+    def lose(self, provider_id: str) -> None:
+        """The instance is terminated, and with it its kubelet."""
+        lost = [name for name, known in self._alive.items() if known == provider_id]
+        for name in lost:
+            del self._alive[name]
+            node = self._store.find(kinds.NODES, name)
+            if node is not None:
+                self._lifecycle.lose(node)
+
+    def _register(self, node: JsonObject, status: JsonObject, by: str = CONTROLLER) -> JsonObject:
+        capacity = status.get("capacity") or status.get("allocatable") or {}
+        status = {"allocatable": capacity, **status, "capacity": capacity}
+        self._alive[name_of(node)] = spec_of(node).get("providerID", "")
+        return self._store.create(kinds.NODES, {**node, "status": status}, by=by)
+
+    def _become_ready(self, joined: JsonObject) -> None:
+        node = self._store.find(kinds.NODES, name_of(joined))
+        if node is None or uid_of(node) != uid_of(joined) or name_of(node) not in self._alive:
+            return
+        conditions = with_condition(node, "Ready", "True", self._store.clock.now(), reason="KubeletReady")
+        taints = [taint for taint in spec_of(node).get("taints") or () if taint not in NOT_READY_TAINTS]
+        body = {"spec": {"taints": taints}, "status": {"conditions": conditions}}
+        self._finish_registration(self._store.patch(kinds.NODES, name_of(node), body))
+
+    def _finish_registration(self, node: JsonObject) -> None:
+        """The EBS driver makes itself known, and pods that were bound before start."""
+        if self._store.find(kinds.CSI_NODES, name_of(node)) is None:
+            driver = {
+                "name": EBS_DRIVER,
+                "nodeID": spec_of(node).get("providerID", "").rpartition("/")[2],
+                "topologyKeys": [labels.EBS_ZONE],
+                "allocatable": {"count": EBS_VOLUMES_MAX},
+            }
+            self._store.create(kinds.CSI_NODES, {"metadata": {"name": name_of(node)}, "spec": {"drivers": [driver]}})
+        zone = labels_of(node).get(labels.ZONE)
+        if zone and labels.EBS_ZONE not in labels_of(node):
+            self._store.patch(kinds.NODES, name_of(node), {"metadata": {"labels": {labels.EBS_ZONE: zone}}})
+        for pod in self._store.pods_on(name_of(node)):
+            self._plan_start(pod)
+
+    def _node_changed(self, change: Change) -> None:
+        if change.new is None:
+            self._alive.pop(name_of(change.obj), None)
+            if self._store.find(kinds.CSI_NODES, name_of(change.obj)) is not None:
+                self._store.delete(kinds.CSI_NODES, name_of(change.obj))
+
+    def _pod_changed(self, change: Change) -> None:
+        if change.new is None:
+            self._exits.pop(uid_of(change.obj), None)
+            return
+        node = self._store.find(kinds.NODES, node_of(change.new)) if node_of(change.new) else None
+        if node is None or name_of(node) not in self._alive:
+            return
+        if is_deleting(change.new):
+            self._plan_exit(change.new)
+        elif is_ready(node) and (change.old is None or not node_of(change.old)):
+            self._plan_start(change.new)
+
+    def _plan_start(self, pod: JsonObject) -> None:
+        if is_active(pod) and not is_ready(pod):
+            self._store.clock.after(POD_START_DELAY, lambda: self._start(pod))
+
+    def _start(self, planned: JsonObject) -> None:
+        pod = self._present(planned)
+        if pod is None or not is_active(pod) or phase_of(pod) == "Running":
+            return
+        if not self._attacher.can_mount(pod):
+            self._store.clock.after(MOUNT_RETRY_DELAY, lambda: self._start(planned))
+            return
+        now = self._store.clock.now()
+        for kind in ("Initialized", "ContainersReady", "Ready"):
+            conditions = with_condition(pod, kind, "True", now)
+            pod = {**pod, "status": {**status_of(pod), "conditions": conditions}}
+        fields: dict[str, Any] = {"phase": "Running", "startTime": timestamp(now)}
+        self._store.patch_status(kinds.PODS, pod, conditions=status_of(pod)["conditions"], **fields)
+        seconds = _run_seconds(pod)
+        if seconds is not None:
+            self._store.clock.after(timedelta(seconds=seconds), lambda: self._finish(planned))
+
+    def _finish(self, planned: JsonObject) -> None:
+        pod = self._present(planned)
+        if pod is None or not is_active(pod):
+            return
+        conditions = with_condition(pod, "Ready", "False", self._store.clock.now(), reason="PodCompleted")
+        self._store.patch_status(kinds.PODS, pod, phase="Succeeded", conditions=conditions)
+
+    def _plan_exit(self, pod: JsonObject) -> None:
+        """End the pod after its exit time; a shorter grace, even one that is set later, cuts that."""
+        grace = timedelta(seconds=pod["metadata"].get("deletionGracePeriodSeconds") or 0)
+        delay = min(POD_EXIT_DELAY, grace)
+        if self._exits.get(uid_of(pod), timedelta.max) > delay:
+            self._exits[uid_of(pod)] = delay
+            self._store.clock.after(delay, lambda: self._exit(pod))
+
+    def _exit(self, planned: JsonObject) -> None:
+        pod = self._present(planned)
+        if pod is None:
+            return
+        namespace, name = key_of(pod)
+        if not is_finished(pod) and pod["metadata"].get("finalizers"):
+            conditions = with_condition(pod, "Ready", "False", self._store.clock.now(), reason="PodCompleted")
+            self._store.patch_status(kinds.PODS, pod, phase="Succeeded", conditions=conditions)
+        self._store.delete(kinds.PODS, name, namespace=namespace, grace_seconds=0)
+
+    def _present(self, planned: JsonObject) -> JsonObject | None:
+        """The pod as it is now, None if it, or its node's kubelet, is gone."""
+        namespace, name = key_of(planned)
+        pod = self._store.find(kinds.PODS, name, namespace)
+        if pod is None or uid_of(pod) != uid_of(planned) or node_of(pod) not in self._alive:
+            return None
+        return pod
+
+
+def _run_seconds(pod: JsonObject) -> float | None:
+    """How long the pod runs by its annotation, None for one that runs on."""
+    text = annotations_of(pod).get(RUN_SECONDS)
+    return float(text) if text is not None else None

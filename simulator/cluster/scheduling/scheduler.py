@@ -1,0 +1,134 @@
+"""The scheduler's loop: pods that wait, when they are tried, and what is said of those that fit nowhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.manifests import resources as kinds
+from simulator.cluster.objects import (
+    JsonObject,
+    Key,
+    condition_of,
+    is_active,
+    is_deleting,
+    is_finished,
+    key_of,
+    labels_of,
+    node_of,
+    uid_of,
+    with_condition,
+)
+from simulator.cluster.scheduling.cluster_state import ClusterState, shape_of
+from simulator.cluster.scheduling.placement import Placement
+from simulator.cluster.store import Change, Store
+from simulator.cluster.volumes.binder import VolumeBinder
+
+SCHEDULER_DELAY: Final = timedelta(milliseconds=200)
+"""From a pod's creation, or a change that may make room, to the attempt."""
+
+VERDICT_DELAY: Final = timedelta(milliseconds=100)
+"""From a vain attempt to the condition that says so: 0.3 s after creation, as measured on a real scheduler."""
+
+_DEFAULT: Final = "default-scheduler"
+
+
+class Scheduler:
+    """Binds pods to nodes. Pods that are alike fail together: one vain attempt speaks for all of them."""
+
+    def __init__(self, store: Store, binder: VolumeBinder) -> None:
+        self._store = store
+        self._binder = binder
+        self._state = ClusterState(store)
+        self._waiting: dict[Key, int] = {}
+        self._arrivals = 0
+        self._is_due = False
+        store.watch(self._pod_changed, kinds.PODS)
+        store.watch(self._node_changed, kinds.NODES)
+        store.watch(
+            lambda _: self._wake(),
+            kinds.PERSISTENT_VOLUMES,
+            kinds.PERSISTENT_VOLUME_CLAIMS,
+            kinds.STORAGE_CLASSES,
+            kinds.CSI_NODES,
+            kinds.NAMESPACES,
+        )
+
+    def _pod_changed(self, change: Change) -> None:
+        key = key_of(change.obj)
+        if change.new is not None and _awaits_binding(change.new):
+            if key not in self._waiting:
+                self._arrivals += 1
+                self._waiting[key] = self._arrivals
+                self._wake()
+            elif change.old is not None and labels_of(change.old) != labels_of(change.new):
+                self._wake()
+            return
+        self._waiting.pop(key, None)
+        if change.new is None or is_deleting(change.new) or is_finished(change.new):
+            self._wake()
+
+    def _node_changed(self, change: Change) -> None:
+        if change.new is not None and (change.old is None or shape_of(change.old) != shape_of(change.new)):
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            self._store.clock.after(SCHEDULER_DELAY, self._try_all)
+
+    def _try_all(self) -> None:
+        """Try every waiting pod: those that belong to one node first, then by priority, then in order of arrival."""
+        self._is_due = False
+        failed: dict[int, str] = {}
+        verdicts: list[tuple[JsonObject, str]] = []
+        bound, others_may_help = 0, False
+        for pod in self._queue():
+            pod_class = self._state.classes.of(pod)
+            if pod_class.number not in failed:
+                placement = Placement(self._store, self._state, pod_class, pod)
+                room = placement.best()
+                if room is not None:
+                    self._bind(pod, room.node)
+                    bound += 1
+                    continue
+                failed[pod_class.number] = placement.explain()
+            if condition_of(pod, "PodScheduled").get("reason") != "Unschedulable":
+                verdicts.append((pod, failed[pod_class.number]))
+            others_may_help |= pod_class.looks_at_others
+        if bound and others_may_help:
+            self._wake()
+        if verdicts:
+            self._store.clock.after(VERDICT_DELAY, lambda: self._say(verdicts))
+
+    def _queue(self) -> list[JsonObject]:
+        waiting = [(arrival, self._store.get(kinds.PODS, key[1], key[0])) for key, arrival in self._waiting.items()]
+        waiting.sort(key=lambda entry: (not self._is_pinned(entry[1]), -entry[1]["spec"]["priority"], entry[0]))
+        return [pod for _, pod in waiting]
+
+    def _is_pinned(self, pod: JsonObject) -> bool:
+        return bool(self._state.classes.of(pod).pinned)
+
+    def _bind(self, pod: JsonObject, node: JsonObject) -> None:
+        if self._state.classes.of(pod).has_volumes:
+            self._binder.bind_for(pod, node)
+        namespace, name = key_of(pod)
+        conditions = with_condition(pod, "PodScheduled", "True", self._store.clock.now())
+        body = {"spec": {"nodeName": node["metadata"]["name"]}, "status": {"conditions": conditions}}
+        self._store.patch(kinds.PODS, name, body, namespace=namespace)
+
+    def _say(self, verdicts: list[tuple[JsonObject, str]]) -> None:
+        for pod, message in verdicts:
+            namespace, name = key_of(pod)
+            present = self._store.find(kinds.PODS, name, namespace)
+            if present is None or uid_of(present) != uid_of(pod) or not _awaits_binding(present):
+                continue
+            now = self._store.clock.now()
+            conditions = with_condition(present, "PodScheduled", "False", now, reason="Unschedulable", message=message)
+            self._store.patch_status(kinds.PODS, present, conditions=conditions)
+
+
+def _awaits_binding(pod: JsonObject) -> bool:
+    spec = pod["spec"]
+    is_ours = spec["schedulerName"] == _DEFAULT and not spec.get("schedulingGates")
+    return is_ours and not node_of(pod) and is_active(pod)
