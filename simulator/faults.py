@@ -49,11 +49,14 @@ class Faults:
         lasting: timedelta | None = None,
         delay: timedelta = timedelta(0),
     ) -> None:
-        """Arm a fault for calls that match `call`, where `*` stands for any run of characters.
+        """Arm a fault.
 
         Args:
+            call: Which calls it befalls; `*` stands for any run of characters.
+            kind: What happens to them.
             count: How many attempts it befalls; None: all.
             lasting: For how long from now it is armed; None: until it is used up.
+            delay: How long the kind `delay` holds a call up.
         """
         until = None if lasting is None else self._clock.now() + lasting
         pattern = re.compile(".*".join(re.escape(part) for part in call.split("*")))

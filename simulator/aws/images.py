@@ -147,7 +147,7 @@ def _variant_of(alias: str, found: tuple[str, ...]) -> tuple[_Variant, str]:
 
 
 def _derived_id(variant: _Variant, version: str) -> str:
-    text = "/".join((variant.alias, variant.architecture, variant.kind, version))
+    text = f"{variant.alias}/{variant.architecture}/{variant.kind}/{version}"
     return f"ami-0{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 

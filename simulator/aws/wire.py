@@ -23,6 +23,7 @@ from botocore.handlers import BUILTIN_HANDLERS
 from moto.core.models import botocore_stubber
 
 from simulator import calls
+from simulator.aws.read_memo import ReadMemo
 from simulator.calls import Call, CrashError
 
 _CALL_HEADER: Final = "x-simulator-call"
@@ -74,6 +75,7 @@ class Wire:
         self._responders: dict[str, Responder] = {}
         self._observers: dict[str, list[Callable[[Call, dict[str, Any]], None]]] = {}
         self._in_flight: dict[str, Call] = {}
+        self._memo = ReadMemo()
         self._numbers = itertools.count(1)
         self._to_moto: Callable[[AWSPreparedRequest], RawResponse | None] = botocore_stubber.process_request
 
@@ -118,18 +120,23 @@ class Wire:
     def _before_call(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> Any:
         call: Call = context["simulated_call"]
         responder = self._responders.get(call.name)
-        if responder is None or self._faults.concerns(call.name):
+        known = self._memo.recall(call)
+        if (responder is None and known is None) or self._faults.concerns(call.name):
             number = str(next(self._numbers))
             self._in_flight[number] = call
             context["simulated_number"] = number
             params["headers"][_CALL_HEADER] = number
             return None
         self._spend(self._latency(call.name))
+        if responder is None:
+            # Another function may have written while time passed.
+            call.answer = self._memo.recall(call)
+            return self._before_call(params, context) if call.answer is None else _answered(call.answer)
         try:
             call.answer = responder(call.parameters)
         except AwsError as error:
             return _Answered(error.status), _error_answer(error.code, error.message)
-        return _Answered(200), {"ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
+        return _answered(call.answer)
 
     def _after_call(self, http_response: Any, parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
         call: Call = context["simulated_call"]
@@ -138,6 +145,8 @@ class Wire:
             return
         if call.answer is not None:
             parsed.update(call.answer)
+        else:
+            self._memo.keep(call, parsed)
         for observer in self._observers.get(call.name, ()):
             observer(call, parsed)
 
@@ -174,6 +183,7 @@ class Wire:
     def _perform(self, call: Call, request: AWSPreparedRequest) -> RawResponse | None:
         responder = self._responders.get(call.name)
         if responder is None:
+            self._memo.touch(call)
             return self._to_moto(request)
         try:
             call.answer = responder(call.parameters)
@@ -192,6 +202,10 @@ class _Answered:
     def __init__(self, status_code: int) -> None:
         self.status_code = status_code
         self.headers: dict[str, str] = {}
+
+
+def _answered(answer: dict[str, Any]) -> tuple[_Answered, dict[str, Any]]:
+    return _Answered(200), {**answer, "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
 
 
 def _error_answer(code: str, message: str) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""What a region has to offer when a scenario starts: the built-in us-east-1, or a catalogue of the scenario's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from core.catalogue import document
+from core.catalogue.shape import Shape
+from core.errors import InvalidInputError
+from core.model.catalogue import InstanceType
+from simulator.market.embedded import builtin_catalogue, builtin_market, builtin_shapes
+
+NAME = "us-east-1"
+
+
+class Region(msgspec.Struct, frozen=True, kw_only=True):
+    """Instance types with their offerings.
+
+    Attributes:
+        zone_ids: Zone ids by zone name, as far as known.
+        shapes: EC2's own descriptions of the types; empty for a catalogue of the scenario's own, which has none.
+    """
+
+    types: tuple[InstanceType, ...]
+    zone_ids: dict[str, str] = {}
+    shapes: tuple[Shape, ...] = ()
+    name: str = NAME
+
+
+def builtin_region() -> Region:
+    """us-east-1 as it is built in."""
+    return Region(
+        types=builtin_catalogue(NAME).default,
+        zone_ids=dict(builtin_market(NAME).zone_ids),
+        shapes=builtin_shapes(NAME),
+    )
+
+
+def read_region(catalogue: Path | None) -> Region:
+    """The region that a scenario plays in.
+
+    Raises:
+        InvalidInputError: If its catalogue file cannot be read; names it.
+    """
+    if catalogue is None:
+        return builtin_region()
+    try:
+        return Region(types=document.decode(catalogue.read_bytes()).default)
+    except OSError as error:
+        raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(catalogue)) from error
+    except InvalidInputError as error:
+        raise InvalidInputError(str(error), subject=str(catalogue)) from error

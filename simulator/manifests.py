@@ -1,0 +1,79 @@
+"""Manifests as a scenario names them: files and folders of YAML or JSON, several documents a file, lists unfolded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from core.errors import InvalidInputError
+
+JsonObject = dict[str, Any]
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One object and where it stands."""
+
+    path: Path
+    index: int
+    object: JsonObject
+
+
+class _Loader(yaml.SafeLoader):
+    """What looks like a date stays text, as Kubernetes' own tools read it."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def read_manifests(path: Path) -> list[Document]:
+    """Every object in a file, or in all files below a folder, in the order of their names.
+
+    Raises:
+        InvalidInputError: If something cannot be read or is no object; names file and document.
+    """
+    files = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES) if path.is_dir() else [path]
+    found = [document for file in files for document in read_documents(file)]
+    for document in found:
+        if not document.object.get("kind") or not (document.object.get("metadata") or {}).get("name"):
+            raise InvalidInputError("has no kind or no name", subject=f"{document.path}, document {document.index}")
+    return found
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Every object in a file.
+
+    Raises:
+        InvalidInputError: If the file cannot be read or holds something else.
+    """
+    try:
+        text = path.read_text()
+        values = list(yaml.load_all(text, Loader=_Loader))
+    except OSError as error:
+        raise InvalidInputError(f"cannot be read: {error.strerror or error}", subject=str(path)) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot be read: {error}", subject=str(path)) from error
+    found = []
+    for index, value in enumerate(values):
+        if value is None:
+            continue
+        if not isinstance(value, dict):
+            raise InvalidInputError("is not an object", subject=f"{path}, document {index}")
+        found += [Document(path, index, item) for item in _unfolded(value)]
+    return found
+
+
+def _unfolded(value: JsonObject) -> Iterator[JsonObject]:
+    if str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
+        for item in value["items"]:
+            yield from _unfolded(item)
+    else:
+        yield value

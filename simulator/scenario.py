@@ -1,0 +1,287 @@
+"""The Scenario file: what the world starts with, and what happens in it when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.model.duration import parse_duration
+from simulator import calls, faults
+from simulator.manifests import Document, JsonObject, read_documents, read_manifests
+
+API_VERSION: Final = "fleetwright.dev/v1"
+INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange")
+
+_DURATIONS: Final = ("at", "duration", "for")
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Common form: camelCase on the wire, and a field that nobody knows is an error."""
+
+
+class Reference(_Wire, frozen=True, kw_only=True):
+    """An object by name."""
+
+    kind: str
+    name: str
+    namespace: str = "default"
+    api_version: str = ""
+
+
+class Scale(_Wire, frozen=True, kw_only=True):
+    """A workload's new number of replicas."""
+
+    kind: str
+    name: str
+    replicas: int
+    namespace: str = "default"
+
+
+class Capacity(_Wire, frozen=True, kw_only=True):
+    """How many instances may still be launched of each pool that is meant; null forgets what was said."""
+
+    available: int | None
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+
+
+class Price(_Wire, frozen=True, kw_only=True):
+    """Multiply the present prices of what is meant."""
+
+    factor: float
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+
+
+class Ami(_Wire, frozen=True, kw_only=True):
+    """What an alias resolves to from now on."""
+
+    alias: str
+    id: str
+
+
+class Subnet(_Wire, frozen=True, kw_only=True):
+    """How many addresses are left in a zone's subnet."""
+
+    zone: str
+    free_addresses: int
+
+
+class Interrupt(_Wire, frozen=True, kw_only=True):
+    """Which instances get notice: a share of the spot instances (of a zone), or one node's."""
+
+    zone: str | None = None
+    node: str | None = None
+    fraction: float = 1.0
+    kind: str = "spot"
+
+
+class Boot(_Wire, frozen=True, kw_only=True):
+    """What happens to the next instances that boot: `fail` of them never join, or `count` of them take `seconds`."""
+
+    fail: int = 0
+    seconds: float | None = None
+    count: int = 1
+
+
+class Fault(_Wire, frozen=True, kw_only=True):
+    """What befalls calls."""
+
+    call: str
+    kind: str
+    count: int | None = None
+    seconds: float = 0.0
+    lasting: timedelta | None = msgspec.field(name="for", default=None)
+
+
+class MessageFault(_Wire, frozen=True, kw_only=True):
+    """What befalls the next messages to functions."""
+
+    kind: str
+    count: int = 1
+    seconds: float = 90.0
+
+
+class Step(_Wire, frozen=True, kw_only=True):
+    """One step: when, and exactly one thing that happens. `apply` holds objects, read from files where files were named."""
+
+    at: timedelta
+    apply: list[Any] | None = None
+    scale: Scale | None = None
+    delete: list[Reference] | None = None
+    capacity: Capacity | None = None
+    price: Price | None = None
+    ami: Ami | None = None
+    subnet: Subnet | None = None
+    interrupt: Interrupt | None = None
+    boot: Boot | None = None
+    fault: Fault | None = None
+    events: MessageFault | None = None
+
+
+ACTIONS: Final = tuple(name for name in Step.__struct_fields__ if name != "at")
+
+
+class Trace(_Wire, frozen=True, kw_only=True):
+    """Pods of a recorded cluster; `since` and `until` are in the trace's own seconds."""
+
+    format: str
+    file: str
+    since: int = msgspec.field(name="from", default=0)
+    until: int | None = msgspec.field(name="to", default=None)
+    namespace: str = "default"
+
+
+class _Spec(_Wire, frozen=True, kw_only=True):
+    duration: timedelta
+    start: str = "2026-11-20T00:00:00Z"
+    seed: int = 1
+    catalog: str | None = None
+    node_boot_seconds: float = 45.0
+    manifests: list[str] = []
+    trace: Trace | None = None
+    feature_gates: dict[str, bool] = {}
+    steps: list[Step] = []
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario, read whole: every file that it names but the catalogue and the trace is in here."""
+
+    name: str
+    path: Path
+    start: datetime
+    duration: timedelta
+    seed: int
+    boot: timedelta
+    catalogue_file: Path | None
+    trace: Trace | None
+    feature_gates: dict[str, bool]
+    manifests: tuple[JsonObject, ...]
+    steps: tuple[Step, ...]
+
+    def file(self, name: str) -> Path:
+        """A file that the scenario names, relative to itself."""
+        return self.path.parent / name
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Read a scenario with the manifests that it names.
+
+    Raises:
+        InvalidInputError: If it or one of those files cannot be read; names the file and the field.
+    """
+    documents = [d.object for d in read_documents(path)]
+    if len(documents) != 1 or documents[0].get("kind") != "Scenario":
+        raise InvalidInputError("must hold exactly one object, of kind Scenario", subject=str(path))
+    document = documents[0]
+    if document.get("apiVersion") != API_VERSION:
+        problem = f"is {document.get('apiVersion')!r}, not {API_VERSION}"
+        raise InvalidInputError(problem, subject=str(path), field="apiVersion")
+    try:
+        return _scenario(path, document)
+    except InvalidInputError as error:
+        raise error.within(subject=str(path)) from error
+
+
+def _scenario(path: Path, document: Mapping[str, Any]) -> Scenario:
+    spec = _convert(document.get("spec") or {})
+    start = _moment(spec.start)
+    folder = path.parent
+    return Scenario(
+        name=str((document.get("metadata") or {}).get("name") or path.stem),
+        path=path,
+        start=start,
+        duration=spec.duration,
+        seed=spec.seed,
+        boot=timedelta(seconds=spec.node_boot_seconds),
+        catalogue_file=None if spec.catalog is None else folder / spec.catalog,
+        trace=spec.trace,
+        feature_gates=spec.feature_gates,
+        manifests=tuple(d.object for name in spec.manifests for d in _manifests(folder / name, "spec.manifests")),
+        steps=tuple(_step(folder, number, step) for number, step in enumerate(spec.steps)),
+    )
+
+
+def _step(folder: Path, number: int, step: Step) -> Step:
+    where = f"spec.steps[{number}]"
+    chosen = [name for name in ACTIONS if getattr(step, name) is not None]
+    if len(chosen) != 1:
+        raise InvalidInputError(f"must hold exactly one of {', '.join(ACTIONS)}", field=where)
+    _one_of(step.fault.kind if step.fault else None, calls.KINDS, f"{where}.fault.kind")
+    _one_of(step.events.kind if step.events else None, faults.EVENT_KINDS, f"{where}.events.kind")
+    _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
+    if step.boot is not None and not step.boot.fail and step.boot.seconds is None:
+        raise InvalidInputError("needs `fail`, or `seconds`", field=f"{where}.boot")
+    if step.apply is None:
+        return step
+    return msgspec.structs.replace(step, apply=list(_applied(folder, step.apply, f"{where}.apply")))
+
+
+def _applied(folder: Path, entries: Iterable[Any], where: str) -> Iterable[JsonObject]:
+    for number, entry in enumerate(entries):
+        if isinstance(entry, str):
+            yield from (d.object for d in _manifests(folder / entry, f"{where}[{number}]"))
+        elif isinstance(entry, dict) and entry.get("kind") and (entry.get("metadata") or {}).get("name"):
+            yield entry
+        else:
+            raise InvalidInputError("is neither a file nor an object with kind and name", field=f"{where}[{number}]")
+
+
+def _manifests(path: Path, where: str) -> list[Document]:
+    try:
+        return read_manifests(path)
+    except InvalidInputError as error:
+        raise InvalidInputError(str(error), field=where) from error
+
+
+def _convert(spec: Mapping[str, Any]) -> _Spec:
+    try:
+        return msgspec.convert(_with_durations(spec, "spec"), _Spec, str_keys=True)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        raise InvalidInputError(problem, field=f"spec{place.rstrip('`')}") from error
+
+
+def _with_durations(value: Any, where: str) -> Any:
+    """The same document with every duration (`10m`, or seconds) read."""
+    if isinstance(value, Mapping):
+        return {key: _field(key, item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_durations(item, f"{where}[{number}]") for number, item in enumerate(value)]
+    return value
+
+
+def _field(key: str, value: Any, where: str) -> Any:
+    if key == "apply":
+        return value
+    return _duration(value, where) if key in _DURATIONS else _with_durations(value, where)
+
+
+def _duration(value: Any, where: str) -> timedelta:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        found: timedelta | None = timedelta(seconds=value)
+    else:
+        found = parse_duration(value) if isinstance(value, str) else None
+    if found is None or found < timedelta(0):
+        raise InvalidInputError(f"{value!r} is no duration such as 90s, 10m or 48h", field=where)
+    return found
+
+
+def _moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{text!r} is no time in RFC 3339", field="spec.start") from error
+    return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _one_of(value: str | None, known: tuple[str, ...], where: str) -> None:
+    if value is not None and value not in known:
+        raise InvalidInputError(f"{value!r} is none of {', '.join(known)}", field=where)

@@ -1,0 +1,113 @@
+"""What a scenario's steps do to the world."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+from fractions import Fraction
+from random import Random
+from typing import Any
+
+from core.errors import FleetwrightError
+from simulator.aws.account import Account
+from simulator.aws.boot import Boot
+from simulator.aws.exchange import Selection
+from simulator.aws.instances import Instance, is_spot
+from simulator.cluster import Cluster
+from simulator.faults import Faults, MessageFaults
+from simulator.meter import Meter
+from simulator.scenario import Interrupt, Step
+
+USER = "user"
+
+
+class Steps:
+    """Carries out steps. What cannot be done (a workload that is not there) is a warning, and the run goes on."""
+
+    def __init__(
+        self,
+        account: Account,
+        cluster: Cluster,
+        boot: Boot,
+        faults: Faults,
+        message_faults: MessageFaults,
+        meter: Meter,
+        rng: Random,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._account = account
+        self._cluster = cluster
+        self._boot = boot
+        self._faults = faults
+        self._message_faults = message_faults
+        self._meter = meter
+        self._rng = rng
+        self._warn = warn
+
+    def perform(self, step: Step) -> None:
+        """Do what the step says."""
+        try:
+            self._to_cluster(step)
+            self._to_account(step)
+            self._to_functions(step)
+        except FleetwrightError as error:
+            self._warn(f"step at {step.at}: {error}")
+
+    def _to_cluster(self, step: Step) -> None:
+        if step.apply is not None:
+            self._cluster.apply(step.apply, by=USER)
+        if step.scale is not None:
+            scale = step.scale
+            self._cluster.scale(scale.kind, scale.namespace, scale.name, scale.replicas, by=USER)
+        for reference in step.delete or ():
+            self._cluster.delete(reference.kind, reference.namespace, reference.name, by=USER)
+
+    def _to_account(self, step: Step) -> None:
+        if step.capacity is not None:
+            self._account.exchange.state_capacity(_selection(step.capacity), step.capacity.available)
+        if step.price is not None:
+            self._meter.settle()
+            self._account.exchange.scale_prices(_selection(step.price), Fraction(str(step.price.factor)))
+        if step.ami is not None:
+            self._account.images.publish(step.ami.alias, step.ami.id)
+        if step.subnet is not None:
+            self._account.network.set_free(step.subnet.zone, step.subnet.free_addresses)
+        if step.interrupt is not None:
+            self._interrupt(step.interrupt)
+        if step.boot is not None and step.boot.fail:
+            self._boot.hinder(step.boot.fail, None)
+        if step.boot is not None and step.boot.seconds is not None:
+            self._boot.hinder(step.boot.count, timedelta(seconds=step.boot.seconds))
+
+    def _to_functions(self, step: Step) -> None:
+        if step.fault is not None:
+            fault = step.fault
+            count = 1 if fault.count is None and fault.lasting is None else fault.count
+            delay = timedelta(seconds=fault.seconds)
+            self._faults.arm(fault.call, fault.kind, count=count, lasting=fault.lasting, delay=delay)
+        if step.events is not None:
+            events = step.events
+            self._message_faults.arm(events.kind, events.count, timedelta(seconds=events.seconds))
+
+    def _interrupt(self, interrupt: Interrupt) -> None:
+        found = [instance for instance in self._account.instances.all() if _is_meant(instance, interrupt)]
+        if not found:
+            self._warn(f"interrupt: no running spot instance matches {interrupt.node or interrupt.zone or 'any zone'}")
+            return
+        count = min(len(found), math.ceil(Fraction(str(interrupt.fraction)) * len(found)))
+        for instance in self._rng.sample(found, count):
+            self._account.instances.interrupt(instance, interrupt.kind)
+
+
+def _is_meant(instance: Instance, interrupt: Interrupt) -> bool:
+    return (
+        instance.is_alive
+        and is_spot(instance)
+        and interrupt.zone in (None, instance.pool.zone)
+        and interrupt.node in (None, instance.node_name)
+    )
+
+
+def _selection(meant: Any) -> Selection:
+    return Selection(meant.instance_type, meant.zone, meant.capacity_type)
