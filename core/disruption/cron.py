@@ -1,0 +1,117 @@
+"""Cron schedules of disruption budgets: five fields or a macro, in UTC.
+
+The dialect is that of the Go library which Karpenter uses: `?` is `*`, `5/15` runs to the end of the field, weekdays are 0
+to 6, and a star with a step is a plain list (so it no longer makes the day fields restrict each other). Seconds, `L`, `#`,
+time zones and `@every` are refused, as NodePools refuse them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from cronsim import CronSim, CronSimError
+
+from core.errors import InvalidInputError
+
+MACROS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    low: int
+    high: int
+    names: tuple[str, ...] = ()
+
+
+_FIELDS: Final = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of month", 1, 31),
+    _Field("month", 1, 12, _MONTHS),
+    _Field("day of week", 0, 6, WEEKDAYS),
+)
+
+Values = tuple[int, ...] | None
+"""Allowed values of a field in order; None for a star, which restricts nothing."""
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """A parsed schedule. Where both day fields are restricted, either may match."""
+
+    minutes: Values
+    hours: Values
+    days: Values
+    months: Values
+    weekdays: Values
+
+    @classmethod
+    def parse(cls, text: str) -> Schedule:
+        """Read a schedule.
+
+        Raises:
+            InvalidInputError: If it is none, or can never come round.
+        """
+        fields = MACROS.get(text, text).split()
+        if text.startswith("@") and text not in MACROS:
+            raise InvalidInputError(f"unknown macro {text!r}, use one of {', '.join(MACROS)}")
+        if len(fields) != len(_FIELDS):
+            raise InvalidInputError(f"{text!r} has {len(fields)} fields, not minute, hour, day, month and weekday")
+        schedule = cls(*(_values(part, field) for part, field in zip(fields, _FIELDS, strict=True)))
+        try:
+            CronSim(schedule._expression(), datetime(2000, 1, 1))  # noqa: DTZ001 - only parsed, never asked
+        except CronSimError as error:
+            raise InvalidInputError(f"{text!r} never comes round") from error
+        return schedule
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first start strictly after `moment` (UTC), None where there is none within cronsim's fifty years."""
+        return next(CronSim(self._expression(), moment), None)
+
+    def _expression(self) -> str:
+        parts = (self.minutes, self.hours, self.days, self.months, self.weekdays)
+        return " ".join("*" if values is None else ",".join(map(str, values)) for values in parts)
+
+
+def _values(text: str, field: _Field) -> Values:
+    found: set[int] = set()
+    has_star = False
+    for part in text.split(","):
+        values, is_star = _range(part, field)
+        found.update(values)
+        has_star = has_star or is_star
+    return None if has_star else tuple(sorted(found))
+
+
+def _range(text: str, field: _Field) -> tuple[range, bool]:
+    span, slash, step_text = text.partition("/")
+    step = _number(step_text, field, ()) if slash else 1
+    if step < 1:
+        raise InvalidInputError(f"{text!r} in the {field.name} has no step")
+    if span in ("*", "?"):
+        return range(field.low, field.high + 1, step), step == 1
+    first, dash, last = span.partition("-")
+    low = _number(first, field, field.names)
+    high = _number(last, field, field.names) if dash else field.high if slash else low
+    if not field.low <= low <= high <= field.high:
+        raise InvalidInputError(f"{text!r} in the {field.name} is no range within {field.low} to {field.high}")
+    return range(low, high + 1, step), False
+
+
+def _number(text: str, field: _Field, names: tuple[str, ...]) -> int:
+    if text.lower() in names:
+        return names.index(text.lower()) + field.low
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidInputError(f"{text!r} in the {field.name} is no number")
+    return int(text)

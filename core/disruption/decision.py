@@ -1,0 +1,60 @@
+"""The decision: which nodes go now, in which order, and what keeps the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from core.disruption.blocking import blocked_nodes
+from core.disruption.fleet import fleet_price
+from core.disruption.methods import drift, emptiness, multi_node, repack, single_node, static_drift
+from core.disruption.round import Round
+from core.model.plan import Command, DisruptionCost, DisruptionPlan
+from core.model.snapshot import Snapshot
+from core.scheduling.planner import Planner
+
+Method = Callable[[Round], list[Command]]
+
+KARPENTER: Final[tuple[Method, ...]] = (
+    emptiness.find,
+    static_drift.find,
+    drift.find,
+    multi_node.find,
+    single_node.find,
+)
+"""Karpenter's methods in its order."""
+
+ALL: Final[tuple[Method, ...]] = (*KARPENTER, repack.find)
+
+
+def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPlan:
+    """Decide which nodes go at this moment.
+
+    The first method that finds something ends a pass, its commands are carried out in memory, and the next pass looks
+    again: until nothing more is worth it or within the budgets. Each pass takes at least one node, so their number is
+    bounded by that of the nodes.
+
+    Args:
+        snapshot: The world as it was looked at.
+        planner: A planner on this very snapshot, if one was made already.
+    """
+    plan_round = run(snapshot, planner)
+    return DisruptionPlan(
+        now=snapshot.now,
+        commands=tuple(plan_round.commands),
+        blocked=blocked_nodes(plan_round, snapshot),
+        budgets=plan_round.budgets,
+        cost=DisruptionCost(before=fleet_price(snapshot), after=fleet_price(plan_round.snapshot)),
+    )
+
+
+def run(snapshot: Snapshot, planner: Planner | None = None) -> Round:
+    """The round behind `disrupt`, for those who also want to know why."""
+    methods = KARPENTER if snapshot.options.karpenter_moves_only else ALL
+    plan_round = Round(snapshot, planner)
+    while not plan_round.is_exhausted:
+        commands = next((found for method in methods if (found := method(plan_round))), [])
+        if not commands:
+            break
+        plan_round.carry_out(commands)
+    return plan_round

@@ -1,0 +1,39 @@
+"""Drift: nodes that are no longer what their pool asks for are replaced, whatever that costs."""
+
+from __future__ import annotations
+
+from core.disruption import reasons
+from core.disruption.candidate import Candidate
+from core.disruption.round import Round
+from core.model.plan import Command
+
+
+def find(plan_round: Round) -> list[Command]:
+    """The first drifted node whose pods all find a place; empty nodes before others, those longest drifted first."""
+    drifted = [c for c in plan_round.candidates(reasons.DRIFTED) if c.drift and not c.pool.is_static]
+    for candidate in sorted(drifted, key=lambda c: _order(c, plan_round)):
+        if plan_round.is_exhausted:
+            break
+        if candidate.name in plan_round.refusals:  # the world has only become fuller since
+            continue
+        simulation = plan_round.simulate([candidate], consolidation=False)
+        if simulation.stranded:
+            plan_round.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+            continue
+        return [
+            Command(
+                reason=reasons.DRIFTED,
+                method="drift",
+                nodes=(candidate.name,),
+                claims=(candidate.claim.name,),
+                replacements=simulation.claims,
+                moves=simulation.moves,
+                savings=candidate.price - sum(claim.price for claim in simulation.claims),
+            )
+        ]
+    return []
+
+
+def _order(candidate: Candidate, plan_round: Round) -> tuple[bool, float, str]:
+    since = candidate.drifted_at or plan_round.snapshot.now
+    return bool(candidate.pods), since.timestamp(), candidate.name

@@ -1,0 +1,38 @@
+"""Multi-node consolidation: several nodes become one cheaper node, or none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.disruption import reasons
+from core.disruption.candidate import Candidate
+from core.disruption.consolidation import Refusal, consolidated
+from core.disruption.eligibility import underutilized
+from core.disruption.round import Round
+from core.model.plan import Command
+
+NODES_MAX: Final = 101
+"""How many nodes one command may take: Karpenter's 100 counts from zero."""
+
+
+def find(plan_round: Round) -> list[Command]:
+    """The longest run of the most worthwhile candidates that can go together, found by halving as Karpenter does."""
+    candidates = _within_budgets(plan_round)
+    low, high = 1, min(len(candidates), NODES_MAX) - 1
+    best: Command | None = None
+    while low <= high and not plan_round.is_exhausted:
+        middle = (low + high) // 2
+        found = consolidated(candidates[: middle + 1], plan_round, method="multi")
+        if isinstance(found, Refusal):
+            high = middle - 1
+        else:
+            best, low = found, middle + 1
+    return [best] if best is not None else []
+
+
+def _within_budgets(plan_round: Round) -> list[Candidate]:
+    chosen: list[Candidate] = []
+    for candidate in underutilized(plan_round):
+        if plan_round.has_budget([*chosen, candidate], reasons.UNDERUTILIZED):
+            chosen.append(candidate)
+    return chosen

@@ -1,0 +1,37 @@
+"""Single-node consolidation: one node is deleted, or replaced by a cheaper one."""
+
+from __future__ import annotations
+
+from core.disruption.balanced import rejecting_pool
+from core.disruption.candidate import Candidate
+from core.disruption.consolidation import Refusal, consolidated
+from core.disruption.eligibility import underutilized
+from core.disruption.round import Round
+from core.disruption.reasons import BALANCED
+from core.model.plan import Command
+
+
+def find(plan_round: Round) -> list[Command]:
+    """The first candidate for which a command is found. Pools take turns, so that a large one does not starve the others."""
+    for candidate in _in_turns(underutilized(plan_round)):
+        if plan_round.is_exhausted:
+            break
+        if candidate.name in plan_round.refusals:  # the world has only become fuller since
+            continue
+        pool = rejecting_pool([candidate], candidate.price, plan_round.totals)
+        if pool:  # deleting it saves the most; where even that is not worth it nothing is
+            plan_round.refuse(candidate, BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)")
+            continue
+        found = consolidated([candidate], plan_round, method="single")
+        if not isinstance(found, Refusal):
+            return [found]
+        plan_round.refuse(candidate, found.code, found.message)
+    return []
+
+
+def _in_turns(candidates: list[Candidate]) -> list[Candidate]:
+    by_pool: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_pool.setdefault(candidate.pool.name, []).append(candidate)
+    turns = [(place, name, c) for name, own in by_pool.items() for place, c in enumerate(own)]
+    return [candidate for _, _, candidate in sorted(turns, key=lambda turn: turn[:2])]

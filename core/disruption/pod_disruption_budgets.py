@@ -1,0 +1,134 @@
+"""Which pods may be evicted now: PodDisruptionBudgets, as the eviction API would answer and Karpenter asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from core.model.pod import Pod
+from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from core.model.taints import DISRUPTED
+
+Key = tuple[str, str]
+"""Namespace and name of a budget."""
+
+_RUNNING: Final = "Running"
+
+
+def is_evictable(pod: Pod, now: datetime) -> bool:
+    """Whether draining would evict the pod: alive, no mirror pod, neither tolerant of the drain nor protected from it."""
+    tolerates = any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations)
+    return pod.is_active and not tolerates and not pod.is_static and not pod.blocks_disruption(now)
+
+
+class EvictionLedger:
+    """What the budgets still allow while a plan is made.
+
+    A node alone may hold more pods of a budget than may go at once: draining takes them one after the other. Nodes that go
+    together must respect the allowance together.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._now = snapshot.now
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name)):
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        members = self._members(snapshot.pods)
+        self._allowed = {
+            (b.namespace, b.name): disruptions_allowed(b, members.get((b.namespace, b.name), []))
+            for budgets in self._by_namespace.values()
+            for b in budgets
+        }
+        self._used: dict[Key, int] = {}
+
+    def blocking(self, pods: Iterable[Pod]) -> tuple[Pod, str] | None:
+        """The first pod that may not be evicted now, and the budgets that say so; None where all may."""
+        for pod in pods:
+            budgets = self._guards(pod)
+            names = ", ".join(budget.name for budget in budgets)
+            if len(budgets) > 1:
+                return pod, names
+            if any(self._allowed[b.namespace, b.name] <= 0 for b in budgets):
+                return pod, names
+        return None
+
+    def is_fully_blocked(self, pod: Pod) -> bool:
+        """Whether no eviction of the pod can ever succeed: two budgets, or one that allows no disruption by its spec."""
+        budgets = self._guards(pod)
+        return len(budgets) > 1 or any(b.max_unavailable in ("0", "0%") or b.min_available == "100%" for b in budgets)
+
+    def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
+        """Whether these nodes (the pods of each) may go besides those already taken."""
+        used = dict(self._used)
+        for pods in nodes:
+            demand = self._demand(pods)
+            for key, count in demand.items():
+                before = used.get(key, 0)
+                if before and before + count > self._allowed[key]:
+                    return False
+                used[key] = before + count
+        return True
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        """Count the pods of a node that goes."""
+        for key, count in self._demand(pods).items():
+            self._used[key] = self._used.get(key, 0) + count
+
+    def _demand(self, pods: Iterable[Pod]) -> dict[Key, int]:
+        demand: dict[Key, int] = {}
+        for pod in pods:
+            for budget in self._guards(pod):
+                key = (budget.namespace, budget.name)
+                demand[key] = demand.get(key, 0) + 1
+        return demand
+
+    def _guards(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets that an eviction of the pod would be checked against."""
+        if not is_evictable(pod, self._now):
+            return []
+        return [
+            budget
+            for budget in self._by_namespace.get(pod.namespace, [])
+            if _selects(budget, pod)
+            and not (budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False)
+        ]
+
+    def _members(self, pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
+        members: dict[Key, list[Pod]] = {}
+        for pod in pods:
+            for budget in self._by_namespace.get(pod.namespace, []):
+                if not pod.is_terminal and _selects(budget, pod):
+                    members.setdefault((budget.namespace, budget.name), []).append(pod)
+        return members
+
+
+def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
+    """How many of its pods may be evicted now: what its status says, else by the arithmetic of the Kubernetes controller.
+
+    Percentages round up. Without a status the selected pods stand for the workload's wanted replicas.
+    """
+    if budget.disruptions_allowed is not None:
+        return budget.disruptions_allowed
+    pods = list(members)
+    healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == _RUNNING for pod in pods)
+    if budget.max_unavailable is not None:
+        wanted = max(0, len(pods) - _scaled(budget.max_unavailable, len(pods)))
+    elif budget.min_available is not None:
+        wanted = _scaled(budget.min_available, len(pods))
+    else:
+        wanted = 0
+    return max(0, healthy - wanted)
+
+
+def _scaled(text: str, total: int) -> int:
+    """A number, or a percentage of `total` rounded up. What is neither counts as all of them: nothing may go."""
+    number = text.removesuffix("%")
+    if not number.isdecimal():
+        return total
+    return -(-total * int(number) // 100) if text.endswith("%") else int(number)
+
+
+def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    return budget.selector is not None and budget.selector.matches(pod.labels)

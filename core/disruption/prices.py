@@ -1,0 +1,129 @@
+"""What nodes cost now, and what a planned claim may cost at worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.plan import PlannedClaim
+from core.model.requirements import Requirement, Requirements
+
+
+def type_of(node_labels: Mapping[str, str], types: Iterable[InstanceType]) -> InstanceType | None:
+    """The instance type that the labels name, None where the catalogue has none of that name."""
+    name = node_labels.get(labels.INSTANCE_TYPE)
+    return next((t for t in types if t.name == name), None)
+
+
+def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:
+    """Nano-dollars per hour of a running node: its type's offering in its zone and capacity type; 0 where unknown."""
+    place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
+    offered = instance_type.offerings if instance_type is not None else ()
+    return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The instance types of a planned claim, cheapest first, with their offerings that could be launched."""
+
+    claim: PlannedClaim
+    types: tuple[tuple[InstanceType, tuple[Offering, ...]], ...]
+
+    @classmethod
+    def of(cls, claim: PlannedClaim, catalogue: Catalogue) -> Options:
+        """Look the claim's types up in the catalogue."""
+        known = {t.name: t for t in catalogue.types_for(claim.node_class.name)}
+        found = (known[name] for name in claim.instance_types if name in known)
+        return cls(claim, ()).with_types(found)
+
+    @property
+    def price(self) -> int:
+        """Nano-dollars per hour of the cheapest offering."""
+        return min(offering.price for _, offerings in self.types for offering in offerings)
+
+    def with_types(self, types: Iterable[InstanceType]) -> Options:
+        """The same claim with these types, in price order; what cannot be launched is left out."""
+        pairs = [(t, launchable(self.claim, t)) for t in types]
+        kept = [pair for pair in pairs if pair[1]]
+        kept.sort(key=lambda pair: (min(o.price for o in pair[1]), pair[0].name))
+        return Options(self.claim, tuple(kept))
+
+    def below(self, price: int) -> Options:
+        """Only the types whose worst launch is cheaper than `price`; minValues may then be missed, see `missing_values`."""
+        return Options(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
+
+    def held_to(self, capacity_type: str) -> Options:
+        """Only what can be launched with this capacity type."""
+        claim = msgspec.structs.replace(self.claim, capacity_types=(capacity_type,))
+        return Options(claim, ()).with_types(t for t, _ in self.types)
+
+    def first(self, count: int) -> Options:
+        """The cheapest `count` types."""
+        return Options(self.claim, self.types[:count])
+
+    def missing_values(self) -> str:
+        """The first label whose minValues the types no longer offer, empty where all are met."""
+        for requirement in self.claim.requirements:
+            if requirement.min_values is not None and self._needed(requirement, requirement.min_values) is None:
+                return requirement.key
+        return ""
+
+    def needed_for_min_values(self) -> int:
+        """How many of the cheapest types it takes to meet every minValues; 0 where none is asked for."""
+        asked = [r for r in self.claim.requirements if r.min_values is not None]
+        return max((self._needed(r, r.min_values or 0) or len(self.types) for r in asked), default=0)
+
+    def planned(self) -> PlannedClaim:
+        """The claim, narrowed to these types and to where they can be had."""
+        offerings = [offering for _, found in self.types for offering in found]
+        names = tuple(t.name for t, _ in self.types)
+        capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
+        narrowed = [
+            Requirement(r.key, False, tuple(sorted(names)), min_values=r.min_values)
+            if r.key == labels.INSTANCE_TYPE and r.is_finite
+            else Requirement(r.key, False, capacity_types, min_values=r.min_values)
+            if r.key == labels.CAPACITY_TYPE
+            else r
+            for r in self.claim.requirements
+        ]
+        return msgspec.structs.replace(
+            self.claim,
+            instance_types=names,
+            zones=tuple(sorted({o.zone for o in offerings})),
+            capacity_types=capacity_types,
+            requirements=tuple(narrowed),
+            price=self.price,
+        )
+
+    def _needed(self, requirement: Requirement, minimum: int) -> int | None:
+        seen: set[str] = set()
+        for count, (instance_type, _) in enumerate(self.types, start=1):
+            seen.update(instance_type.requirements().of(requirement.key).values)
+            if len(seen) >= minimum:
+                return count
+        return None
+
+
+def launchable(claim: PlannedClaim, instance_type: InstanceType) -> tuple[Offering, ...]:
+    """The type's available offerings that the claim admits."""
+    asked = Requirements(r for r in claim.requirements if r.key in (labels.ZONE, labels.RESERVATION_ID))
+    return tuple(
+        o
+        for o in instance_type.offerings
+        if o.available
+        and o.zone in claim.zones
+        and o.capacity_type in claim.capacity_types
+        and asked.compatible(o.requirements(), allow_undefined=labels.WELL_KNOWN)
+    )
+
+
+def worst_price(offerings: Iterable[Offering]) -> int:
+    """The dearest of the capacity type that a launch would take first: reserved, then spot, then on-demand (Karpenter)."""
+    found = tuple(offerings)
+    for capacity_type in labels.CAPACITY_TYPES:
+        prices = [o.price for o in found if o.capacity_type == capacity_type]
+        if prices:
+            return max(prices)
+    return 0

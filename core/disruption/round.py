@@ -1,0 +1,160 @@
+"""One round of disruption: the world as the commands decided so far leave it, and what budgets still allow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from core.disruption import reasons
+from core.disruption.balanced import PoolTotals, pool_totals
+from core.disruption.budgets import BudgetLedger, Remaining, remaining
+from core.disruption.candidate import Candidate, Survey, survey
+from core.disruption.carrying import carried_out
+from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.disruption.simulation import Simulation, Simulator
+from core.model.plan import Blocked, Command, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.scheduling.planner import Planner
+
+SIMULATIONS_MAX: Final = 2000
+"""Bound on the simulations of one round; nodes that were not reached wait for the next."""
+
+
+class Round:
+    """Grows by one command at a time. Methods read it, ask it to simulate, and hand their commands to `carry_out`."""
+
+    def __init__(self, snapshot: Snapshot, planner: Planner | None = None) -> None:
+        self.snapshot = snapshot
+        self.commands: list[Command] = []
+        self.refusals: dict[str, Blocked] = {}
+        self._states = state_nodes(snapshot)
+        self.budgets: Remaining = remaining(snapshot, self._states)
+        self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
+        self._evictions = EvictionLedger(snapshot)
+        self._simulations = 0
+        self._names = _ClaimNames(snapshot)
+        self._simulator = self._new_simulator(planner)
+        self.survey: Survey = self._survey(self._nominated())
+        self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the bound on simulations is reached."""
+        return self._simulations >= SIMULATIONS_MAX
+
+    def candidates(self, reason: str) -> list[Candidate]:
+        """Those that may go for this reason as far as pods, budgets and commands under way have a say, by name.
+
+        What only the method knows (emptiness, policy, drift) it filters itself.
+        """
+        return [c for c in self.survey.candidates if self.is_free(c, reason) and self.has_budget([c], reason)]
+
+    def is_free(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the candidate's pods let it go, and no command for another reason moves pods to it."""
+        willing = candidate.may_drift if reason == reasons.DRIFTED else not candidate.protected
+        return willing and not self.awaits_pods(candidate, reason)
+
+    def awaits_pods(self, candidate: Candidate, reason: str) -> bool:
+        """Whether a command of this round with another reason moves pods to it; one of the same reason can be widened."""
+        return any(m.to == candidate.name for c in self.commands if c.reason != reason for m in c.moves)
+
+    def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
+        """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
+        for pool in sorted({c.pool.name for c in candidates}):
+            if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
+                return False
+        return self.evictions_allowed(candidates)
+
+    def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the NodePool's budgets let it go."""
+        return self._ledger.allows(candidate.pool.name, reason)
+
+    def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether the PodDisruptionBudgets let all of these go together."""
+        return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def simulate(self, candidates: Collection[Candidate], *, consolidation: bool) -> Simulation:
+        """What would become of the pods of these nodes."""
+        self._simulations += 1
+        found = self._simulator.simulate(candidates, consolidation=consolidation)
+        return self._names.renamed(found)
+
+    def refuse(self, candidate: Candidate, code: str, message: str) -> None:
+        """Remember why a candidate does not go; the latest word counts."""
+        self.refusals[candidate.name] = Blocked(candidate.name, code, message)
+
+    def carry_out(self, commands: Iterable[Command]) -> None:
+        """Decide the commands: count their nodes, and see the world as it will be."""
+        going = {c.name: c for c in self.survey.candidates}
+        for command in commands:
+            for name in command.nodes:
+                self._ledger.take(going[name].pool.name)
+                self._evictions.take(going[name].state.pods)
+                self.refusals.pop(name, None)
+            self._names.take(command.replacements)
+            self.snapshot = carried_out(self.snapshot, command)
+            self.commands = _widened(self.commands, command)
+        self._states = state_nodes(self.snapshot)
+        self._simulator = self._new_simulator(None)
+        self.survey = self._survey(self._nominated())
+        self.totals = pool_totals(self.snapshot, self._states)
+
+    def _new_simulator(self, planner: Planner | None) -> Simulator:
+        uninitialized = [state.name for state in self._states if not state.is_initialized]
+        return Simulator(planner or Planner(self.snapshot), uninitialized)
+
+    def _survey(self, nominated: dict[str, str]) -> Survey:
+        return survey(self.snapshot, self._states, self._evictions, nominated)
+
+    def _nominated(self) -> dict[str, str]:
+        """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
+        found = {binding.node: f"pod {binding.pod}" for binding in reversed(self._simulator.base.bindings)}
+        for name, until in sorted(self.snapshot.nominated_until.items()):
+            if until > self.snapshot.now:
+                found.setdefault(name, "a pod")
+        return found
+
+
+def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
+    """The commands with one more. Those whose pods it moves on become part of it, so that no pod is moved twice."""
+    going = set(command.nodes)
+    earlier = [c for c in commands if any(move.to in going for move in c.moves)]
+    if not earlier:
+        return [*commands, command]
+    moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
+    nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
+    whole = msgspec.structs.replace(
+        command,
+        method="multi" if command.method == "single" else command.method,
+        nodes=tuple(name for name, _ in nodes),
+        claims=tuple(claim for _, claim in nodes),
+        replacements=tuple(claim for part in (*earlier, command) for claim in part.replacements),
+        moves=tuple(moves[pod] for pod in sorted(moves)),
+        savings=sum(part.savings for part in (*earlier, command)),
+    )
+    return [*(c for c in commands if c not in earlier), whole]
+
+
+class _ClaimNames:
+    """Names for replacements, unique over the commands of a round: `<pool>-<n>` in the order in which they are decided."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
+
+    def take(self, claims: Iterable[PlannedClaim]) -> None:
+        self._taken.update(claim.name for claim in claims)
+
+    def renamed(self, simulation: Simulation) -> Simulation:
+        """The same answer with names that no node and no earlier replacement has."""
+        names: dict[str, str] = {}
+        for claim in simulation.claims:
+            number = 0
+            while (name := f"{claim.node_pool}-{number}") in self._taken or name in names.values():
+                number += 1
+            names[claim.name] = name
+        claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
+        moves = tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in simulation.moves)
+        return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -1,0 +1,58 @@
+"""What the scheduler would do if some nodes went: the question behind every command but the removal of empty nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from core.disruption.candidate import Candidate
+from core.model.plan import Move, Plan, PlannedClaim
+from core.scheduling.planner import Planner
+
+
+class Simulation(msgspec.Struct, frozen=True):
+    """The answer.
+
+    Attributes:
+        claims: New nodes that pods of the leaving nodes need.
+        moves: Where each of those pods goes, by pod.
+        stranded: Why a pod would find no place, empty where all do. Pods without a place today do not count.
+        displaces: Whether pods that are already waiting would now need dearer new nodes than without the move.
+    """
+
+    claims: tuple[PlannedClaim, ...]
+    moves: tuple[Move, ...]
+    stranded: str
+    displaces: bool
+
+
+class Simulator:
+    """Simulates on one snapshot; `base` is what happens if no node goes."""
+
+    def __init__(self, planner: Planner, uninitialized: Collection[str]) -> None:
+        self._planner = planner
+        self._uninitialized = frozenset(uninitialized)
+        self.base: Plan = planner.what_if(())
+        self._waiting_price = sum(claim.price for claim in self.base.claims)
+        self._placeless = {pod.pod for pod in self.base.unschedulable}
+
+    def simulate(self, leaving: Collection[Candidate], *, consolidation: bool) -> Simulation:
+        """Plan for the pods of the leaving nodes along with all that wait for a place anyway."""
+        names = tuple(sorted(candidate.name for candidate in leaving))
+        plan = self._planner.what_if(names, consolidation=consolidation)
+        own = {pod.key for candidate in leaving for pod in candidate.pods}
+        claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
+        others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
+        moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
+        moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
+        return Simulation(claims, tuple(sorted(moves)), self._stranded(plan, moves), others > self._waiting_price)
+
+    def _stranded(self, plan: Plan, moves: list[Move]) -> str:
+        for pod in plan.unschedulable:
+            if pod.pod not in self._placeless:
+                return f"pod {pod.pod} would find no place: {pod.message}"
+        for move in moves:
+            if move.to in self._uninitialized:
+                return f"pod {move.pod} would have to wait for node {move.to}, which is not initialized"
+        return ""
