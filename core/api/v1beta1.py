@@ -41,9 +41,10 @@ def node_pool(old: JsonObject) -> JsonObject:
     """The NodePool in v1. A kubelet block is kept in an annotation of the pool."""
     new, spec = _in_v1(old, f"{labels.CORE_GROUP}/v1")
     disruption = dict(mapping(spec.get("disruption")))
-    template = spec["template"] = dict(mapping(spec.get("template")))
-    template["spec"] = _template_spec(new, mapping(template.get("spec")))
-    template["spec"]["expireAfter"] = disruption.pop("expireAfter", EXPIRE_AFTER)
+    expiry = disruption.pop("expireAfter", EXPIRE_AFTER)
+    template = mapping(spec.get("template"))
+    if isinstance(template.get("spec"), dict):
+        template["spec"] = _template_spec(new, template["spec"]) | {"expireAfter": expiry}
     policy = disruption.get("consolidationPolicy", "WhenUnderutilized")
     if policy == "WhenUnderutilized":
         disruption |= {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}

@@ -84,13 +84,15 @@ def faults(model: type[ApiModel], raw: object, at: Location = ()) -> list[tuple[
 def _broken_rules(
     model: type[ApiModel], raw: object, base: Location, blocked: tuple[Location, ...]
 ) -> Iterator[tuple[Location, str]]:
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or base in blocked:
         return
     for rule in model.rules:
         if not any(_is_blocked((*base, field), blocked) for field in rule.reads):
             yield from (((*base, *location), rule.message) for location in rule.broken(raw))
     for name, part in _parts(model):
         value = raw.get(name)
+        if (*base, name) in blocked:
+            continue
         if isinstance(value, list):
             for index, item in enumerate(value):
                 yield from _broken_rules(part, item, (*base, name, index), blocked)

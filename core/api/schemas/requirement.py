@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -16,6 +17,8 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "
 REQUIREMENTS_MAX: Final = 100
 
 _BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
+_BOUND_MAX: Final = 2**63 - 1
+_WHOLE: Final = re.compile(r"[0-9]+\Z")
 _KNOWN_VALUES: Final = {
     labels.CAPACITY_TYPE: labels.CAPACITY_TYPES,
     f"{labels.AWS_GROUP}/instance-tenancy": ("default", "dedicated"),
@@ -29,7 +32,7 @@ def _in_without_values(entry: JsonObject) -> list[Location]:
 
 def _bound_without_number(entry: JsonObject) -> list[Location]:
     values = entry.get("values", [])
-    is_bound = len(values) == 1 and values[0].isascii() and values[0].isdecimal()
+    is_bound = len(values) == 1 and _WHOLE.match(values[0]) is not None and int(values[0]) <= _BOUND_MAX
     return [("values",)] if entry["operator"] in _BOUNDS and not is_bound else []
 
 
