@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+import msgspec
+
 from core.manifests import resources as kinds
 from simulator.cluster.objects import (
     JsonObject,
@@ -21,6 +23,7 @@ from simulator.cluster.objects import (
 )
 from simulator.cluster.scheduling.cluster_state import ClusterState, shape_of
 from simulator.cluster.scheduling.placement import Placement
+from simulator.cluster.scheduling.pod_class import PodClass
 from simulator.cluster.store import Change, Store
 from simulator.cluster.volumes.binder import VolumeBinder
 
@@ -33,6 +36,16 @@ VERDICT_DELAY: Final = timedelta(milliseconds=100)
 _DEFAULT: Final = "default-scheduler"
 
 
+class _Waiting(msgspec.Struct):
+    arrival: int
+    pod_class: PodClass
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        """Pods that belong to one node first, then by priority, then in order of arrival."""
+        return not self.pod_class.pinned, -self.pod_class.spec["priority"], self.arrival
+
+
 class Scheduler:
     """Binds pods to nodes. Pods that are alike fail together: one vain attempt speaks for all of them."""
 
@@ -40,7 +53,7 @@ class Scheduler:
         self._store = store
         self._binder = binder
         self._state = ClusterState(store)
-        self._waiting: dict[Key, int] = {}
+        self._waiting: dict[Key, _Waiting] = {}
         self._arrivals = 0
         self._is_due = False
         store.watch(self._pod_changed, kinds.PODS)
@@ -57,15 +70,20 @@ class Scheduler:
     def _pod_changed(self, change: Change) -> None:
         key = key_of(change.obj)
         if change.new is not None and _awaits_binding(change.new):
-            if key not in self._waiting:
-                self._arrivals += 1
-                self._waiting[key] = self._arrivals
-                self._wake()
-            elif change.old is not None and labels_of(change.old) != labels_of(change.new):
-                self._wake()
+            self._await(key, change)
             return
         self._waiting.pop(key, None)
         if change.new is None or is_deleting(change.new) or is_finished(change.new):
+            self._wake()
+
+    def _await(self, key: Key, change: Change) -> None:
+        pod, known = change.obj, self._waiting.get(key)
+        if known is None:
+            self._arrivals += 1
+            self._waiting[key] = _Waiting(self._arrivals, self._state.classes.of(pod))
+            self._wake()
+        elif change.old is None or labels_of(change.old) != labels_of(pod) or change.old["spec"] != pod["spec"]:
+            known.pod_class = self._state.classes.of(pod)
             self._wake()
 
     def _node_changed(self, change: Change) -> None:
@@ -78,18 +96,17 @@ class Scheduler:
             self._store.clock.after(SCHEDULER_DELAY, self._try_all)
 
     def _try_all(self) -> None:
-        """Try every waiting pod: those that belong to one node first, then by priority, then in order of arrival."""
+        """Try every waiting pod in its turn."""
         self._is_due = False
         failed: dict[int, str] = {}
         verdicts: list[tuple[JsonObject, str]] = []
         bound, others_may_help = 0, False
-        for pod in self._queue():
-            pod_class = self._state.classes.of(pod)
+        for pod, pod_class in self._queue():
             if pod_class.number not in failed:
                 placement = Placement(self._store, self._state, pod_class, pod)
                 room = placement.best()
                 if room is not None:
-                    self._bind(pod, room.node)
+                    self._bind(pod, pod_class, room.node)
                     bound += 1
                     continue
                 failed[pod_class.number] = placement.explain()
@@ -101,16 +118,12 @@ class Scheduler:
         if verdicts:
             self._store.clock.after(VERDICT_DELAY, lambda: self._say(verdicts))
 
-    def _queue(self) -> list[JsonObject]:
-        waiting = [(arrival, self._store.get(kinds.PODS, key[1], key[0])) for key, arrival in self._waiting.items()]
-        waiting.sort(key=lambda entry: (not self._is_pinned(entry[1]), -entry[1]["spec"]["priority"], entry[0]))
-        return [pod for _, pod in waiting]
+    def _queue(self) -> list[tuple[JsonObject, PodClass]]:
+        waiting = sorted(self._waiting.items(), key=lambda entry: entry[1].rank)
+        return [(self._store.get(kinds.PODS, key[1], key[0]), entry.pod_class) for key, entry in waiting]
 
-    def _is_pinned(self, pod: JsonObject) -> bool:
-        return bool(self._state.classes.of(pod).pinned)
-
-    def _bind(self, pod: JsonObject, node: JsonObject) -> None:
-        if self._state.classes.of(pod).has_volumes:
+    def _bind(self, pod: JsonObject, pod_class: PodClass, node: JsonObject) -> None:
+        if pod_class.has_volumes:
             self._binder.bind_for(pod, node)
         namespace, name = key_of(pod)
         conditions = with_condition(pod, "PodScheduled", "True", self._store.clock.now())

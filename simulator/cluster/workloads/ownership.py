@@ -10,7 +10,16 @@ import msgspec
 
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
-from simulator.cluster.objects import JsonObject, controller_of, namespace_of, owner_reference
+from simulator.cluster.objects import (
+    JsonObject,
+    controller_of,
+    is_deleting,
+    labels_of,
+    namespace_of,
+    owner_reference,
+    spec_of,
+    status_of,
+)
 from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import WorkQueue
 
@@ -26,12 +35,22 @@ def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resourc
         queue.add((namespace, change.obj["metadata"]["name"]))
 
     def controller(change: Change) -> None:
+        if change.old is not None and change.new is not None and _standing(change.old) == _standing(change.new):
+            return
         reference = controller_of(change.obj)
         if reference is not None and reference["kind"] == resource.kind:
             queue.add((namespace_of(change.obj), reference["name"]))
 
     store.watch(itself, resource)
     store.watch(controller, *owned)
+
+
+def _standing(obj: JsonObject) -> tuple[object, ...]:
+    """What a controller looks at in what it owns: not who is bound where, nor why."""
+    status = status_of(obj)
+    counts = {key: value for key, value in status.items() if key != "conditions"}
+    over = [c["type"] for c in status.get("conditions") or () if c["status"] == "True" and c["type"] != "PodScheduled"]
+    return is_deleting(obj), labels_of(obj), counts, over, spec_of(obj).get("replicas")
 
 
 def create_pod(

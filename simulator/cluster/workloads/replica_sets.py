@@ -42,11 +42,12 @@ class ReplicaSets:
         if not is_deleting(replica_set):
             missing = replica_set["spec"]["replicas"] - len(pods)
             pods += [create_pod(self._store, self._resource, replica_set) for _ in range(missing)]
-            self._delete(pods, -missing)
+            if missing < 0:
+                self._delete(pods, -missing)
         self._report(replica_set)
 
     def _delete(self, pods: list[JsonObject], surplus: int) -> None:
-        for pod in sorted(pods, key=_deletion_rank)[: max(0, surplus)]:
+        for pod in sorted(pods, key=_deletion_rank)[:surplus]:
             namespace, name = key_of(pod)
             self._store.delete(kinds.PODS, name, namespace=namespace)
 
