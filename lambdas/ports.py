@@ -169,6 +169,8 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
         instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
             pods per node. An offering whose type is missing here is not tried.
+        requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
+        has_min_values: A requirement has minValues, so no type may be left out for taste.
     """
 
     claim: str
@@ -180,6 +182,8 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[str, ...]
     tags: dict[str, str]
     instance_types: tuple[InstanceType, ...] = ()
+    requests: dict[str, int] = {}
+    has_min_values: bool = False
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +197,11 @@ class CloudProvider(Protocol):
     """EC2, as far as instances go."""
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """Launch one instance (CreateFleet, type instant). Raises InsufficientCapacityError, DeniedError, TransientError."""
+        """Launch one instance (CreateFleet, type instant).
+
+        Raises InsufficientCapacityError, DeniedError, TransientError; ConflictError where the token was used for another
+        request and left no instance, so that a new token is needed.
+        """
         ...
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:

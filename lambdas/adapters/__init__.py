@@ -1,0 +1,1 @@
+"""Where ports meet the real services."""

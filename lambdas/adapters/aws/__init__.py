@@ -1,0 +1,1 @@
+"""Ports over AWS: boto3 in, our words and errors out."""

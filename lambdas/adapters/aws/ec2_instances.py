@@ -1,0 +1,82 @@
+"""This cluster's instances in EC2: described, tagged, terminated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from core import labels
+from core.launch.template import tag_list
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import Instance, JsonObject, NotFoundError
+
+_NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
+_IDS_PER_CALL: Final = 500
+
+
+class Instances:
+    """Describes, tags and terminates."""
+
+    def __init__(self, ec2: Service, *, cluster: str) -> None:
+        self._ec2 = ec2
+        self._cluster = cluster
+
+    def all(self) -> tuple[Instance, ...]:
+        """Every instance of ours that is not terminated, by id. Raises PortError."""
+        return tuple(sorted(self._described([]), key=lambda instance: instance.instance_id))
+
+    def of_claim(self, claim: str) -> Instance | None:
+        """The living instance that was launched for a claim; the first by id if there were two. Raises PortError."""
+        found = self._described([{"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
+        alive = sorted((i for i in found if i.is_alive), key=lambda instance: instance.instance_id)
+        return alive[0] if alive else None
+
+    def terminate(self, instance_ids: Sequence[str]) -> None:
+        """Terminate them. EC2 refuses a whole call for one unknown id, so then each is tried alone. Raises PortError."""
+        ids = sorted(set(instance_ids))
+        for start in range(0, len(ids), _IDS_PER_CALL):
+            batch = ids[start : start + _IDS_PER_CALL]
+            try:
+                self._ec2.call("TerminateInstances", InstanceIds=batch)
+            except NotFoundError:
+                if len(batch) > 1:
+                    self._terminate_one_by_one(batch)
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        """Add tags. Raises NotFoundError, PortError."""
+        self._ec2.call("CreateTags", Resources=[instance_id], Tags=tag_list(dict(tags)))
+
+    def _terminate_one_by_one(self, ids: Sequence[str]) -> None:
+        for instance_id in ids:
+            try:
+                self._ec2.call("TerminateInstances", InstanceIds=[instance_id])
+            except NotFoundError:
+                continue
+
+    def _described(self, more: Sequence[JsonObject]) -> Iterator[Instance]:
+        filters = [
+            {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self._cluster]},
+            {"Name": "tag-key", "Values": [labels.NODEPOOL]},
+            {"Name": "instance-state-name", "Values": list(_NOT_TERMINATED)},
+            *more,
+        ]
+        for reservation in self._ec2.items("DescribeInstances", "Reservations", Filters=filters, MaxResults=1000):
+            yield from (_instance(described) for described in reservation.get("Instances", ()))
+
+
+def _instance(described: Mapping[str, Any]) -> Instance:
+    return Instance(
+        instance_id=described["InstanceId"],
+        instance_type=described["InstanceType"],
+        zone=described["Placement"]["AvailabilityZone"],
+        capacity_type=labels.SPOT if _is_spot(described) else labels.ON_DEMAND,
+        state=described["State"]["Name"],
+        launched_at=described["LaunchTime"],
+        private_dns_name=described.get("PrivateDnsName") or "",
+        image_id=described.get("ImageId") or "",
+        tags={tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()},
+    )
+
+
+def _is_spot(described: Mapping[str, Any]) -> bool:
+    return bool(described.get("SpotInstanceRequestId")) or described.get("InstanceLifecycle") == "spot"

@@ -1,0 +1,53 @@
+"""The EKS cluster itself: how to reach it and which Kubernetes it runs. Asked once per sandbox and day."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.launch.bootstrap import Cluster
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import Clock, JsonObject, NotFoundError
+
+FRESH_FOR: Final = timedelta(hours=1)
+"""The endpoint never changes; the version does with an upgrade, and images follow it."""
+
+
+class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What EKS says. `version` is the control plane's, such as `1.34`."""
+
+    cluster: Cluster
+    version: str
+
+
+class EksCluster:
+    """Describes one cluster."""
+
+    def __init__(self, eks: Service, name: str, clock: Clock) -> None:
+        self._eks = eks
+        self._name = name
+        self._clock = clock
+        self._read: tuple[datetime, ClusterDescription] | None = None
+
+    def describe(self) -> ClusterDescription:
+        """The description. Raises PortError."""
+        now = self._clock.now()
+        if self._read is None or now - self._read[0] >= FRESH_FOR:
+            described = self._eks.call("DescribeCluster", name=self._name).get("cluster") or {}
+            if not described.get("endpoint"):
+                raise NotFoundError("eks:DescribeCluster", f"cluster {self._name} has no endpoint yet")
+            self._read = (now, _description(described, self._name))
+        return self._read[1]
+
+
+def _description(described: JsonObject, name: str) -> ClusterDescription:
+    network = described.get("kubernetesNetworkConfig") or {}
+    cluster = Cluster(
+        name=name,
+        endpoint=described["endpoint"],
+        certificate_authority=(described.get("certificateAuthority") or {}).get("data") or "",
+        service_cidr=network.get("serviceIpv4Cidr") or network.get("serviceIpv6Cidr") or "",
+    )
+    return ClusterDescription(cluster=cluster, version=str(described.get("version") or ""))

@@ -1,0 +1,116 @@
+"""AWS' error codes by meaning: the one table that turns what boto3 raises into what a port may raise."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionClosedError,
+    HTTPClientError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+
+from lambdas.ports import ConflictError, DeniedError, LostReplyError, NotFoundError, PortError, TransientError
+
+_MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
+    NotFoundError: frozenset(
+        {
+            "InvalidCapacityReservationId.NotFound",
+            "InvalidInstanceID.NotFound",
+            "InvalidInstanceID.Malformed",
+            "InvalidLaunchTemplateId.NotFound",
+            "InvalidLaunchTemplateName.NotFoundException",
+            "NoSuchBucket",
+            "NoSuchEntity",
+            "NoSuchKey",
+            "NotFound",
+            "ParameterNotFound",
+            "QueueDoesNotExist",
+            "AWS.SimpleQueueService.NonExistentQueue",
+            "ResourceNotFoundException",
+            "404",
+        }
+    ),
+    ConflictError: frozenset(
+        {
+            "ConditionalCheckFailedException",
+            "ConflictException",
+            "EntityAlreadyExists",
+            "IdempotentParameterMismatch",
+            "InvalidLaunchTemplateName.AlreadyExistsException",
+            "PreconditionFailed",
+            "ResourceInUseException",
+            "TransactionCanceledException",
+            "TransactionConflictException",
+            "412",
+        }
+    ),
+    TransientError: frozenset(
+        {
+            "BandwidthLimitExceeded",
+            "EC2ThrottledException",
+            "InternalError",
+            "InternalFailure",
+            "InternalServerError",
+            "LimitExceededException",
+            "PriorRequestNotComplete",
+            "ProvisionedThroughputExceededException",
+            "RequestLimitExceeded",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "RequestTimeout",
+            "RequestTimeoutException",
+            "ServiceUnavailable",
+            "SlowDown",
+            "Throttling",
+            "ThrottledException",
+            "ThrottlingException",
+            "TooManyRequestsException",
+            "TransactionInProgressException",
+            "Unavailable",
+        }
+    ),
+}
+"""Codes of EC2, IAM, SSM, S3, SQS, DynamoDB, Scheduler and Pricing. Anything else that is not the server's fault is denied:
+permission, quota or a request that cannot be; trying again gives the same answer."""
+
+_BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in codes}
+
+
+def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
+    """The port's error for one of boto3's, to be raised from it. `call` is `service:Operation`."""
+    if isinstance(error, ClientError):
+        return meaning_of(code_of(error), status_of(error))(call, f"{code_of(error)}: {_message(error)}")
+    if isinstance(error, ReadTimeoutError | ConnectionClosedError | ResponseStreamingError):
+        return LostReplyError(call, str(error))
+    if isinstance(error, NoCredentialsError | ParamValidationError):
+        return DeniedError(call, str(error))
+    if isinstance(error, HTTPClientError):
+        return TransientError(call, str(error))
+    return TransientError(call, f"{type(error).__name__}: {error}")
+
+
+def meaning_of(code: str, status: int = 400) -> type[PortError]:
+    """What an error code means for the caller."""
+    if code in _BY_CODE:
+        return _BY_CODE[code]
+    return TransientError if status >= 500 else DeniedError
+
+
+def code_of(error: ClientError) -> str:
+    """EC2's and the other services' error code, such as `RequestLimitExceeded`."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """The HTTP status."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+
+
+def _message(error: ClientError) -> str:
+    return str(error.response.get("Error", {}).get("Message", ""))

@@ -1,0 +1,80 @@
+"""The instance profile that nodes of a class run under: the class' own, or one made for its role."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from core import labels
+from core.catalogue.node_class import NodeClass
+from core.launch.template import tag_list
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import ConflictError, DeniedError, NotFoundError
+
+_NAME_MAX: Final = 128
+_ROLE_TAKEN: Final = "LimitExceeded"
+"""What IAM says when a profile has its one role already."""
+
+
+class InstanceProfiles:
+    """Finds instance profiles, and makes them.
+
+    A profile's name follows from cluster, region, class and role, so making it twice gives one, and a changed role gets
+    another: nodes that still run under the old one keep their rights.
+    """
+
+    def __init__(self, iam: Service, *, cluster: str, region: str) -> None:
+        self._iam = iam
+        self._cluster = cluster
+        self._region = region
+        self._known: set[str] = set()
+
+    def resolve(self, node_class: NodeClass) -> str:
+        """Name of the profile, made if it is not there. Raises PortError; NotFoundError if the role does not exist."""
+        if node_class.spec.instance_profile or not node_class.spec.role:
+            return node_class.spec.instance_profile
+        role = node_class.spec.role.rpartition("/")[2]
+        name = self._name(node_class, role)
+        if name not in self._known:
+            self._ensure(name, role, node_class)
+            self._known.add(name)
+        return name
+
+    def _ensure(self, name: str, role: str, node_class: NodeClass) -> None:
+        try:
+            profile = self._iam.call("GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"]
+        except NotFoundError:
+            self._create(name, node_class)
+            profile = {}
+        if not profile.get("Roles"):
+            self._add_role(name, role)
+
+    def _create(self, name: str, node_class: NodeClass) -> None:
+        tags = {
+            **node_class.spec.tags,
+            f"kubernetes.io/cluster/{self._cluster}": "owned",
+            labels.CLUSTER_TAG: self._cluster,
+            labels.NODECLASS: node_class.name,
+            labels.REGION: self._region,
+        }
+        try:
+            self._iam.call(
+                "CreateInstanceProfile",
+                InstanceProfileName=name,
+                Path=f"/fleetwright/{self._region}/{self._cluster}/",
+                Tags=tag_list(tags),
+            )
+        except ConflictError:
+            return  # another function made it a moment ago
+
+    def _add_role(self, name: str, role: str) -> None:
+        try:
+            self._iam.call("AddRoleToInstanceProfile", InstanceProfileName=name, RoleName=role)
+        except DeniedError as error:
+            if not error.detail.startswith(_ROLE_TAKEN):
+                raise
+
+    def _name(self, node_class: NodeClass, role: str) -> str:
+        content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{role}"
+        digest = hashlib.sha256(content.encode()).hexdigest()[:20]
+        return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"

@@ -1,0 +1,65 @@
+"""Launch templates in EC2: made once under a name that is their content, and cleared away when they are old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.launch.template import NAME_PREFIX, LaunchTemplate, tag_list
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import ConflictError, NotFoundError
+
+KEPT_FOR: Final = timedelta(days=14)
+"""Age at which a template is cleared away. One that is still in use is made again by the next launch."""
+
+
+class LaunchTemplates:
+    """Keeps the templates that launches name."""
+
+    def __init__(self, ec2: Service, *, cluster: str) -> None:
+        self._ec2 = ec2
+        self._cluster = cluster
+        self._known: set[str] = set()
+
+    def ensure(self, templates: Iterable[LaunchTemplate]) -> None:
+        """Make those that do not exist yet; a name stands for its content, so one that exists is right. Raises PortError."""
+        for template in templates:
+            if template.name not in self._known:
+                self._create(template)
+                self._known.add(template.name)
+
+    def forget(self) -> None:
+        """Trust nothing any more: somebody deleted a template."""
+        self._known.clear()
+
+    def prune(self, now: datetime) -> int:
+        """Delete this cluster's templates older than `KEPT_FOR` and return how many. Raises PortError."""
+        ours = [{"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self._cluster]}]
+        deleted = 0
+        for template in self._ec2.items("DescribeLaunchTemplates", "LaunchTemplates", Filters=ours, MaxResults=200):
+            name = template["LaunchTemplateName"]
+            if name.startswith(NAME_PREFIX) and now - template["CreateTime"] > KEPT_FOR:
+                self._delete(name)
+                deleted += 1
+        return deleted
+
+    def _create(self, template: LaunchTemplate) -> None:
+        tags = {"ResourceType": "launch-template", "Tags": tag_list(template.tags)}
+        try:
+            self._ec2.call(
+                "CreateLaunchTemplate",
+                LaunchTemplateName=template.name,
+                LaunchTemplateData=template.data,
+                TagSpecifications=[tags],
+            )
+        except ConflictError:
+            return
+
+    def _delete(self, name: str) -> None:
+        self._known.discard(name)
+        try:
+            self._ec2.call("DeleteLaunchTemplate", LaunchTemplateName=name)
+        except NotFoundError:
+            return

@@ -1,0 +1,64 @@
+"""Subnets and security groups that an EC2NodeClass selects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from core.catalogue.node_class import SelectorTerm
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import JsonObject
+
+
+class Network:
+    """Looks networks up by the terms of a class."""
+
+    def __init__(self, ec2: Service) -> None:
+        self._ec2 = ec2
+
+    def subnets(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
+        """`status.subnets`: those with most free addresses first, ties by id. Raises PortError."""
+        found: dict[str, Any] = {}
+        for filters in term_filters(terms, id_filter="subnet-id"):
+            for subnet in self._ec2.items("DescribeSubnets", "Subnets", Filters=filters, MaxResults=500):
+                found[subnet["SubnetId"]] = subnet
+        ordered = sorted(found.values(), key=lambda s: (-int(s.get("AvailableIpAddressCount", 0)), s["SubnetId"]))
+        return [
+            {"id": s["SubnetId"], "zone": s["AvailabilityZone"], "zoneID": s.get("AvailabilityZoneId", "")}
+            for s in ordered
+        ]
+
+    def security_groups(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:
+        """`status.securityGroups`, by id. Raises PortError."""
+        found: dict[str, str] = {}
+        for filters in term_filters(terms, id_filter="group-id", name_filter="group-name"):
+            for group in self._ec2.items("DescribeSecurityGroups", "SecurityGroups", Filters=filters, MaxResults=500):
+                found[group["GroupId"]] = group.get("GroupName", "")
+        return [{"id": group, "name": found[group]} for group in sorted(found)]
+
+
+def term_filters(
+    terms: Iterable[SelectorTerm], *, id_filter: str, name_filter: str = ""
+) -> Iterator[list[dict[str, Any]]]:
+    """One set of filters for each query: all ids together, all names together, each set of tags alone.
+
+    Within a term an id wins over a name, and a name over tags (Karpenter).
+    """
+    all_terms = list(terms)
+    ids = sorted({term.id for term in all_terms if term.id})
+    if ids:
+        yield [{"Name": id_filter, "Values": ids}]
+    names = sorted({term.name for term in all_terms if name_filter and term.name and not term.id})
+    if names:
+        yield [{"Name": name_filter, "Values": names}]
+    for term in all_terms:
+        if term.tags and not term.id and not (name_filter and term.name):
+            yield tag_filters(term.tags)
+
+
+def tag_filters(tags: dict[str, str]) -> list[dict[str, Any]]:
+    """Filters for all of these tags; the value `*` asks for the key alone."""
+    return [
+        {"Name": "tag-key", "Values": [key]} if tags[key] == "*" else {"Name": f"tag:{key}", "Values": [tags[key]]}
+        for key in sorted(tags)
+    ]
