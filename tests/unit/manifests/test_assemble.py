@@ -1,0 +1,160 @@
+"""From decoded objects to a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.assemble import Problem, assemble
+from core.manifests.resources import Resource
+from core.model.catalogue import Catalogue
+from core.model.snapshot import Snapshot
+from tests.builders import NOW
+
+NODE_CLASS = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "r",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"a": "b"}}],
+        "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
+    },
+}
+
+
+def a_pool(**changes: Any) -> dict[str, Any]:
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    template = {"spec": {"nodeClassRef": reference, "requirements": [], **changes}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {"template": template},
+    }
+
+
+def a_manifest(name: str, *, meta: dict[str, Any] | None = None, status: Any = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **(meta or {})}, "spec": spec, "status": status or {}}
+
+
+def assembled(
+    objects: dict[Resource, list[dict[str, Any]]], *, is_live: bool = False
+) -> tuple[Snapshot, tuple[Problem, ...]]:
+    decoded = {resource: [wire.from_object(resource, obj) for obj in found] for resource, found in objects.items()}
+    return assemble(decoded, now=NOW, catalogue=Catalogue(), is_live=is_live)
+
+
+def test_a_bad_object_is_named_and_the_rest_goes_on() -> None:
+    """One pod that nobody understands must not stop all others."""
+    bad = a_manifest("bad", tolerations=[{"operator": "Like"}])
+    snapshot, problems = assembled({kinds.PODS: [a_manifest("a"), bad, a_manifest("c")]})
+    assert [pod.name for pod in snapshot.pods] == ["a", "c"]
+    (problem,) = problems
+    assert (problem.resource, problem.position, problem.is_warning) == (kinds.PODS, 1, False)
+    assert str(problem) == "Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', use Equal or Exists"
+
+
+def test_a_bad_node_pool_stays_in_marked() -> None:
+    """Its nodes must be known to be ours, and left alone."""
+    requirement = {"key": "a", "operator": "Within", "values": ["b"]}
+    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool(requirements=[requirement])]})
+    (pool,) = snapshot.node_pools
+    assert pool.name == "default"
+    assert "operator" in pool.problem
+    assert not problems[0].is_warning
+
+
+def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
+    """Nothing could be launched for it; on the command line the catalogue is all that planning needs."""
+    live, live_problems = assembled({kinds.NODE_POOLS: [a_pool()]}, is_live=True)
+    offline, warnings = assembled({kinds.NODE_POOLS: [a_pool()]})
+    assert live.node_pools[0].is_ready is False
+    assert offline.node_pools[0].is_ready is None
+    assert all(problem.is_warning for problem in (*live_problems, *warnings))
+    assert warnings[0].field == "spec.template.spec.nodeClassRef"
+
+
+def test_a_pool_with_its_class_gives_no_warning() -> None:
+    """Else everybody learns to overlook warnings."""
+    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [NODE_CLASS]})
+    assert problems == ()
+    assert [node_class.name for node_class in snapshot.node_classes] == ["default"]
+
+
+def test_nodes_get_their_attach_limits() -> None:
+    """They stand in another object of the same name."""
+    csi = a_manifest("n", drivers=[{"name": "d", "allocatable": {"count": 3}}])
+    snapshot, _ = assembled({kinds.NODES: [a_manifest("n"), a_manifest("m")], kinds.CSI_NODES: [csi]})
+    assert [node.attach_limits for node in snapshot.nodes] == [{"d": 3}, {}]
+
+
+def test_priority_classes_reach_the_pods() -> None:
+    """The more important pod gets its place first."""
+    classes = [
+        {"metadata": {"name": "high"}, "value": 9},
+        {"metadata": {"name": "usual"}, "value": 2, "globalDefault": True},
+    ]
+    snapshot, _ = assembled(
+        {kinds.PRIORITY_CLASSES: classes, kinds.PODS: [a_manifest("a", priorityClassName="high"), a_manifest("b")]}
+    )
+    assert [pod.spec.priority for pod in snapshot.pods] == [9, 2]
+
+
+def test_a_daemon_set_is_as_large_as_its_newest_pod() -> None:
+    """Admission may add sidecars; the controller's pinning to a node is not part of it."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    pinned = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+    def a_daemon_pod(name: str, created: str, cpu: str) -> dict[str, Any]:
+        owner = {"kind": "DaemonSet", "name": "agent", "apiVersion": "apps/v1"}
+        meta = {"ownerReferences": [owner], "creationTimestamp": created}
+        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+        return a_manifest(name, meta=meta, nodeName="n", affinity=pinned, containers=containers)
+
+    pods = [
+        a_daemon_pod("new", "2026-11-02T00:00:00Z", "300m"),
+        a_daemon_pod("old", "2026-11-01T00:00:00Z", "200m"),
+    ]
+    daemon = a_manifest("agent", template={"spec": {"containers": []}})
+    snapshot, _ = assembled({kinds.DAEMON_SETS: [daemon], kinds.PODS: pods})
+    (found,) = snapshot.daemon_sets
+    assert found.spec.requests["cpu"] == 300
+    assert found.spec.required_terms == ()
+
+
+def test_every_kind_finds_its_way_into_the_snapshot() -> None:
+    """A kind that is dropped is a rule that is not kept."""
+    one = [a_manifest("x")]
+    snapshot, problems = assembled(
+        {
+            kinds.PERSISTENT_VOLUMES: one,
+            kinds.PERSISTENT_VOLUME_CLAIMS: one,
+            kinds.STORAGE_CLASSES: one,
+            kinds.VOLUME_ATTACHMENTS: one,
+            kinds.POD_DISRUPTION_BUDGETS: one,
+            kinds.NAMESPACES: one,
+            kinds.SERVICES: one,
+            kinds.REPLICA_SETS: one,
+            kinds.STATEFUL_SETS: one,
+            kinds.REPLICATION_CONTROLLERS: one,
+        }
+    )
+    assert problems == ()
+    assert {selector.kind for selector in snapshot.workload_selectors} == {
+        "ReplicaSet",
+        "StatefulSet",
+        "ReplicationController",
+    }
+    for found in (
+        snapshot.volumes,
+        snapshot.volume_claims,
+        snapshot.storage_classes,
+        snapshot.attachments,
+        snapshot.budgets,
+        snapshot.namespaces,
+        snapshot.services,
+    ):
+        assert [getattr(obj, "name", None) for obj in found] == ["x"]

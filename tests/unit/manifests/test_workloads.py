@@ -1,0 +1,155 @@
+"""Workloads out of files become the pods that their controllers would create."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.errors import InvalidInputError
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.pods import PodTranslator
+from core.manifests.resources import Resource
+from core.manifests.workloads import REPLICAS_MAX, Expansion, expand
+
+
+def a_workload(resource: Resource, name: str = "cart", *, owner: tuple[str, str] | None = None, **spec: Any) -> Any:
+    owners = [{"kind": owner[0], "name": owner[1]}] if owner else []
+    metadata = {"name": name, "namespace": "shop", "ownerReferences": owners}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c"}]}}
+    return wire.from_object(resource, {"metadata": metadata, "spec": {"template": template, **spec}})
+
+
+def a_pod_of(kind: str, name: str, **pod_labels: str) -> Any:
+    metadata = {"name": "p", "namespace": "shop", "labels": pod_labels}
+    return wire.from_object(kinds.PODS, {"metadata": metadata | {"ownerReferences": [{"kind": kind, "name": name}]}})
+
+
+def names(expansions: tuple[Expansion, ...]) -> list[str]:
+    return [pod.metadata.name for expansion in expansions for pod in expansion.pods]
+
+
+def expanded(resource: Resource, **spec: Any) -> tuple[Expansion, ...]:
+    return expand({resource: [a_workload(resource, **spec)]})
+
+
+@pytest.mark.parametrize(
+    "resource", [kinds.DEPLOYMENTS, kinds.REPLICA_SETS, kinds.STATEFUL_SETS, kinds.REPLICATION_CONTROLLERS, kinds.JOBS]
+)
+def test_every_kind_makes_pods_of_its_template(resource: Resource) -> None:
+    """A plan for manifests must be a plan for the pods that they stand for."""
+    count = {"parallelism": 2} if resource == kinds.JOBS else {"replicas": 2}
+    (expansion,) = expanded(resource, **count)
+    assert names((expansion,)) == ["cart-0", "cart-1"]
+    pod = PodTranslator().pod(expansion.pods[0])
+    assert (pod.namespace, pod.labels["app"]) == ("shop", "cart")
+    assert (pod.owners[0].kind, pod.owners[0].name, pod.owners[0].is_controller) == (resource.kind, "cart", True)
+
+
+def test_one_replica_is_the_default() -> None:
+    """As in the API server; zero is zero."""
+    assert names(expanded(kinds.DEPLOYMENTS)) == ["cart-0"]
+    assert names(expanded(kinds.DEPLOYMENTS, replicas=0)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "count"),
+    [
+        ({}, 1),
+        ({"parallelism": 3}, 3),
+        ({"parallelism": 3, "completions": 2}, 2),
+        ({"completions": 5}, 1),
+        ({"parallelism": 3, "suspend": True}, 0),
+    ],
+)
+def test_a_job_runs_as_many_at_once_as_it_may_and_needs(spec: dict[str, Any], count: int) -> None:
+    """More would buy nodes for pods that never come."""
+    assert len(names(expanded(kinds.JOBS, **spec))) == count
+
+
+def test_a_finished_job_makes_no_pods() -> None:
+    """It is done."""
+    done = {"conditions": [{"type": "Complete", "status": "True"}]}
+    job = wire.from_object(kinds.JOBS, {"metadata": {"name": "j"}, "status": done})
+    partly = wire.from_object(
+        kinds.JOBS,
+        {"metadata": {"name": "k"}, "spec": {"parallelism": 4, "completions": 4}, "status": {"succeeded": 3}},
+    )
+    assert names(expand({kinds.JOBS: [job, partly]})) == ["k-0"]
+
+
+def test_cron_jobs_make_nothing_now() -> None:
+    """They make Jobs at their time."""
+    assert expand({kinds.CRON_JOBS: [wire.from_object(kinds.CRON_JOBS, {"metadata": {"name": "c"}})]}) == ()
+
+
+def test_a_workload_with_pods_in_the_input_is_left_alone() -> None:
+    """They would be counted twice."""
+    workload = a_workload(kinds.STATEFUL_SETS)
+    found = expand({kinds.STATEFUL_SETS: [workload], kinds.PODS: [a_pod_of("StatefulSet", "cart")]})
+    assert names(found) == []
+
+
+def test_a_deployment_is_known_by_its_replica_sets_pods() -> None:
+    """With the ReplicaSet in the input, or by the pods' hash alone."""
+    deployment = a_workload(kinds.DEPLOYMENTS)
+    replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
+    pod = a_pod_of("ReplicaSet", "cart-abc")
+    hashed = a_pod_of("ReplicaSet", "cart-abc", **{"pod-template-hash": "abc"})
+    with_set = {kinds.DEPLOYMENTS: [deployment], kinds.REPLICA_SETS: [replica_set], kinds.PODS: [pod]}
+    without = {kinds.DEPLOYMENTS: [deployment], kinds.PODS: [hashed]}
+    assert names(expand(with_set)) == []
+    assert names(expand(without)) == []
+
+
+def test_a_deployment_goes_before_its_replica_sets() -> None:
+    """Both in the input stand for the same pods."""
+    replica_set = a_workload(kinds.REPLICA_SETS, "cart-abc", owner=("Deployment", "cart"))
+    found = expand({kinds.DEPLOYMENTS: [a_workload(kinds.DEPLOYMENTS)], kinds.REPLICA_SETS: [replica_set]})
+    assert names(found) == ["cart-0"]
+
+
+def test_a_stateful_sets_pods_come_with_their_claims() -> None:
+    """Each has volumes of its own, so each may be held to another zone."""
+    templates = [{"metadata": {"name": "data"}, "spec": {"storageClassName": "gp3"}}]
+    (expansion,) = expanded(kinds.STATEFUL_SETS, replicas=2, volumeClaimTemplates=templates, ordinals={"start": 5})
+    assert names((expansion,)) == ["cart-5", "cart-6"]
+    assert [claim.metadata.name for claim in expansion.claims] == ["data-cart-5", "data-cart-6"]
+    assert {claim.spec.storage_class_name for claim in expansion.claims} == {"gp3"}
+    pods = [PodTranslator().pod(pod) for pod in expansion.pods]
+    assert [pod.claim_names() for pod in pods] == [("data-cart-5",), ("data-cart-6",)]
+    assert pods[0].labels["statefulset.kubernetes.io/pod-name"] == "cart-5"
+
+
+def test_a_claim_that_is_there_already_is_not_made_again() -> None:
+    """It may be bound, and its volume decides about the zone."""
+    stateful = a_workload(kinds.STATEFUL_SETS, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    there = {"metadata": {"name": "data-cart-0", "namespace": "shop"}}
+    claim = wire.from_object(kinds.PERSISTENT_VOLUME_CLAIMS, there)
+    (expansion,) = expand({kinds.STATEFUL_SETS: [stateful], kinds.PERSISTENT_VOLUME_CLAIMS: [claim]})
+    assert expansion.claims == ()
+    assert len(expansion.pods) == 1
+
+
+def test_two_deployments_pods_differ_by_their_template_hash() -> None:
+    """Spread constraints with matchLabelKeys tell them apart by it."""
+    first = a_workload(kinds.DEPLOYMENTS, "a")
+    second = a_workload(kinds.DEPLOYMENTS, "b")
+    found = expand({kinds.DEPLOYMENTS: [first, second]})
+    hashes = {pod.metadata.labels["pod-template-hash"] for expansion in found for pod in expansion.pods}
+    assert len(hashes) == 2
+
+
+def test_expanded_pods_share_one_spec() -> None:
+    """A thousand replicas are one class of pods to the scheduler."""
+    (expansion,) = expanded(kinds.DEPLOYMENTS, replicas=3)
+    assert len({id(pod.spec) for pod in expansion.pods}) == 1
+
+
+@pytest.mark.parametrize("replicas", [-1, REPLICAS_MAX + 1])
+def test_replicas_beyond_reason_are_refused(replicas: int) -> None:
+    """A slip of the hand must not fill the memory."""
+    with pytest.raises(InvalidInputError) as caught:
+        expanded(kinds.DEPLOYMENTS, replicas=replicas)
+    assert (caught.value.subject, caught.value.field) == ("Deployment shop/cart", "spec.replicas")
