@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import TypeVar
 
 from core.api import conversion, drift_hash, status
-from core.api.objects import JsonObject, mapping, name_of, sequence, without_nulls
+from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
+from core.api.problem import path_of
 from core.api.schemas import fields
+from core.api.schemas.base import ApiModel, examined
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.node_claim import NodeClaimObject, NodeClassReference
 from core.api.schemas.node_overlay import NodeOverlayObject
 from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
 from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
 from core.api.schemas.taint import TaintEntry
-from core.api.validation import check
 from core.errors import InvalidInputError
 from core.model import resources
 from core.model.duration import parse_duration
@@ -30,7 +31,7 @@ from core.model.quantity import nanodollars
 from core.model.requirements import Requirement
 from core.model.taints import Taint
 
-_BUDGETS: Final = "spec.disruption.budgets"
+M = TypeVar("M", bound=ApiModel)
 
 
 def node_pool(obj: JsonObject) -> NodePool:
@@ -39,10 +40,8 @@ def node_pool(obj: JsonObject) -> NodePool:
     Raises:
         InvalidInputError: If anything else in it is wrong.
     """
-    present = _checked(obj, tolerated=_BUDGETS)
-    raw = present["spec"]
-    policy = {"consolidateAfter": "0s"} | mapping(raw.get("disruption"))
-    spec = NodePoolObject.model_validate({**present, "spec": {**raw, "disruption": {**policy, "budgets": []}}}).spec
+    present = _present(obj)
+    spec, budgets = _read(NodePoolObject, _without_budgets(present)).spec, _budgets(present)
     template = spec.template
     return NodePool(
         labels=dict(template.metadata.labels),
@@ -56,7 +55,7 @@ def node_pool(obj: JsonObject) -> NodePool:
         limits=resources.parse(spec.limits),
         weight=spec.weight or 0,
         replicas=spec.replicas,
-        disruption=_disruption(spec.disruption, policy),
+        disruption=_disruption(spec.disruption, budgets),
         is_ready=status.is_ready(present),
         own_annotations=status.annotations_of(present),
         template_hash=drift_hash.of_template(template),
@@ -70,8 +69,8 @@ def node_class(obj: JsonObject) -> NodeClass:
     Raises:
         InvalidInputError: If its spec is wrong.
     """
-    present = _checked(obj)
-    spec = EC2NodeClassObject.model_validate(present).spec
+    present = _present(obj)
+    spec = _read(EC2NodeClassObject, present).spec
     found = mapping(present.get("status"))
     identity = status.identity(present)
     return NodeClass(
@@ -93,8 +92,8 @@ def node_claim(obj: JsonObject) -> NodeClaim:
     Raises:
         InvalidInputError: If its spec, or an amount in its status, is wrong.
     """
-    present = _checked(obj)
-    spec = NodeClaimObject.model_validate(present).spec
+    present = _present(obj)
+    spec = _read(NodeClaimObject, present).spec
     found, identity = mapping(present.get("status")), status.identity(present)
     return NodeClaim(
         labels=status.labels_of(present),
@@ -123,8 +122,8 @@ def node_overlay(obj: JsonObject) -> NodeOverlay:
     Raises:
         InvalidInputError: If anything in it is wrong.
     """
-    present = _checked(obj)
-    spec = NodeOverlayObject.model_validate(present).spec
+    present = _present(obj)
+    spec = _read(NodeOverlayObject, present).spec
     return NodeOverlay(
         name=name_of(present),
         requirements=_requirements(spec.requirements),
@@ -135,10 +134,18 @@ def node_overlay(obj: JsonObject) -> NodeOverlay:
     )
 
 
-def _checked(obj: JsonObject, *, tolerated: str = "") -> JsonObject:
-    check(obj, tolerated=tolerated)
+def _present(obj: JsonObject) -> JsonObject:
     present: JsonObject = without_nulls(conversion.as_v1(obj))
     return present
+
+
+def _read(model: type[M], present: JsonObject) -> M:
+    read, faults = examined(model, present)
+    if read is None or faults:
+        location, message = faults[0]
+        subject = f"{kind_of(present)} {name_of(present)}"
+        raise InvalidInputError(message, subject=subject, field=path_of(location))
+    return read
 
 
 def _requirements(entries: Iterable[RequirementEntry]) -> tuple[Requirement, ...]:
@@ -154,7 +161,11 @@ def _requirements(entries: Iterable[RequirementEntry]) -> tuple[Requirement, ...
 
 
 def _raw_requirements(holder: JsonObject) -> tuple[Requirement, ...]:
-    return _requirements(RequirementEntry.model_validate(entry) for entry in sequence(holder.get("requirements")))
+    entries = (mapping(entry) for entry in sequence(holder.get("requirements")))
+    return tuple(
+        Requirement.of(str(entry.get("key")), str(entry.get("operator")), map(str, sequence(entry.get("values"))))
+        for entry in entries
+    )
 
 
 def _taints(entries: Iterable[TaintEntry]) -> tuple[Taint, ...]:
@@ -165,12 +176,21 @@ def _reference(reference: NodeClassReference) -> ObjectRef:
     return ObjectRef(reference.group, reference.kind, reference.name)
 
 
-def _disruption(policy: DisruptionPolicy, raw: JsonObject) -> Disruption:
-    return Disruption(
-        policy=policy.consolidation_policy,
-        consolidate_after=_duration(policy.consolidate_after),
-        budgets=tuple(map(_budget, sequence(raw["budgets"]))) if "budgets" in raw else Disruption().budgets,
-    )
+def _without_budgets(pool: JsonObject) -> JsonObject:
+    spec = mapping(pool.get("spec"))
+    policy = {key: value for key, value in mapping(spec.get("disruption")).items() if key != "budgets"}
+    return {**pool, "spec": {**spec, "disruption": policy}} if policy else pool
+
+
+def _disruption(policy: DisruptionPolicy, budgets: tuple[Budget, ...]) -> Disruption:
+    after = _duration(policy.consolidate_after)
+    return Disruption(policy=policy.consolidation_policy, consolidate_after=after, budgets=budgets)
+
+
+def _budgets(pool: JsonObject) -> tuple[Budget, ...]:
+    policy = mapping(mapping(pool.get("spec")).get("disruption"))
+    written = (entry for entry in sequence(policy.get("budgets")) if isinstance(entry, dict))
+    return tuple(map(_budget, written)) if "budgets" in policy else Disruption().budgets
 
 
 def _budget(raw: JsonObject) -> Budget:

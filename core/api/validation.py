@@ -8,7 +8,7 @@ from core import labels
 from core.api import conversion
 from core.api.objects import JsonObject, group_and_version, is_ours, kind_of, name_of, without_nulls
 from core.api.problem import Problem, path_of
-from core.api.schemas.base import ApiModel, faults
+from core.api.schemas.base import ApiModel, examined
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.node_claim import NodeClaimObject
 from core.api.schemas.node_overlay import NodeOverlayObject
@@ -39,16 +39,4 @@ def problems(obj: JsonObject) -> tuple[Problem, ...]:
     model = MODELS.get((*group_and_version(present), kind_of(present)))
     if model is None:
         return (Problem(kind, name, "apiVersion", f"{obj.get('apiVersion')} has no kind {kind or 'of that name'}"),)
-    return tuple(Problem(kind, name, path_of(location), message) for location, message in faults(model, present))
-
-
-def check(obj: JsonObject, *, tolerated: str = "") -> None:
-    """Stop where an object has a problem, but for those of fields that begin with `tolerated`.
-
-    Raises:
-        InvalidInputError: For its first problem; it names object and field.
-    """
-    for problem in problems(obj):
-        if not tolerated or not problem.field.startswith(tolerated):
-            subject = f"{problem.kind} {problem.name}"
-            raise InvalidInputError(problem.message, subject=subject, field=problem.field)
+    return tuple(Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1])

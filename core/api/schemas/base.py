@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Any, ClassVar, Final, get_args
+from typing import Any, ClassVar, Final, TypeVar, get_args
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -70,15 +70,20 @@ class ApiModel(BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
 
-def faults(model: type[ApiModel], raw: object, at: Location = ()) -> list[tuple[Location, str]]:
-    """Every fault of `raw`, seen as a `model`: of single fields first, then the rules'. Locations start with `at`."""
-    found: list[tuple[Location, str]] = []
+M = TypeVar("M", bound=ApiModel)
+Fault = tuple[Location, str]
+
+
+def examined(model: type[M], raw: object) -> tuple[M | None, list[Fault]]:
+    """`raw` as a `model` where its fields allow it, and every fault: of single fields first, then the rules'."""
+    read: M | None = None
+    found: list[Fault] = []
     try:
-        model.model_validate(raw)
+        read = model.model_validate(raw)
     except ValidationError as error:
         found = [(tuple(detail["loc"]), _message(detail)) for detail in error.errors(include_url=False)]
     found += _broken_rules(model, raw, (), tuple(location for location, _ in found))
-    return [(at + location, message) for location, message in found]
+    return read, found
 
 
 def _broken_rules(

@@ -79,7 +79,7 @@ class BudgetEntry(ApiModel):
 class DisruptionPolicy(ApiModel):
     """`spec.disruption`."""
 
-    consolidate_after: fields.NillableDuration
+    consolidate_after: fields.NillableDuration = "0s"
     consolidation_policy: Literal["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] = "WhenEmptyOrUnderutilized"
     budgets: Annotated[list[BudgetEntry], Field(max_length=50)] = Field(default_factory=lambda: [BudgetEntry()])
 
@@ -97,9 +97,7 @@ class NodePoolSpec(ApiModel):
     """`spec` of a NodePool."""
 
     template: Template
-    disruption: DisruptionPolicy = Field(
-        default_factory=lambda: DisruptionPolicy.model_validate({"consolidateAfter": "0s"})
-    )
+    disruption: DisruptionPolicy = Field(default_factory=DisruptionPolicy)
     limits: dict[str, fields.Quantity] = {}
     weight: Annotated[int, Field(ge=1, le=100)] | None = None
     replicas: Annotated[int, Field(ge=0)] | None = None

@@ -75,7 +75,9 @@ _ENOUGH_VALUES: Final = Rule(
     "is more than the number of values that operator In lists",
 )
 _KNOWN_VALUE: Final = Rule(
-    ("key", "operator", "values", "minValues"), _no_known_value, "too few of the values exist for this key"
+    ("key", "operator", "values", "minValues"),
+    _no_known_value,
+    "too few of its values exist; there are spot, on-demand and reserved, and default and dedicated for tenancy",
 )
 _KEY_IS_FREE: Final = Rule(("key",), _restricted_key, label_keys.RESTRICTED)
 _KEY_IS_NOT_POOL: Final = Rule(("key",), _pool_key, "is set by the NodePool itself")
