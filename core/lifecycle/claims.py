@@ -55,8 +55,8 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
 
 
 def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
-    if facts.found is not None:
-        return Adopt(facts.found)
+    if facts.tagged_instance:
+        return Adopt(facts.tagged_instance)
     if now - record.requested_at >= LAUNCH_TIMEOUT:
         return Forget("LaunchTimeout", refuses_offering=True)
     return Launch()

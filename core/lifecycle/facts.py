@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from core.lifecycle.records import ClaimRecord, Machine
+from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.pod import Pod
 from core.model.storage import VolumeAttachment
@@ -19,14 +19,14 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         nodes: The nodes with its provider id: one, none, or by mistake several.
         pods: The pods on its node.
         attachments: Volumes still attached to its node, but for those of pods that stay until the end.
-        found: An instance that carries the claim's tag although the record knows of none.
+        tagged_instance: Id of an instance that carries the claim's tag although the record knows of none; empty for none.
         is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
     """
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
-    found: Machine | None = None
+    tagged_instance: str = ""
     is_instance_gone: bool | None = None
 
     @property

@@ -79,7 +79,6 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
-        drift: Why it has drifted, empty if it has not.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -98,7 +97,6 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     initialized_at: datetime | None = None
     last_pod_event_at: datetime | None = None
     pods_digest: str = ""
-    drift: str = ""
     deletion: Deletion | None = None
     reason: str = ""
     message: str = ""

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from core.lifecycle.records import Machine
 from core.model.pod import Pod
 from core.model.taints import Taint
 
@@ -29,7 +28,7 @@ class Launch(msgspec.Struct, frozen=True):
 class Adopt(msgspec.Struct, frozen=True):
     """Take over an instance that a lost or repeated launch left behind."""
 
-    machine: Machine
+    instance_id: str
 
 
 class Register(msgspec.Struct, frozen=True):
@@ -60,6 +59,7 @@ class TaintNode(msgspec.Struct, frozen=True):
 
     node: str
     labels: dict[str, str]
+    annotations: dict[str, str]
     taints: tuple[Taint, ...]
 
 

@@ -23,6 +23,9 @@ TERMINATE_AGAIN: Final = timedelta(seconds=30)
 STUCK_AFTER: Final = timedelta(minutes=1)
 """A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
 
+REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
+"""Says on the node why it carries the disrupted taint, which itself has no value (Karpenter)."""
+
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
@@ -32,7 +35,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     invariant(deletion is not None, f"claim {record.name} is not to go")
     assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
     if record.machine is None:
-        return Adopt(facts.found) if facts.found else Forget(deletion.reason)
+        return Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(deletion.reason)
     if facts.is_instance_gone:
         return DeleteNode(facts.nodes[0].name) if facts.nodes else Forget(deletion.reason)
     if deletion.terminated_at is not None:
@@ -41,14 +44,19 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if node is None or not record.is_registered:
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
-        return taint_of(node)
+        return taint_of(node, deletion.reason)
     return _drain(deletion, facts, now) or TerminateInstance()
 
 
-def taint_of(node: Node) -> TaintNode:
+def taint_of(node: Node, reason: str) -> TaintNode:
     """How to keep new pods off a node: the disrupted taint in place of any with the same key, and out of load balancers."""
     others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
-    return TaintNode(node.name, {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}, (*others, DISRUPTED))
+    return TaintNode(
+        node=node.name,
+        labels={labels.EXCLUDE_FROM_BALANCERS: "karpenter"},
+        annotations={REASON_ANNOTATION: node.annotations.get(REASON_ANNOTATION, reason)},
+        taints=(*others, DISRUPTED),
+    )
 
 
 def is_drainable(pod: Pod, now: datetime) -> bool:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
     CONSOLIDATABLE,
-    DRIFTED,
     INITIALIZED,
     INSTANCE_TERMINATING,
     LAUNCHED,
@@ -62,8 +61,6 @@ def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: d
         quiet_since = record.last_pod_event_at or record.initialized_at
         if consolidate_after is not None and now - quiet_since >= consolidate_after:
             found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
-    if record.drift:
-        found[DRIFTED] = Condition("True", record.drift, changed_at=record.phase_since)
     if record.deletion is not None and record.deletion.terminated_at is not None:
         found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
     return found

@@ -1,0 +1,41 @@
+"""When a pod last came to a node or left it, without a watch: looks are compared.
+
+Each claim's record keeps a digest of the pods that were on its node at the last look. Where the digest differs now, a pod
+came or went in between, and the moment of this look counts. So consolidateAfter starts at most one look late, never early.
+DaemonSets' pods do not count, nor do pods that have finished or are on their way out (Karpenter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+
+import msgspec
+
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.pod import Pod
+
+
+def with_pod_events(records: Sequence[ClaimRecord], pods: Iterable[Pod], now: datetime) -> tuple[ClaimRecord, ...]:
+    """The records, in their order, with the time of the last pod event; the same object where nothing happened."""
+    by_node: dict[str, list[str]] = {}
+    for pod in pods:
+        if pod.node_name and pod.is_active and not pod.is_daemon:
+            by_node.setdefault(pod.node_name, []).append(pod.uid or pod.key)
+    return tuple(_observed(record, by_node.get(record.node_name, ()), now) for record in records)
+
+
+def _observed(record: ClaimRecord, pods: Iterable[str], now: datetime) -> ClaimRecord:
+    if record.phase is not ClaimPhase.INITIALIZED:
+        return record
+    digest = _digest(pods)
+    if digest == record.pods_digest:
+        return record
+    return msgspec.structs.replace(record, pods_digest=digest, last_pod_event_at=now)
+
+
+def _digest(pods: Iterable[str]) -> str:
+    """Stands for the set; empty for no pods, so that an empty new node needs no write."""
+    names = sorted(pods)
+    return blake2b("\n".join(names).encode(), digest_size=8).hexdigest() if names else ""

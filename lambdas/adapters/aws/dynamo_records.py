@@ -1,0 +1,61 @@
+"""Records as items: the record's JSON in `body`, its version beside it for conditional writes."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from lambdas.adapters.aws.dynamo_table import DynamoTable, Item, key, number
+from lambdas.wiring import TABLE
+
+
+class Versioned(Protocol):
+    """What a record must have: a version that grows with each write."""
+
+    @property
+    def version(self) -> int:
+        """Zero before the first write."""
+        ...
+
+
+R = TypeVar("R", bound=Versioned)
+
+
+class RecordItems(Generic[R]):
+    """The records of one type in one partition of the table."""
+
+    def __init__(self, table: DynamoTable, partition: str, type_: type[R]) -> None:
+        self.partition = partition
+        self._table = table
+        self._decode = msgspec.json.Decoder(type_).decode
+
+    def all(self) -> tuple[R, ...]:
+        """Every record, in the order of the sort keys."""
+        return tuple(self._record(item) for item in self._table.query(self.partition))
+
+    def get(self, sort: str) -> R | None:
+        """One record, None if there is none."""
+        item = self._table.get(self.partition, sort)
+        return None if item is None else self._record(item)
+
+    def item(self, sort: str, record: R) -> Item:
+        """The item to write for `record`, under its own version."""
+        body = {"S": msgspec.json.encode(record).decode()}
+        return {**key(self.partition, sort), "version": number(record.version), "body": body}
+
+    def _record(self, item: Item) -> R:
+        body: Any = self._decode(item["body"]["S"])
+        record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
+        return record
+
+
+def partition_of(cluster: str, kind: str) -> str:
+    """Key of the partition for one kind of item of one cluster."""
+    return f"{cluster}#{kind}"
+
+
+def sort_of(item: Item) -> str:
+    """An item's sort key."""
+    sort: str = item[TABLE.sort_key]["S"]
+    return sort

@@ -1,0 +1,128 @@
+"""The table's calls: low-level items in and out, DynamoDB's errors as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lambdas.adapters.aws.errors import translate
+from lambdas.ports import ConflictError
+from lambdas.wiring import TABLE
+
+Item = dict[str, Any]
+TRANSACTION_LIMIT: Final = 100
+PAGES_LIMIT: Final = 1000
+_LOST_RACE: Final = ("ConditionalCheckFailed", "TransactionConflict")
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """Why a transaction was cancelled: for each of its operations in order, whether its own condition failed."""
+
+    failed: tuple[bool, ...]
+
+
+class DynamoTable:
+    """One table, one client. Reads are consistent."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def get(self, partition: str, sort: str) -> Item | None:
+        """One item, None if there is none."""
+        answer = self._call("get_item", Key=key(partition, sort), ConsistentRead=True)
+        found: Item | None = answer.get("Item")
+        return found
+
+    def query(self, partition: str) -> Iterator[Item]:
+        """Every item of a partition in the order of its sort keys."""
+        start: Item | None = None
+        for _ in range(PAGES_LIMIT):
+            more = {"ExclusiveStartKey": start} if start else {}
+            page = self._call(
+                "query",
+                KeyConditionExpression="#p = :p",
+                ExpressionAttributeNames={"#p": TABLE.partition_key},
+                ExpressionAttributeValues={":p": {"S": partition}},
+                ConsistentRead=True,
+                **more,
+            )
+            yield from page.get("Items", ())
+            start = page.get("LastEvaluatedKey")
+            if not start:
+                return
+
+    def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:
+        """Write an item whole. Raises ConflictError if the condition does not hold."""
+        self._call("put_item", Item=item, **(condition or {}))
+
+    def delete(self, partition: str, sort: str, *, condition: Mapping[str, Any] | None = None) -> None:
+        """Delete an item. Raises ConflictError if the condition does not hold."""
+        self._call("delete_item", Key=key(partition, sort), **(condition or {}))
+
+    def update(self, partition: str, sort: str, **arguments: Any) -> Item:
+        """Update an item and return all of it. Raises ConflictError if the condition does not hold."""
+        answer = self._call("update_item", Key=key(partition, sort), ReturnValues="ALL_NEW", **arguments)
+        attributes: Item = answer["Attributes"]
+        return attributes
+
+    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:
+        """Do all of the operations or none; each is (Put | Update | Delete | ConditionCheck, its arguments).
+
+        Returns:
+            None if they are done; which conditions failed if a condition kept them from being done.
+
+        Raises:
+            ConflictError: If another transaction was at the same items.
+        """
+        items = [{kind: {"TableName": self._name, **arguments}} for kind, arguments in operations]
+        try:
+            self._client.transact_write_items(TransactItems=items)
+        except self._client.exceptions.TransactionCanceledException as error:
+            codes = [reason.get("Code") for reason in error.response.get("CancellationReasons", ())]
+            if any(code == "ConditionalCheckFailed" for code in codes):
+                return Cancelled(tuple(code == "ConditionalCheckFailed" for code in codes))
+            if any(code in _LOST_RACE for code in codes):
+                raise ConflictError("dynamodb:TransactWriteItems", str(error)) from error
+            raise translate("dynamodb:TransactWriteItems", error) from error
+        except (ClientError, BotoCoreError) as error:
+            raise translate("dynamodb:TransactWriteItems", error) from error
+        return None
+
+    def _call(self, operation: str, **arguments: Any) -> Any:
+        call = "dynamodb:" + operation.title().replace("_", "")
+        try:
+            return getattr(self._client, operation)(TableName=self._name, **arguments)
+        except self._client.exceptions.ConditionalCheckFailedException as error:
+            raise ConflictError(call, str(error)) from error
+        except (ClientError, BotoCoreError) as error:
+            raise translate(call, error) from error
+
+
+def key(partition: str, sort: str) -> Item:
+    """An item's key."""
+    return {TABLE.partition_key: {"S": partition}, TABLE.sort_key: {"S": sort}}
+
+
+def number(value: int) -> dict[str, str]:
+    """A whole number as DynamoDB writes it."""
+    return {"N": str(value)}
+
+
+ABSENT: Final[Mapping[str, Any]] = {
+    "ConditionExpression": "attribute_not_exists(#p)",
+    "ExpressionAttributeNames": {"#p": TABLE.partition_key},
+}
+"""Condition: there is no such item yet."""
+
+
+def at_version(version: int) -> dict[str, Any]:
+    """Condition: the item is still the one that was read."""
+    return {
+        "ConditionExpression": "#v = :v",
+        "ExpressionAttributeNames": {"#v": "version"},
+        "ExpressionAttributeValues": {":v": number(version)},
+    }

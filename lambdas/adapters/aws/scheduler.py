@@ -1,0 +1,78 @@
+"""Budget windows as EventBridge Scheduler schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lambdas.adapters.aws.errors import translate
+from lambdas.ports import ConflictError, NotFoundError
+
+PAGES_LIMIT: Final = 100
+
+
+class SchedulerWindows:
+    """One schedule group, whose schedules wake one function (`lambdas.ports.WindowSchedules`)."""
+
+    def __init__(self, client: Any, *, group: str, role_arn: str, target_arn: str) -> None:
+        self._client = client
+        self._group = group
+        self._target = {"Arn": target_arn, "RoleArn": role_arn, "Input": '{"source": "fleetwright.windows"}'}
+
+    def replace(self, wanted: Mapping[str, str]) -> None:
+        """Create what is missing, update what differs, delete what is not wanted."""
+        present = self._present()
+        for name in sorted(wanted.keys() - present):
+            try:
+                self._write(self._client.create_schedule, name, wanted[name])
+            except ConflictError:
+                self._write(self._client.update_schedule, name, wanted[name])
+        for name in sorted(wanted.keys() & present):
+            if self._expression(name) != wanted[name]:
+                self._write(self._client.update_schedule, name, wanted[name])
+        for name in sorted(present - wanted.keys()):
+            self._delete(name)
+
+    def _present(self) -> set[str]:
+        names: set[str] = set()
+        token: str | None = None
+        for _ in range(PAGES_LIMIT):
+            more = {"NextToken": token} if token else {}
+            page = _call("ListSchedules", partial(self._client.list_schedules, GroupName=self._group, **more))
+            names |= {schedule["Name"] for schedule in page["Schedules"]}
+            token = page.get("NextToken")
+            if not token:
+                break
+        return names
+
+    def _expression(self, name: str) -> str:
+        found = _call("GetSchedule", lambda: self._client.get_schedule(GroupName=self._group, Name=name))
+        return str(found["ScheduleExpression"])
+
+    def _write(self, write: Callable[..., Any], name: str, expression: str) -> None:
+        _call(
+            "CreateSchedule",
+            lambda: write(
+                GroupName=self._group,
+                Name=name,
+                ScheduleExpression=expression,
+                FlexibleTimeWindow={"Mode": "OFF"},
+                Target=self._target,
+            ),
+        )
+
+    def _delete(self, name: str) -> None:
+        try:
+            _call("DeleteSchedule", lambda: self._client.delete_schedule(GroupName=self._group, Name=name))
+        except NotFoundError:
+            return
+
+
+def _call(operation: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except (ClientError, BotoCoreError) as error:
+        raise translate(f"scheduler:{operation}", error) from error

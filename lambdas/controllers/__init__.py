@@ -1,0 +1,1 @@
+"""What each function does once it is awake: observe, decide, act."""

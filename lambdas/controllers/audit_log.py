@@ -1,0 +1,126 @@
+"""The EKS audit log as a hint: events that may mean work become one wake-up. Best effort; the schedules do not need it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up
+from lambdas.ports import Clock, Queue
+
+UNSCHEDULABLE: Final = "PodUnschedulable"
+POD_DELETED: Final = "PodDeleted"
+NODE_POOL_CHANGED: Final = "NodePoolChanged"
+
+_CHANGES: Final = ("create", "update", "patch", "delete")
+
+
+class AuditLog:
+    """What `watch_audit_log` does."""
+
+    def __init__(self, wake_ups: Queue, clock: Clock) -> None:
+        self._wake_ups = wake_ups
+        self._clock = clock
+
+    def run(self, event: Any, outcome: Outcome) -> None:
+        """Read one delivery of CloudWatch Logs and wake `provision` once if anything in it calls for that.
+
+        Raises:
+            InvalidInputError: If the delivery is no CloudWatch Logs payload.
+        """
+        reasons: dict[str, int] = {}
+        latest: datetime | None = None
+        for entry in read_delivery(event):
+            outcome.count("auditEvents")
+            reason = reason_to_wake(entry)
+            if not reason:
+                continue
+            reasons[reason] = reasons.get(reason, 0) + 1
+            latest = max(filter(None, (latest, _received(entry))), default=None)
+        for reason, number in sorted(reasons.items()):
+            outcome.count(f"audit{reason}", number)
+        if latest is not None:
+            outcome.count("auditLagSeconds", max(0, int((self._clock.now() - latest).total_seconds())))
+        if reasons:
+            self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
+            outcome.count("wakeUps")
+
+
+def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
+    """The audit events of one delivery; control messages and lines that are no JSON object give none.
+
+    Raises:
+        InvalidInputError: If the delivery is no CloudWatch Logs payload.
+    """
+    try:
+        payload = msgspec.json.decode(gzip.decompress(base64.b64decode(event["awslogs"]["data"])))
+        kind, lines = payload["messageType"], payload.get("logEvents") or ()
+    except (
+        KeyError,
+        TypeError,
+        AttributeError,
+        OSError,
+        EOFError,
+        zlib.error,
+        binascii.Error,
+        msgspec.MsgspecError,
+    ) as e:
+        raise InvalidInputError(f"is no CloudWatch Logs delivery: {e}", subject="audit log") from e
+    if kind != "DATA_MESSAGE":
+        return
+    for line in lines:
+        try:
+            entry = msgspec.json.decode(line.get("message", ""))
+        except msgspec.MsgspecError:
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def reason_to_wake(entry: dict[str, Any]) -> str:
+    """Why an audit event may mean work for `provision`, empty if it does not."""
+    target = entry.get("objectRef") or {}
+    verb, resource, part = entry.get("verb"), target.get("resource"), target.get("subresource", "")
+    code = (entry.get("responseStatus") or {}).get("code", 200)
+    if entry.get("stage", "ResponseComplete") != "ResponseComplete" or not 200 <= int(code) < 300:
+        return ""
+    if resource == "nodepools":
+        return NODE_POOL_CHANGED if verb in _CHANGES and not part else ""
+    if resource != "pods":
+        return ""
+    if verb == "delete" and not part:
+        return POD_DELETED
+    bodies = [entry.get(name) for name in ("requestObject", "responseObject")]
+    if part == "status" and any(_is_unschedulable(body) for body in bodies if isinstance(body, dict)):
+        return UNSCHEDULABLE
+    return ""
+
+
+def _is_unschedulable(body: dict[str, Any]) -> bool:
+    return any(condition.get("reason") == "Unschedulable" for condition in _conditions(body))
+
+
+def _conditions(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    status = body.get("status")
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    return [condition for condition in conditions or () if isinstance(condition, dict)]
+
+
+def _received(entry: dict[str, Any]) -> datetime | None:
+    text = entry.get("requestReceivedTimestamp")
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

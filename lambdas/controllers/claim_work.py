@@ -1,0 +1,234 @@
+"""Carries out a claim's next steps: the intent is written first where losing it would lose an instance."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.errors import invariant
+from core.lifecycle import steps
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.pace import pace
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.manifests import resources as kinds
+from core.model.pod import Pod
+from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.launching import Launcher
+from lambdas.controllers.node_writes import patch_node
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up
+from lambdas.observer import Memory, Observer
+from lambdas.ports import (
+    Clock,
+    CloudProvider,
+    ConflictError,
+    EvictionBlockedError,
+    Kubernetes,
+    NotFoundError,
+    OfferingKey,
+    Queue,
+)
+
+MAX_STEPS: Final = 8
+"""Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
+
+SOON: Final = timedelta(seconds=1)
+
+
+class ClaimWork:
+    """Moves one claim on as far as it will go now."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        cloud: CloudProvider,
+        memory: Memory,
+        launcher: Launcher,
+        observer: Observer,
+        wake_ups: Queue,
+        clock: Clock,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._claims = memory.claims
+        self._unavailable = memory.unavailable
+        self._launcher = launcher
+        self._observer = observer
+        self._wake_ups = wake_ups
+        self._clock = clock
+
+    def advance(self, name: str, look: ClusterLook, outcome: Outcome) -> timedelta | None:
+        """Take the steps that can be taken.
+
+        Returns:
+            When to look again, None if there is nothing to wait for.
+        """
+        record = self._claims.get(name)
+        for _ in range(MAX_STEPS):
+            if record is None:
+                return None
+            step = next_claim_step(record, look.facts(record), self._clock.now())
+            if isinstance(step, steps.Rest):
+                return None
+            if isinstance(step, steps.Wait):
+                return step.delay
+            if isinstance(step, steps.Drain):
+                self._drain(record, step, outcome)
+                return step.delay
+            before, record = record, self._take(record, step, look, outcome)
+            if record is not None and record.attempts > before.attempts:
+                return pace(record.requested_at, self._clock.now())
+        return SOON
+
+    def _take(
+        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Do one step; the claim as it is then, None once it is forgotten."""
+        match step:
+            case steps.Launch():
+                return self._launch(record, outcome)
+            case steps.Adopt():
+                return self._adopt(record, step, look, outcome)
+            case steps.Register():
+                return self._register(record, step, look, outcome)
+            case steps.MarkInitialized():
+                return self._mark_initialized(record, step, look, outcome)
+            case steps.BeginTermination():
+                return self.begin_termination(record, step.reason, step.message, outcome)
+            case steps.TaintNode():
+                return self._taint(record, step, look)
+            case steps.TerminateInstance():
+                return self._terminate(record, outcome)
+            case steps.DeleteNode():
+                return self._delete_node(record, step, look)
+            case steps.Forget():
+                self._forget(record, step, outcome)
+                return None
+            case _:
+                invariant(False, f"{step} is no step to take")
+                return None
+
+    def begin_termination(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> ClaimRecord:
+        """Store that the claim is to go, unless it is going already; what it reserved is free from now on."""
+        if record.deletion is not None:
+            return record
+        now, patience = self._clock.now(), record.plan.termination_grace_period
+        deadline = now + patience if patience is not None else None
+        deletion = Deletion(reason=reason, message=message, asked_at=now, deadline=deadline)
+        after = msgspec.structs.replace(record, deletion=deletion, reserved={})
+        outcome.decide("terminate", record.name, reason, message)
+        changed = self._claims.change(record, after)
+        self._wake_ups.send([wake_up(reason)])
+        return changed
+
+    def _launch(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
+        now = self._clock.now()
+        try:
+            node_class = self._observer.node_class(record.plan.node_class.name)
+        except NotFoundError as error:
+            outcome.decide("forget", record.name, "NodeClassNotFound", str(error))
+            self._claims.forget(record)
+            return None
+        catalogue = self._observer.catalogue([node_class], now)
+        launched = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        if launched is None:
+            self._wake_ups.send([wake_up("refused launch")])
+        return launched
+
+    def _adopt(self, record: ClaimRecord, step: steps.Adopt, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
+        instance = look.instance(step.instance_id)
+        if instance is None:
+            raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
+        now = self._clock.now()
+        node_classes = [self._observer.node_class(record.plan.node_class.name)]
+        outcome.decide("adopt", record.name, "FoundByTag", f"instance {step.instance_id}")
+        return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
+
+    def _register(
+        self, record: ClaimRecord, step: steps.Register, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        if seen is None:
+            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
+        look.look_again(step.node)
+        outcome.decide("register", record.name, "NodeJoined", f"node {step.node}")
+        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node)
+
+    def _mark_initialized(
+        self, record: ClaimRecord, step: steps.MarkInitialized, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        if seen is None:
+            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
+        outcome.decide("initialize", record.name, "NodeReady", f"node {step.node}")
+        plan = msgspec.structs.replace(record.plan, pods=())
+        return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
+
+    def _taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        invariant(record.deletion is not None, f"claim {record.name} is leaving")
+        if seen is not None:
+            patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
+            look.look_again(step.node)
+        return self._deletion_at(record, tainted_at=True)
+
+    def _drain(self, record: ClaimRecord, step: steps.Drain, outcome: Outcome) -> None:
+        reason = record.deletion.reason if record.deletion else ""
+        for pod in step.evict:
+            try:
+                self._kubernetes.evict(pod.namespace, pod.name, uid=pod.uid)
+            except EvictionBlockedError as error:
+                outcome.decide("drain", pod.key, "EvictionBlocked", error.detail)
+            except (NotFoundError, ConflictError):
+                continue
+            else:
+                outcome.decide("drain", pod.key, reason, f"evicted from {record.node_name}")
+        for pod, grace in step.force:
+            self._force(pod, grace)
+            outcome.decide("drain", pod.key, "TerminationGracePeriodElapsed", f"deleted from {record.node_name}")
+
+    def _force(self, pod: Pod, grace: int) -> None:
+        try:
+            self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
+        except (NotFoundError, ConflictError):
+            return
+
+    def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
+        self._cloud.terminate([record.instance_id])
+        reason = record.deletion.reason if record.deletion else ""
+        outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
+        return self._deletion_at(record, terminated_at=True)
+
+    def _delete_node(self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        with suppress(NotFoundError, ConflictError):
+            self._kubernetes.delete(kinds.NODES, step.node, uid=seen.node.uid if seen else "")
+        look.look_again(step.node)
+        return record
+
+    def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
+        if step.refuses_offering and record.offerings:
+            first = record.offerings[0]
+            key = OfferingKey(first.instance_type, first.zone, first.capacity_type)
+            self._unavailable.mark([key], self._clock.now())
+        outcome.decide("forget", record.name, step.reason)
+        self._claims.forget(record)
+
+    def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
+        after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
+        return self._claims.change(record, after)
+
+    def _deletion_at(self, record: ClaimRecord, **reached: bool) -> ClaimRecord:
+        """Note when a stage of leaving was reached; the first time counts for the taint, the last for the instance."""
+        deletion = record.deletion
+        if deletion is None or (deletion.tainted_at is not None and "tainted_at" in reached):
+            return record
+        now = self._clock.now()
+        changed = msgspec.structs.replace(deletion, **dict.fromkeys(reached, now))
+        return self._claims.change(record, msgspec.structs.replace(record, deletion=changed))

@@ -1,0 +1,153 @@
+"""What one invocation of `execute` looks up, each thing once and only if a step asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.lifecycle.claims import needs_instance
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.termination import is_drainable
+from core.manifests import nodes, storage
+from core.manifests import resources as kinds
+from core.manifests.pods import PodTranslator
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.storage import VolumeAttachment
+from lambdas.observability import logger
+from lambdas.ports import Clock, CloudProvider, Instance, Kubernetes, NotFoundError
+
+
+class SeenNode(msgspec.Struct, frozen=True):
+    """A node and the version of the object that it was read from."""
+
+    node: Node
+    resource_version: str
+
+
+class ClusterLook:
+    """A short-lived view for claims' next steps. Nodes and pods are those of the first question about any."""
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._clock = clock
+        self._changed: dict[str, SeenNode | None] = {}
+
+    def node(self, name: str) -> SeenNode | None:
+        """The node of this name, None if there is none."""
+        if name in self._changed:
+            return self._changed[name]
+        return next((seen for seen in self._nodes if seen.node.name == name), None)
+
+    def look_again(self, name: str) -> None:
+        """Read one node anew: we have just changed it, or a list left it out."""
+        try:
+            self._changed[name] = _seen(self._kubernetes.get(kinds.NODES, name))
+        except NotFoundError:
+            self._changed[name] = None
+
+    def facts(self, record: ClaimRecord) -> ClaimFacts:
+        """All that the claim's next step depends on."""
+        found = self._nodes_of(record)
+        if not found and record.node_name and record.node_name not in self._changed:
+            self.look_again(record.node_name)
+            found = self._nodes_of(record)
+        node = found[0] if len(found) == 1 else None
+        gone = instance = None
+        if needs_instance(record, node, self._clock.now()):
+            if record.machine is None:
+                instance = self._tagged(record.name)
+            else:
+                gone = not self._cloud.instances([record.instance_id])
+        leaving = node if record.deletion is not None and record.is_registered else None
+        pods = self._pods_on(leaving.name) if leaving else ()
+        return ClaimFacts(
+            nodes=found,
+            pods=pods,
+            attachments=self._attachments_on(leaving.name, pods) if leaving else (),
+            is_instance_gone=gone,
+            tagged_instance=instance.instance_id if instance else "",
+        )
+
+    def instance(self, instance_id: str) -> Instance | None:
+        """One instance by id, None if EC2 has it no more."""
+        return next(iter(self._cloud.instances([instance_id])), None)
+
+    def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
+        if not record.provider_id:
+            return ()
+        current = [self.node(seen.node.name) for seen in self._nodes]
+        late = [seen for name, seen in sorted(self._changed.items()) if name not in self._names]
+        return tuple(s.node for s in (*current, *late) if s is not None and s.node.provider_id == record.provider_id)
+
+    @cached_property
+    def _nodes(self) -> tuple[SeenNode, ...]:
+        return tuple(_readable(self._kubernetes.list(kinds.NODES).items))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(seen.node.name for seen in self._nodes)
+
+    @cached_property
+    def _pods(self) -> tuple[Any, ...]:
+        return self._kubernetes.list(kinds.PODS).items
+
+    @cached_property
+    def _attachments(self) -> tuple[VolumeAttachment, ...]:
+        return tuple(storage.attachment(found) for found in self._kubernetes.list(kinds.VOLUME_ATTACHMENTS).items)
+
+    @cached_property
+    def _volumes(self) -> dict[tuple[str, str], str]:
+        claims = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS).items
+        return {(found.metadata.namespace, found.metadata.name): found.spec.volume_name for found in claims}
+
+    @cached_property
+    def _instances(self) -> tuple[Instance, ...]:
+        return self._cloud.instances()
+
+    def _tagged(self, claim: str) -> Instance | None:
+        mine = [found for found in self._instances if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
+        return min(mine, key=lambda found: found.instance_id, default=None)
+
+    def _pods_on(self, node: str) -> tuple[Pod, ...]:
+        translate = PodTranslator().pod
+        found: list[Pod] = []
+        for written in self._pods:
+            if written.node_name != node:
+                continue
+            try:
+                found.append(translate(written))
+            except InvalidInputError:
+                logger.exception("pod on a leaving node cannot be read", extra={"pod": written.metadata.name})
+        return tuple(sorted(found, key=lambda pod: pod.key))
+
+    def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
+        """Volumes that must come off first, once the pods are gone: not those of pods that stay to the end."""
+        now = self._clock.now()
+        if any(is_drainable(pod, now) for pod in pods):
+            return ()
+        held = [found for found in self._attachments if found.node_name == node]
+        if not held:
+            return ()
+        stay = [pod for pod in pods if not pod.is_terminal and pod.claim_names()]
+        kept = {self._volumes.get((pod.namespace, claim), "") for pod in stay for claim in pod.claim_names()}
+        return tuple(found for found in held if found.volume_name not in kept)
+
+
+def _readable(items: Iterable[Any]) -> Iterable[SeenNode]:
+    for written in items:
+        try:
+            yield _seen(written)
+        except InvalidInputError:
+            logger.exception("node cannot be read", extra={"node": written.metadata.name})
+
+
+def _seen(written: Any) -> SeenNode:
+    return SeenNode(nodes.node(written), written.metadata.resource_version)

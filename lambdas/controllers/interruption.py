@@ -1,0 +1,96 @@
+"""EC2 and Health events about our instances: remember the offering, let the claim go, and wake those who replace it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.lifecycle.records import ClaimRecord
+from lambdas.controllers.claim_work import ClaimWork
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.observer import Memory
+from lambdas.ports import Clock, ConflictError, OfferingKey, Queue
+from lambdas.settings import Settings
+
+SPOT: Final = "SpotInterrupted"
+REBALANCE: Final = "RebalanceRecommended"
+SCHEDULED_CHANGE: Final = "ScheduledChange"
+STOPPED: Final = "InstanceStopped"
+TERMINATED: Final = "InstanceTerminated"
+
+_STATES: Final = {
+    "stopping": STOPPED,
+    "stopped": STOPPED,
+    "shutting-down": TERMINATED,
+    "terminated": TERMINATED,
+}
+
+
+class Interruption(msgspec.Struct, frozen=True):
+    """What an event says: `kind` is one of the reasons above."""
+
+    kind: str
+    instance_ids: tuple[str, ...]
+
+
+class Interruptions:
+    """What `interrupt` does."""
+
+    def __init__(self, memory: Memory, claim_work: ClaimWork, work: Queue, settings: Settings, clock: Clock) -> None:
+        self._memory = memory
+        self._claim_work = claim_work
+        self._work = work
+        self._settings = settings
+        self._clock = clock
+
+    def run(self, event: Any, outcome: Outcome) -> None:
+        """Act on one EventBridge event; one about other instances or of another kind is passed over."""
+        found = read_event(event)
+        if found is None:
+            outcome.count("ignoredEvents")
+            return
+        for record in self._memory.claims.all():
+            if record.instance_id in found.instance_ids:
+                self._interrupt(record, found, outcome)
+
+    def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        outcome.decide("interrupt", record.name, found.kind, f"instance {record.instance_id}")
+        now = self._clock.now()
+        if found.kind == SPOT and record.machine is not None:
+            offering = record.machine.offering
+            key = OfferingKey(offering.instance_type, offering.zone, labels.SPOT)
+            self._memory.unavailable.mark([key], now)
+        if found.kind == REBALANCE and self._settings.rebalance_policy == "ignore":
+            return
+        try:
+            self._claim_work.begin_termination(record, found.kind, f"instance {record.instance_id}", outcome)
+        except ConflictError:
+            latest = self._memory.claims.get(record.name)
+            if latest is not None:
+                self._claim_work.begin_termination(latest, found.kind, f"instance {record.instance_id}", outcome)
+        self._work.send([work_on_claim(record.name, now)])
+
+
+def read_event(event: Any) -> Interruption | None:
+    """The interruption that an EventBridge event tells of, None for any other event."""
+    if not isinstance(event, dict) or not isinstance(event.get("detail"), dict):
+        return None
+    detail: dict[str, Any] = event["detail"]
+    kind = (event.get("source"), event.get("detail-type"))
+    instance = str(detail.get("instance-id", ""))
+    if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
+        return Interruption(SPOT, (instance,))
+    if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
+        return Interruption(REBALANCE, (instance,))
+    if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
+        reason = _STATES.get(str(detail.get("state", "")).lower())
+        return Interruption(reason, (instance,)) if reason else None
+    if kind == ("aws.health", "AWS Health Event"):
+        if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
+            return None
+        entities = detail.get("affectedEntities") or ()
+        return Interruption(SCHEDULED_CHANGE, tuple(str(entity.get("entityValue", "")) for entity in entities))
+    return None

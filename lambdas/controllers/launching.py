@@ -1,0 +1,188 @@
+"""From a planned claim to an instance: the intent is stored first, then EC2 is asked, then the answer is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
+from core.model import resources
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.node_pool import NodeClass, NodePool
+from core.model.plan import PlannedClaim
+from core.model.taints import UNREGISTERED
+from lambdas.controllers.machines import machine_of
+from lambdas.decisions import Outcome
+from lambdas.ports import (
+    CloudProvider,
+    ConflictError,
+    DeniedError,
+    Instance,
+    InsufficientCapacityError,
+    JsonObject,
+    LaunchOrder,
+    OfferingKey,
+    PortError,
+    TransientError,
+)
+from lambdas.store import ClaimStore, UnavailableOfferings
+
+MAX_TYPES: Final = 60
+"""Instance types in one launch order (Karpenter sends EC2 no more either)."""
+
+OWNED_TAG: Final = "fleetwright.dev/claim"
+"""On every instance of ours; only those are ever taken for orphans, so another provisioner's nodes are safe."""
+
+
+class Launcher:
+    """Turns planned claims into records, and records into instances."""
+
+    def __init__(
+        self, cloud: CloudProvider, claims: ClaimStore, unavailable: UnavailableOfferings, *, cluster: str
+    ) -> None:
+        self._cloud = cloud
+        self._claims = claims
+        self._unavailable = unavailable
+        self._cluster = cluster
+
+    def record(self, planned: PlannedClaim, name: str, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+        """The record to store before anything is launched: where it may go, and the most that it may take of its limits."""
+        chosen = _types(planned, catalogue)
+        return ClaimRecord(
+            name=name,
+            plan=msgspec.structs.replace(planned, name=name),
+            token=self._token(name, 0),
+            requested_at=now,
+            phase_since=now,
+            offerings=_offerings(planned, chosen),
+            reserved=resources.maximum(found.capacity for found in chosen) | {"nodes": 1},
+        )
+
+    def launch(
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Launch the claim's instance and store it.
+
+        Returns:
+            The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
+            forgotten, so that its pods are planned anew.
+        """
+        try:
+            launched = self._cloud.launch(self._order(record, node_class))
+        except InsufficientCapacityError as error:
+            self._unavailable.mark((key for key, _ in error.refused), now)
+            outcome.count("refusedLaunches")
+            outcome.decide("forget", record.name, "InsufficientCapacity", str(error))
+            self._claims.forget(record)
+            return None
+        except DeniedError as error:
+            outcome.count("deniedLaunches")
+            outcome.decide("forget", record.name, "LaunchDenied", str(error))
+            self._claims.forget(record)
+            return None
+        except (TransientError, ConflictError) as error:
+            outcome.count("unclearLaunches")
+            return self._claims.change(record, self._tried(record, error))
+        if launched.refused:
+            self._unavailable.mark((key for key, _ in launched.refused), now)
+        outcome.decide("launch", record.name, "Launched", _described(launched.instance, record))
+        return self.adopt(record, launched.instance, catalogue, now)
+
+    def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+        """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
+        machine = machine_of(instance, record.plan, catalogue)
+        return self.take_over(record, machine, now)
+
+    def take_over(self, record: ClaimRecord, machine: Machine, now: datetime) -> ClaimRecord:
+        """As `adopt`, for a machine that is described already."""
+        holds = resources.add(machine.capacity, {"nodes": 1}) if machine.capacity else record.reserved
+        after = msgspec.structs.replace(
+            record,
+            phase=ClaimPhase.LAUNCHED,
+            phase_since=now,
+            plan=msgspec.structs.replace(record.plan, instance_types=()),
+            offerings=(),
+            machine=machine,
+            reserved={} if record.deletion else holds,
+            reason="",
+            message="",
+        )
+        return self._claims.change(record, after)
+
+    def _tried(self, record: ClaimRecord, error: PortError) -> ClaimRecord:
+        """The claim after an answer that says nothing; the next try looks for an instance with its tag first.
+
+        The token stays, so that the same order cannot launch twice; a new one only where EC2 knows it from another order.
+        """
+        attempts = record.attempts + 1
+        token = self._token(record.name, attempts) if isinstance(error, ConflictError) else record.token
+        return msgspec.structs.replace(
+            record, attempts=attempts, token=token, reason="LaunchFailed", message=str(error)[:300]
+        )
+
+    def _token(self, name: str, attempt: int) -> str:
+        return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
+
+    def _order(self, record: ClaimRecord, node_class: JsonObject) -> LaunchOrder:
+        plan = record.plan
+        return LaunchOrder(
+            claim=record.name,
+            node_pool=plan.node_pool,
+            token=record.token,
+            offerings=tuple((_key(choice), choice.price) for choice in record.offerings),
+            node_class=node_class,
+            node_labels=dict(sorted(plan.labels.items())),
+            taints=tuple(str(taint) for taint in (*plan.taints, *plan.startup_taints, UNREGISTERED)),
+            tags={
+                labels.CLUSTER_TAG: self._cluster,
+                labels.NODEPOOL: plan.node_pool,
+                labels.NODECLAIM: record.name,
+                labels.NODECLASS: plan.node_class.name,
+                OWNED_TAG: record.name,
+            },
+        )
+
+
+def with_hashes(planned: PlannedClaim, pools: Iterable[NodePool], node_classes: Iterable[NodeClass]) -> PlannedClaim:
+    """The claim with the hashes of the NodePool and EC2NodeClass that it comes from, to tell later whether it drifted."""
+    found = dict(planned.annotations)
+    for pool in pools:
+        if pool.name == planned.node_pool:
+            found |= _only(pool.own_annotations, labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
+    for node_class in node_classes:
+        if node_class.name == planned.node_class.name:
+            found |= _only(node_class.own_annotations, labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
+    return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
+
+
+def _only(annotations: dict[str, str], *keys: str) -> dict[str, str]:
+    return {key: annotations[key] for key in keys if key in annotations}
+
+
+def _types(planned: PlannedClaim, catalogue: Catalogue) -> Sequence[InstanceType]:
+    known = {found.name: found for found in catalogue.types_for(planned.node_class.name)}
+    return [known[name] for name in planned.instance_types if name in known][:MAX_TYPES]
+
+
+def _offerings(planned: PlannedClaim, types: Iterable[InstanceType]) -> tuple[OfferingChoice, ...]:
+    choices = [
+        OfferingChoice(found.name, offering.zone, offering.capacity_type, offering.price)
+        for found in types
+        for offering in found.offerings
+        if offering.available and offering.zone in planned.zones and offering.capacity_type in planned.capacity_types
+    ]
+    return tuple(sorted(choices, key=lambda choice: (choice.price, choice)))
+
+
+def _key(choice: OfferingChoice) -> OfferingKey:
+    return OfferingKey(choice.instance_type, choice.zone, choice.capacity_type)
+
+
+def _described(instance: Instance, record: ClaimRecord) -> str:
+    where = f"{instance.instance_type} {instance.capacity_type} in {instance.zone}"
+    return f"{instance.instance_id} ({where}) for {len(record.plan.pods)} pods"

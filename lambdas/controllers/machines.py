@@ -1,0 +1,48 @@
+"""An EC2 instance in the words of claims: what its type, zone and capacity type say of the node it will be."""
+
+from __future__ import annotations
+
+from core import labels
+from core.lifecycle.records import Machine, OfferingChoice
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.plan import PlannedClaim
+from lambdas.ports import Instance
+
+
+def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> Machine:
+    """Describe `instance`. A type that the catalogue does not know leaves shape and labels to what the node reports."""
+    types = catalogue.types_for(plan.node_class.name)
+    found = next((known for known in types if known.name == instance.instance_type), None)
+    offering = OfferingChoice(
+        instance.instance_type, instance.zone, instance.capacity_type, _price(found, instance) if found else 0
+    )
+    own = {
+        labels.INSTANCE_TYPE: instance.instance_type,
+        labels.ZONE: instance.zone,
+        labels.CAPACITY_TYPE: instance.capacity_type,
+    }
+    return Machine(
+        instance_id=instance.instance_id,
+        provider_id=instance.provider_id,
+        offering=offering,
+        image_id=instance.image_id,
+        labels=(_type_labels(found, plan) if found else {}) | own,
+        capacity=found.capacity if found else {},
+        allocatable=found.allocatable() if found else {},
+    )
+
+
+def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:
+    """Labels with one value as they are; of several, the one that the claim's requirements leave (Karpenter)."""
+    allowed = {requirement.key: requirement for requirement in plan.requirements}
+    chosen: dict[str, str] = {}
+    for key, values in sorted(found.labels.items()):
+        left = [value for value in values if key not in allowed or allowed[key].has(value)]
+        if len(left) == 1:
+            chosen[key] = left[0]
+    return chosen
+
+
+def _price(found: InstanceType, instance: Instance) -> int:
+    where = (instance.zone, instance.capacity_type)
+    return next((o.price for o in found.offerings if (o.zone, o.capacity_type) == where), 0)

@@ -1,0 +1,48 @@
+"""What we write to Node objects. Taints are one list, so each such patch holds only for the version that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from core.lifecycle.termination import REASON_ANNOTATION
+from core.manifests import resources as kinds
+from core.model.taints import DISRUPTED, Taint
+from lambdas.controllers.cluster_look import SeenNode
+from lambdas.ports import JsonObject, Kubernetes
+
+
+def patch_node(
+    kubernetes: Kubernetes,
+    seen: SeenNode,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    taints: Iterable[Taint] | None = None,
+) -> None:
+    """Add labels and annotations, replace the taints. Raises ConflictError if the node has changed since it was seen."""
+    metadata: JsonObject = {}
+    if labels:
+        metadata["labels"] = dict(sorted(labels.items()))
+    if annotations:
+        metadata["annotations"] = dict(sorted(annotations.items()))
+    body: JsonObject = {"metadata": metadata}
+    if taints is not None:
+        metadata["resourceVersion"] = seen.resource_version
+        body["spec"] = {"taints": [written(taint) for taint in taints]}
+    kubernetes.patch(kinds.NODES, seen.node.name, body)
+
+
+def release_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
+    """Take the marks of a disruption off a node that is to stay."""
+    others = [taint for taint in seen.node.taints if taint.key != DISRUPTED.key]
+    body: JsonObject = {
+        "metadata": {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}},
+        "spec": {"taints": [written(taint) for taint in others]},
+    }
+    kubernetes.patch(kinds.NODES, seen.node.name, body)
+
+
+def written(taint: Taint) -> JsonObject:
+    """A taint as Kubernetes writes it."""
+    body = {"key": taint.key, "effect": taint.effect}
+    return {**body, "value": taint.value} if taint.value else body

@@ -1,0 +1,165 @@
+"""What users see on their NodePools and EC2NodeClasses: conditions, use, and what the class resolves to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.lifecycle.records import ClaimRecord
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from core.model import resources
+from core.model.node_pool import NodeClass, NodePool
+from lambdas.decisions import Outcome
+from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.view import View
+
+RESOLVE_EVERY: Final = timedelta(minutes=5)
+"""How often a ready class is resolved anew; images and subnets may change behind its back (Karpenter)."""
+
+
+class ObjectStatus:
+    """Writes status only where it differs from what is there."""
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._clock = clock
+        self._resolved: dict[tuple[str, int], datetime] = {}
+
+    def write(self, view: View, outcome: Outcome) -> None:
+        """Bring the status of every class, then of every pool, up to date; one that fails never keeps the others."""
+        known = {found.name: found for found in view.snapshot.node_classes}
+        ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
+        for name, manifest in view.node_classes.items():
+            try:
+                ready[name] = self._write_class(manifest, known[name], outcome)
+            except PortError as error:
+                outcome.count("portErrors")
+                outcome.decide("skip", f"EC2NodeClass {name}", type(error).__name__, str(error))
+        pools = {found.name: found for found in view.snapshot.node_pools}
+        for name, manifest in view.node_pools.items():
+            try:
+                self._write_pool(manifest, pools[name], ready, view.claims.values(), outcome)
+            except PortError as error:
+                outcome.count("portErrors")
+                outcome.decide("skip", f"NodePool {name}", type(error).__name__, str(error))
+
+    def _write_class(self, manifest: JsonObject, node_class: NodeClass, outcome: Outcome) -> bool | None:
+        """Resolve and write; whether the class is ready now."""
+        name = node_class.name
+        if node_class.problem:
+            outcome.count("invalidNodeClasses")
+            outcome.decide("skip", f"EC2NodeClass {name}", "ValidationFailed", node_class.problem)
+            status: JsonObject = {"conditions": [_condition("ValidationSucceeded", "False", node_class.problem)]}
+            status["conditions"].append(_condition("Ready", "False", node_class.problem))
+            self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
+            return False
+        key, now = (name, _generation(manifest)), self._clock.now()
+        if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + RESOLVE_EVERY:
+            return True
+        status = self._cloud.resolve(manifest)
+        self._resolved[key] = now
+        self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
+        hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+        self._annotate(kinds.EC2_NODE_CLASSES, manifest, hashes)
+        return _is_ready({"status": status})
+
+    def _write_pool(
+        self,
+        manifest: JsonObject,
+        pool: NodePool,
+        ready_classes: Mapping[str, bool | None],
+        claims: Iterable[ClaimRecord],
+        outcome: Outcome,
+    ) -> None:
+        mine = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.machine is not None]
+        staying = [claim.machine.capacity for claim in mine if claim.machine is not None and claim.deletion is None]
+        used = resources.add(*staying, {"nodes": len(staying)})
+        if pool.problem:
+            outcome.count("invalidNodePools")
+            outcome.decide("skip", f"NodePool {pool.name}", "ValidationFailed", pool.problem)
+        conditions = _pool_conditions(pool, ready_classes)
+        status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
+        self._patch(kinds.NODE_POOLS, manifest, status)
+        if pool.template_hash:
+            hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+            self._annotate(kinds.NODE_POOLS, manifest, hashes)
+
+    def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> None:
+        present = manifest.get("status") or {}
+        generation = _generation(manifest)
+        merged = {**status, "conditions": self._merged(present, status.get("conditions") or (), generation)}
+        if all(present.get(name) == value for name, value in merged.items()):
+            return
+        _tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), {"status": merged}, subresource="status"))
+
+    def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str]) -> None:
+        present = (manifest.get("metadata") or {}).get("annotations") or {}
+        if all(present.get(key) == value for key, value in annotations.items()):
+            return
+        body = {"metadata": {"annotations": dict(annotations)}}
+        _tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), body))
+
+    def _merged(self, present: JsonObject, wanted: Iterable[JsonObject], generation: int) -> list[JsonObject]:
+        """The new conditions among those of others; the time of the last change stays where the status did."""
+        conditions = {str(found.get("type")): found for found in present.get("conditions") or ()}
+        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for condition in wanted:
+            before = conditions.get(condition["type"]) or {}
+            same = before.get("status") == condition["status"]
+            since = before.get("lastTransitionTime", now) if same else now
+            conditions[condition["type"]] = {
+                **condition,
+                "lastTransitionTime": since,
+                "observedGeneration": generation,
+            }
+        return [conditions[name] for name in sorted(conditions)]
+
+
+def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> list[JsonObject]:
+    class_ready = ready_classes.get(pool.node_class.name)
+    found = [
+        _condition("ValidationSucceeded", "False" if pool.problem else "True", pool.problem),
+        _condition(
+            "NodeClassReady",
+            "True"
+            if class_ready
+            else "Unknown"
+            if class_ready is None and pool.node_class.name in ready_classes
+            else "False",
+            "" if class_ready else f"EC2NodeClass {pool.node_class.name!r} is missing or not ready",
+        ),
+    ]
+    worst = next((c for c in found if c["status"] == "False"), next((c for c in found if c["status"] != "True"), None))
+    return [*found, _condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
+
+
+def _condition(kind: str, status: str, message: str = "") -> JsonObject:
+    reason = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+def _is_ready(manifest: Mapping[str, Any]) -> bool | None:
+    """What the condition Ready says, None where it says nothing."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    found = next((c for c in conditions if c.get("type") == "Ready"), None)
+    return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"
+
+
+def _generation(manifest: JsonObject) -> int:
+    return int((manifest.get("metadata") or {}).get("generation", 0))
+
+
+def _name(manifest: JsonObject) -> str:
+    return str((manifest.get("metadata") or {}).get("name", ""))
+
+
+def _tolerate_gone(write: Any) -> None:
+    try:
+        write()
+    except NotFoundError:
+        return

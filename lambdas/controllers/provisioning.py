@@ -1,0 +1,186 @@
+"""From pending pods to instances: plan under the planner's lease, store the intent, launch, plan again where EC2 refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.plan import Plan
+from core.scheduling import schedule
+from lambdas.controllers.launching import Launcher, with_hashes
+from lambdas.controllers.pod_news import PodNews
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up, work_on_claim
+from lambdas.observer import Memory, Observer
+from lambdas.ports import Clock, PortError, Queue
+from lambdas.settings import Settings
+from lambdas.store import PLANNER, Lease, Leases
+from lambdas.view import View
+
+NOMINATED_FOR: Final = timedelta(seconds=20)
+"""How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
+
+BUSY: Final = timedelta(seconds=5)
+MARGIN: Final = timedelta(seconds=15)
+"""No further round or launch is begun with less time than this left."""
+
+
+class Provisioning:
+    """What `provision` does. Without pending pods it lists pods and claims, and stops."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        memory: Memory,
+        leases: Leases,
+        launcher: Launcher,
+        queues: tuple[Queue, Queue],
+        news: PodNews,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._observer = observer
+        self._memory = memory
+        self._leases = leases
+        self._launcher = launcher
+        self._wake_ups, self._work = queues
+        self._news = news
+        self._settings = settings
+        self._clock = clock
+
+    def run(self, outcome: Outcome, *, owner: str, deadline: datetime) -> None:
+        """Launch what pending pods need. `owner` names this invocation; nothing new is begun close to `deadline`."""
+        records = self._memory.claims.all()
+        waiting = _needs_plan(self._observer.pods().items, records)
+        outcome.count("pendingPods", waiting.marked)
+        if not (waiting.marked or waiting.displaced or waiting.unlaunched):
+            if waiting.unmarked:
+                self._look_again("pods that the scheduler has not looked at")
+            return
+        now = self._clock.now()
+        lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
+        if lease is None:
+            outcome.decide("skip", self._settings.cluster_name, "PlannerBusy", "another run is planning")
+            self._wake_ups.send([wake_up("planner was busy")], delay=BUSY)
+            return
+        try:
+            self._plan_in_rounds(lease, outcome, deadline)
+        except PortError:
+            self._leases.release(lease)
+            raise
+        self._leases.release(lease)
+
+    def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime) -> None:
+        used = 0
+        for number in range(1, self._settings.plan_rounds + 1):
+            view = self._observer.look()
+            self._hand_over(view, outcome)
+            plan = schedule(view.snapshot)
+            records = self._records(plan, view, lease, used)
+            used += len(records)
+            limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
+            requested = self._memory.claims.request(records, limits, lease) if records else None
+            refused = self._launch(requested.accepted, view, outcome, deadline) if requested else 0
+            self._nominate(plan, outcome)
+            if not refused:
+                self._report(plan, requested.refused if requested else (), outcome)
+                return
+            if self._clock.now() + MARGIN > deadline or number == self._settings.plan_rounds:
+                self._report(plan, (), outcome)
+                self._look_again("EC2 had no capacity")
+                return
+
+    def _hand_over(self, view: View, outcome: Outcome) -> None:
+        """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
+        stored = [record for record in view.claims.values() if _is_unlaunched(record)]
+        now = self._clock.now()
+        self._work.send(work_on_claim(record.name, now) for record in stored)
+        outcome.count("handedOver", len(stored))
+
+    def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> list[ClaimRecord]:
+        """Records for the planned claims; the lease's number makes their names unique for ever."""
+        snapshot, now = view.snapshot, self._clock.now()
+        return [
+            self._launcher.record(
+                with_hashes(planned, snapshot.node_pools, snapshot.node_classes),
+                f"{planned.node_pool}-{lease.fence}-{used + index}",
+                snapshot.catalogue,
+                now,
+            )
+            for index, planned in enumerate(plan.claims)
+        ]
+
+    def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> int:
+        """Launch as many as there is time for; `execute` gets the others. Returns how many EC2 refused."""
+        refused = launched = 0
+        catalogue = view.snapshot.catalogue
+        for record in records:
+            now = self._clock.now()
+            node_class = view.node_classes.get(record.plan.node_class.name)
+            if launched >= self._settings.launches_per_run or now + MARGIN > deadline or node_class is None:
+                self._work.send([work_on_claim(record.name, now)])
+                continue
+            launched += 1
+            claim = self._launcher.launch(record, node_class, catalogue, now, outcome)
+            if claim is None:
+                refused += 1
+                continue
+            delay = BOOT_AT_LEAST if claim.machine else timedelta(seconds=2)
+            self._work.send([work_on_claim(claim.name, now)], delay=delay)
+        return refused
+
+    def _nominate(self, plan: Plan, outcome: Outcome) -> None:
+        now = self._clock.now()
+        for binding in plan.bindings:
+            outcome.decide("bind", binding.pod, "FitsExisting", f"expected on {binding.node}")
+        if plan.bindings:
+            names = {binding.node for binding in plan.bindings}
+            self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
+
+    def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], outcome: Outcome) -> None:
+        for found in plan.unschedulable:
+            outcome.decide("unschedulable", found.pod, found.reason, found.message)
+        for record in over_limit:
+            for pod in record.plan.pods:
+                message = f"the limits of NodePool {record.plan.node_pool} leave no room for {record.name}"
+                outcome.decide("unschedulable", pod, "LimitExceeded", message)
+        outcome.count("unschedulablePods", len(plan.unschedulable))
+        self._news.tell(plan.unschedulable)
+
+    def _look_again(self, reason: str) -> None:
+        self._wake_ups.send([wake_up(reason)], delay=timedelta(seconds=self._settings.poll_seconds))
+
+
+class _Waiting:
+    """Counts what would make a plan worth its while."""
+
+    def __init__(self) -> None:
+        self.marked = self.unmarked = self.displaced = self.unlaunched = 0
+
+
+def _needs_plan(pods: Iterable[Any], records: Iterable[ClaimRecord]) -> _Waiting:
+    waiting = _Waiting()
+    leaving = {record.node_name for record in records if record.deletion is not None and record.node_name}
+    waiting.unlaunched = sum(1 for record in records if _is_unlaunched(record))
+    for pod in pods:
+        if pod.node_name:
+            waiting.displaced += pod.node_name in leaving and _must_move(pod)
+            continue
+        scheduled = pod.status.condition("PodScheduled")
+        if scheduled is not None and scheduled.reason == "Unschedulable":
+            waiting.marked += 1
+        elif not pod.spec.scheduling_gates and pod.status.phase == "Pending":
+            waiting.unmarked += 1
+    return waiting
+
+
+def _must_move(pod: Any) -> bool:
+    owned_by_daemon = any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
+    return pod.status.phase in ("Pending", "Running") and not owned_by_daemon
+
+
+def _is_unlaunched(record: ClaimRecord) -> bool:
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None

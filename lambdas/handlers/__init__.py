@@ -1,0 +1,1 @@
+"""The Lambda entry points, a few lines each."""

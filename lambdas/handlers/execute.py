@@ -1,0 +1,20 @@
+"""Woken by work messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.bootstrap import application
+from lambdas.decisions import Outcome
+from lambdas.observability import logger, metrics, publish
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Take the next step of each claim or command that a message names."""
+    outcome = Outcome()
+    application().execution.run(event["Records"], outcome)
+    return publish(outcome)

@@ -1,0 +1,21 @@
+"""Woken by pending pods, and once a minute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.bootstrap import application
+from lambdas.clock import deadline_of
+from lambdas.decisions import Outcome
+from lambdas.observability import logger, metrics, publish
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Launch what pending pods need."""
+    outcome = Outcome()
+    application().provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context))
+    return publish(outcome)

@@ -1,0 +1,20 @@
+"""Woken once an hour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.bootstrap import application
+from lambdas.decisions import Outcome
+from lambdas.observability import logger, metrics, publish
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Read instance types, zones and prices anew."""
+    outcome = Outcome()
+    application().catalogue_refresh.run(outcome)
+    return publish(outcome)

@@ -1,0 +1,35 @@
+"""The catalogue less what EC2 lately refused: such offerings still price running nodes, but nothing is launched from them."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+import msgspec
+
+from core.model.catalogue import Catalogue, InstanceType
+from lambdas.ports import OfferingKey
+
+
+def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey]) -> Catalogue:
+    """The catalogue with the refused offerings marked as not available."""
+    if not refused:
+        return catalogue
+    names = {key.instance_type for key in refused}
+
+    def masked(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+        return tuple(_masked(found, refused) if found.name in names else found for found in types)
+
+    return Catalogue(
+        default=masked(catalogue.default),
+        by_node_class={name: masked(types) for name, types in catalogue.by_node_class.items()},
+    )
+
+
+def _masked(found: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:
+    offerings = tuple(
+        msgspec.structs.replace(offering, available=False)
+        if OfferingKey(found.name, offering.zone, offering.capacity_type) in refused
+        else offering
+        for offering in found.offerings
+    )
+    return msgspec.structs.replace(found, offerings=offerings)

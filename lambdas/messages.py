@@ -1,0 +1,57 @@
+"""What travels through our queues: small, and safe to lose, repeat or delay."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from lambdas.ports import JsonObject
+
+LOOKS: Final = timedelta(minutes=3)
+"""How long a claim or command keeps asking for its own next look; what takes longer is taken up again by `reconcile`."""
+
+
+class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One claim or command that has a next step; `until` ends the chain of looks, so that chains do not pile up."""
+
+    claim: str = ""
+    command: str = ""
+    until: datetime | None = None
+
+    def to_message(self) -> JsonObject:
+        """As it is sent."""
+        message: JsonObject = msgspec.to_builtins(self)
+        return message
+
+
+def work_on_claim(name: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
+    """Ask for a claim's next step."""
+    return WorkItem(claim=name, until=now + looks).to_message()
+
+
+def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
+    """Ask for a command's next step."""
+    return WorkItem(command=command_id, until=now + looks).to_message()
+
+
+def wake_up(reason: str) -> JsonObject:
+    """Ask `provision` to look; `reason` is for people."""
+    return {"wakeUp": reason}
+
+
+def read_work(body: Any) -> WorkItem:
+    """Read a message of the work queue.
+
+    Raises:
+        InvalidInputError: If it is none.
+    """
+    try:
+        item = msgspec.json.decode(body, type=WorkItem)
+    except (msgspec.MsgspecError, TypeError) as error:
+        raise InvalidInputError(str(error), subject="work message") from error
+    if bool(item.claim) == bool(item.command):
+        raise InvalidInputError("must name either a claim or a command", subject="work message")
+    return item

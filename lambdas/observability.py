@@ -1,0 +1,45 @@
+"""The one logger and the one set of metrics of a sandbox (CloudWatch embedded metric format: no call, no delay)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from lambdas.decisions import Decision, Outcome
+
+NAMESPACE: Final = "Fleetwright"
+SERVICE: Final = "fleetwright"
+
+logger = Logger(service=SERVICE)
+metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+
+
+def publish(outcome: Outcome) -> None:
+    """Log every decision, and count decisions by kind and what else the run counted."""
+    for decision in outcome.decisions:
+        logger.info(
+            "decision",
+            extra={
+                "kind": decision.kind,
+                "subject": decision.subject,
+                "reason": decision.reason,
+                "detail": decision.message,
+            },
+        )
+    for name, value in sorted({**_by_kind(outcome.decisions), **_camel(outcome.counts)}.items()):
+        metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+
+
+def _by_kind(decisions: Iterable[Decision]) -> dict[str, int]:
+    counted: dict[str, int] = {}
+    for decision in decisions:
+        name = f"Decisions{decision.kind.capitalize()}"
+        counted[name] = counted.get(name, 0) + 1
+    return counted
+
+
+def _camel(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name[:1].upper() + name[1:]: value for name, value in counts.items()}

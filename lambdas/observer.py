@@ -1,0 +1,185 @@
+"""The controllers' look at the world: Kubernetes, the table and the catalogue, joined into one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.lifecycle.pod_events import with_pod_events
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
+from core.lifecycle.view import node_claim
+from core.manifests import resources as kinds
+from core.manifests.assemble import assemble
+from core.manifests.resources import Resource
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodeClass, NodePool
+from core.model.snapshot import Snapshot
+from lambdas.masking import without_unavailable
+from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, Listing
+from lambdas.settings import Settings
+from lambdas.store import ClaimStore, CommandStore, Nominations, UnavailableOfferings
+from lambdas.view import View
+
+_ALWAYS: Final = (
+    kinds.NODES,
+    kinds.NODE_POOLS,
+    kinds.EC2_NODE_CLASSES,
+    kinds.DAEMON_SETS,
+    kinds.POD_DISRUPTION_BUDGETS,
+    kinds.NAMESPACES,
+    kinds.PRIORITY_CLASSES,
+)
+_FOR_VOLUMES: Final = (
+    kinds.PERSISTENT_VOLUMES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.STORAGE_CLASSES,
+    kinds.CSI_NODES,
+    kinds.VOLUME_ATTACHMENTS,
+)
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Our own table, as far as decisions read it."""
+
+    claims: ClaimStore
+    commands: CommandStore
+    unavailable: UnavailableOfferings
+    nominations: Nominations
+
+
+class Observer:
+    """Looks, and decides nothing."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, catalogues: CatalogueStore, memory: Memory, settings: Settings, clock: Clock
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._catalogues = catalogues
+        self._memory = memory
+        self._settings = settings
+        self._clock = clock
+
+    def pods(self) -> Listing:
+        """Every pod, as decoded from the wire."""
+        return self._kubernetes.list(kinds.PODS)
+
+    def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> View:
+        """Everything that a decision may depend on; without the market only what needs no prices may be decided.
+
+        Commands are read before claims, and both before the cluster: a node that a finished command let go is seen as
+        leaving. Nodes are read before pods, so room is rather taken for too large than a pod's claim on it missed.
+        Kinds that only volumes need are left out where no pod has one.
+
+        Raises:
+            PortError: If the look fails; half a look is none.
+        """
+        commands = self._memory.commands.all()
+        records = tuple(claims) if claims is not None else self._memory.claims.all()
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _ALWAYS}
+        objects[kinds.PODS] = self._list(kinds.PODS)
+        if _have_volumes(objects[kinds.PODS]):
+            objects |= {kind: self._list(kind) for kind in _FOR_VOLUMES}
+        options = self._settings.options()
+        if options.feature_gates.node_overlay:
+            objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+        now = self._clock.now()
+        snapshot, problems = assemble(
+            objects,
+            now=now,
+            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now) if with_market else Catalogue(),
+            options=options,
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        current = with_pod_events(records, snapshot.pods, now)
+        return View(
+            snapshot=self._joined(snapshot, current, commands),
+            claims={record.name: record for record in sorted(records, key=lambda record: record.name)},
+            pod_events=tuple(
+                (before, after) for before, after in zip(records, current, strict=True) if before is not after
+            ),
+            commands=commands,
+            node_pools=_by_name(objects[kinds.NODE_POOLS]),
+            node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            problems=problems,
+        )
+
+    def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
+        """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
+        whole = self._catalogues.catalogue(sorted(node_classes, key=_name))
+        return without_unavailable(whole, self._memory.unavailable.active(now))
+
+    def node_class(self, name: str) -> JsonObject:
+        """One EC2NodeClass manifest. Raises NotFoundError."""
+        found: JsonObject = self._kubernetes.get(kinds.EC2_NODE_CLASSES, name)
+        return found
+
+    def _list(self, kind: Resource) -> tuple[Any, ...]:
+        return self._kubernetes.list(kind).items
+
+    def _joined(
+        self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
+    ) -> Snapshot:
+        """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for."""
+        patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+        spoken_for = {
+            pod
+            for record in records
+            if record.phase is ClaimPhase.REQUESTED and record.deletion is None
+            for pod in record.plan.pods
+        }
+        return msgspec.structs.replace(
+            snapshot,
+            pods=tuple(pod for pod in snapshot.pods if pod.node_name or pod.key not in spoken_for),
+            node_claims=tuple(
+                node_claim(record, _patience(record, patience), snapshot.now)
+                for record in records
+                if record.machine is not None
+            ),
+            node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
+            node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
+            marked_for_deletion=tuple(
+                sorted({name for command in commands if command.has_started for name in command.command.claims})
+            ),
+            nominated_until=self._memory.nominations.until(snapshot.now),
+        )
+
+
+def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:
+    return patience.get(record.plan.node_pool)
+
+
+def _with_current_hash(pool: NodePool) -> NodePool:
+    """The pool as if its hash annotation were always current; `reconcile` writes it there for people."""
+    if not pool.template_hash:
+        return pool
+    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(pool, own_annotations=own)
+
+
+def _with_current_class_hash(node_class: NodeClass) -> NodeClass:
+    if not node_class.spec_hash:
+        return node_class
+    hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
+
+
+def _have_volumes(pods: Iterable[Any]) -> bool:
+    return any(
+        volume.persistent_volume_claim is not None or volume.ephemeral is not None
+        for pod in pods
+        for volume in pod.spec.volumes
+    )
+
+
+def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
+    return {_name(manifest): manifest for manifest in sorted(manifests, key=_name)}
+
+
+def _name(manifest: JsonObject) -> str:
+    return str((manifest.get("metadata") or {}).get("name", ""))

@@ -1,0 +1,110 @@
+"""What an installation sets, spelled once: `infra/` writes the environment from here and the functions read it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.model.snapshot import FeatureGates, Options
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+_GATES: Final = {
+    "NodeRepair": "node_repair",
+    "ReservedCapacity": "reserved_capacity",
+    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
+    "NodeOverlay": "node_overlay",
+    "StaticCapacity": "static_capacity",
+    "CapacityBuffer": "capacity_buffer",
+}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings. The environment variable of a field is its name in capitals.
+
+    Attributes:
+        cluster_name: The EKS cluster.
+        schedule_group, schedule_role_arn, disrupt_function_arn: Where budget windows become schedules, under which role
+            they wake which function; without a function they are left out and the slow schedule does their work.
+        feature_gates: As Karpenter reads them: `Name=true,Other=false`.
+        rebalance_policy: What a rebalance recommendation does: `ignore` (Karpenter) or `drain`.
+        launches_per_run: How many instances one run of `provision` launches itself; `execute` launches the others.
+        plan_rounds: How often one run plans again after EC2 had no capacity.
+        poll_seconds: How soon `provision` looks again while pods wait for something.
+        improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
+    """
+
+    cluster_name: Text
+    table_name: Text
+    bucket_name: Text
+    wake_up_queue_url: Text
+    work_queue_url: Text
+    schedule_group: Text
+    schedule_role_arn: Text
+    disrupt_function_arn: str = ""
+    feature_gates: str = ""
+    preference_policy: Literal["Respect", "Ignore"] = "Respect"
+    min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
+    rebalance_policy: Literal["ignore", "drain"] = "ignore"
+    launches_per_run: Count = 20
+    plan_rounds: Count = 3
+    poll_seconds: Count = 10
+    improve_iterations: int | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Settings:
+        """Read them.
+
+        Raises:
+            InvalidInputError: If one is missing or not understood; `field` is the environment variable.
+        """
+        given = {
+            field: environment[field.upper()]
+            for field in cls.__struct_fields__
+            if environment.get(field.upper(), "") != ""
+        }
+        for field in cls.__struct_fields__[:7]:
+            if field not in given:
+                raise InvalidInputError("is not set", subject="environment", field=field.upper())
+        try:
+            settings = msgspec.convert(given, cls, strict=False)
+        except msgspec.ValidationError as error:
+            problem, _, path = str(error).partition(" - at `$.")
+            raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error
+        parse_feature_gates(settings.feature_gates)
+        return settings
+
+    def to_environment(self) -> dict[str, str]:
+        """The variables that `from_environment` reads this back from; what has no value is left out."""
+        values = {field: getattr(self, field) for field in self.__struct_fields__}
+        return {field.upper(): str(value) for field, value in values.items() if value not in (None, "")}
+
+    def options(self) -> Options:
+        """How the core is to decide in a live cluster."""
+        return Options(
+            preference_policy=self.preference_policy,
+            min_values_policy=self.min_values_policy,
+            feature_gates=parse_feature_gates(self.feature_gates),
+            requires_unschedulable_mark=True,
+            improve_iterations=self.improve_iterations,
+        )
+
+
+def parse_feature_gates(text: str) -> FeatureGates:
+    """Read `Name=true,Other=false`; unknown names are for other versions and are passed over.
+
+    Raises:
+        InvalidInputError: If an entry is not a name and a boolean.
+    """
+    values: dict[str, bool] = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = entry.partition("=")
+        if value.lower() not in ("true", "false"):
+            raise InvalidInputError(f"{entry!r} is not NAME=true or NAME=false", field="FEATURE_GATES")
+        if name in _GATES:
+            values[_GATES[name]] = value.lower() == "true"
+    return FeatureGates(**values)
