@@ -1,0 +1,96 @@
+"""The catalogue's document."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.catalogue import document
+from core.errors import InvalidInputError
+from core.model.catalogue import Catalogue, Offering
+from tests.builders import a_type
+
+
+def a_written_type(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "fake-it-3",
+        "requirements": {"kubernetes.io/arch": ["amd64"], "example.com/size": ["small"]},
+        "capacity": {"cpu": "4", "memory": "8Gi", "pods": 40},
+        "overhead": {"cpu": "100m"},
+        "offerings": [{"zone": "test-zone-1", "capacityType": "spot", "price": 0.12}],
+        **changes,
+    }
+
+
+def a_document(*types: dict[str, Any]) -> bytes:
+    return json.dumps({"instanceTypes": types}).encode()
+
+
+def test_every_field_of_the_contract_is_read() -> None:
+    """People keep catalogues in this form."""
+    (found,) = document.decode(a_document(a_written_type())).default
+    assert found.labels == {"example.com/size": ("small",), "kubernetes.io/arch": ("amd64",)}
+    assert found.capacity == {"cpu": 4000, "memory": 8 * 2**30, "pods": 40}
+    assert found.overhead == {"cpu": 100}
+    assert found.offerings == (Offering("test-zone-1", "spot", 120_000_000, True),)
+
+
+def test_prices_are_read_to_the_last_digit() -> None:
+    """Ties between offerings are decided by them."""
+    offering = b'{"zone": "a", "capacityType": "spot", "price": 0.123456789}'
+    raw = b'{"instanceTypes": [{"name": "x", "capacity": {}, "offerings": [' + offering + b"]}]}"
+    assert document.decode(raw).default[0].offerings[0].price == 123_456_789
+
+
+def test_labels_that_a_type_has_anyway_are_not_taken_twice() -> None:
+    """Name, zone and capacity type come from the name and the offerings."""
+    own = {labels.INSTANCE_TYPE: ["fake-it-3"], labels.ZONE: ["z"], labels.CAPACITY_TYPE: ["spot"], "a": ["b"]}
+    (found,) = document.decode(a_document(a_written_type(requirements=own))).default
+    assert found.labels == {"a": ("b",)}
+
+
+def test_a_gzipped_document_is_the_same() -> None:
+    """Catalogues of all EC2 types are large."""
+    raw = a_document(a_written_type())
+    assert document.decode(gzip.compress(raw)) == document.decode(raw)
+
+
+def test_a_catalogue_comes_back_as_it_was() -> None:
+    """It is kept in this form between invocations."""
+    reserved = (labels.RESERVED, labels.SPOT)
+    catalogue = Catalogue(
+        default=(a_type(), a_type("m5.xlarge", price=0.192, extra={"nvidia.com/gpu": "1"})),
+        by_node_class={"gpu": (a_type("g5.xlarge", capacity_types=reserved),)},
+    )
+    assert document.decode(document.encode(catalogue)) == catalogue
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"\x1f\x8bno", "cannot be unpacked"),
+        (b"{}", "instanceTypes"),
+        (a_document(a_written_type(capacity={"cpu": "-1"})), "instance type fake-it-3: capacity.cpu"),
+        (a_document(a_written_type(overhead={"cpu": "lots"})), "instance type fake-it-3: overhead.cpu"),
+        (a_document(a_written_type(), a_written_type()), "fake-it-3: is listed twice"),
+        (
+            a_document(a_written_type(offerings=[{"zone": "a", "capacityType": "spot", "price": -1}])),
+            "fake-it-3: offerings[0].price",
+        ),
+        (
+            a_document(a_written_type(offerings=[{"zone": "a", "capacityType": "free", "price": 1}])),
+            "fake-it-3: offerings[0].capacityType",
+        ),
+        (a_document(a_written_type(name=3)), "instanceTypes[0].name"),
+    ],
+)
+def test_what_is_wrong_is_named(raw: bytes, message: str) -> None:
+    """A price with a sign too many would be bought by the thousand."""
+    with pytest.raises(InvalidInputError) as caught:
+        document.decode(raw)
+    assert message in str(caught.value)
