@@ -20,32 +20,47 @@ DEFAULTS: Final = Settings()
 BY_DEFAULT: Final = Sizing()
 
 
+class CatalogueBuilder:
+    """Builds catalogues from one market and keeps what it built: most changes of a class change no size."""
+
+    def __init__(self, shapes: Iterable[Shape], market: Market, settings: Settings = DEFAULTS) -> None:
+        self._shapes = sorted(shapes, key=lambda shape: shape.instance_type)
+        self._market = market
+        self._settings = settings
+        self._built: dict[Sizing, tuple[InstanceType, ...]] = {}
+
+    def catalogue(self, node_classes: Sequence[Mapping[str, Any]]) -> Catalogue:
+        """Default types, and types as each EC2NodeClass manifest shapes them.
+
+        A class that cannot be read gets no types, so nothing is launched for it; what is wrong with it is for validation
+        to say. Classes that size nodes alike share one tuple.
+        """
+        default = Sizing(settings=self._settings)
+        by_class = {_name(manifest): self._sizing(manifest) for manifest in node_classes}
+        wanted = {default, *(sizing for sizing in by_class.values() if sizing is not None)}
+        self._built = {sizing: self._types(sizing) for sizing in wanted}
+        types = {name: () if sizing is None else self._built[sizing] for name, sizing in sorted(by_class.items())}
+        return Catalogue(self._built[default], types)
+
+    def _types(self, sizing: Sizing) -> tuple[InstanceType, ...]:
+        known = self._built.get(sizing)
+        return instance_types(self._shapes, self._market, sizing) if known is None else known
+
+    def _sizing(self, manifest: Mapping[str, Any]) -> Sizing | None:
+        try:
+            return sizing_of(read_node_class(manifest), self._settings)
+        except InvalidInputError:
+            return None
+
+
 def build_catalogue(
     shapes: Iterable[Shape],
     market: Market,
     node_classes: Sequence[Mapping[str, Any]] = (),
     settings: Settings = DEFAULTS,
 ) -> Catalogue:
-    """The catalogue of a region: default types, and types as each EC2NodeClass manifest shapes them.
-
-    A class that cannot be read gets no types, so nothing is launched for it; what is wrong with it is for validation to
-    say. Classes that size nodes alike share one tuple.
-    """
-    known = sorted(shapes, key=lambda shape: shape.instance_type)
-    default = Sizing(settings=settings)
-    built = {default: instance_types(known, market, default)}
-    by_class: dict[str, tuple[InstanceType, ...]] = {}
-    for manifest in node_classes:
-        name = str((manifest.get("metadata") or {}).get("name") or "")
-        try:
-            sizing = sizing_of(read_node_class(manifest), settings)
-        except InvalidInputError:
-            by_class[name] = ()
-            continue
-        if sizing not in built:
-            built[sizing] = instance_types(known, market, sizing)
-        by_class[name] = built[sizing]
-    return Catalogue(built[default], dict(sorted(by_class.items())))
+    """The catalogue of a region for these EC2NodeClass manifests, built once."""
+    return CatalogueBuilder(shapes, market, settings).catalogue(node_classes)
 
 
 def instance_types(shapes: Iterable[Shape], market: Market, sizing: Sizing = BY_DEFAULT) -> tuple[InstanceType, ...]:
@@ -63,6 +78,10 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:
         return False
     return _interfaces_fit(shape, sizing)
+
+
+def _name(manifest: Mapping[str, Any]) -> str:
+    return str((manifest.get("metadata") or {}).get("name") or "")
 
 
 def _instance_type(shape: Shape, market: Market, sizing: Sizing) -> InstanceType:

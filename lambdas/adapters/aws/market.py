@@ -1,0 +1,182 @@
+"""What the region sells, read from EC2 and the Pricing service (`lambdas.ports.CatalogueSource`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import msgspec
+
+from core.catalogue.facts import MarketFacts
+from core.catalogue.market import Market
+from core.catalogue.shape import Shape, read_shape
+from core.errors import InvalidInputError
+from core.model import quantity
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import Clock, JsonObject, PortError, TransientError
+
+T = TypeVar("T")
+
+SHAPES_FRESH_FOR: Final = timedelta(hours=12)
+PRICES_FRESH_FOR: Final = timedelta(minutes=30)
+"""Below the hourly schedule, so that a run that comes a little early still reads."""
+
+_SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
+_TYPE_FILTERS: Final = (
+    {"Name": "supported-virtualization-type", "Values": ["hvm"]},
+    {"Name": "processor-info.supported-architecture", "Values": ["x86_64", "arm64"]},
+)
+_FAMILIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Instance (bare metal)"))
+"""Tenancy and product family of what is sold by the hour; metal is listed as dedicated."""
+
+
+class AwsMarket:
+    """Reads shapes, zones and prices."""
+
+    def __init__(self, ec2: Service, pricing: Service, *, region: str, clock: Clock) -> None:
+        self._ec2 = ec2
+        self._pricing = pricing
+        self._region = region
+        self._clock = clock
+
+    def read(self, previous: MarketFacts | None) -> MarketFacts:
+        """What is true now.
+
+        A part that cannot be read keeps its previous value and is named in `problems`. Prices only ever join or replace:
+        what is no longer listed still prices the nodes that run.
+
+        Raises:
+            PortError: If types, zones or on-demand prices cannot be read and were never read before.
+        """
+        now = self._clock.now()
+        problems: list[str] = []
+        kept = previous or MarketFacts(
+            shapes=(), market=Market(region=self._region), shapes_read_at=now, prices_read_at=now
+        )
+        market, shapes, shapes_at, prices_at = kept.market, kept.shapes, kept.shapes_read_at, kept.prices_read_at
+        if not shapes or now - shapes_at >= SHAPES_FRESH_FOR:
+            read = _attempt(self._shapes_and_zones, problems, is_vital=not shapes)
+            if read is not None:
+                shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
+        if not market.on_demand or now - prices_at >= PRICES_FRESH_FOR:
+            listed = _attempt(self._on_demand, problems, is_vital=not market.on_demand)
+            spot = _attempt(lambda: self._spot(now), problems, is_vital=False)
+            market = _with_prices(market, listed or {}, spot)
+            prices_at = now if listed is not None and spot is not None else prices_at
+        return MarketFacts(
+            shapes=shapes, market=market, shapes_read_at=shapes_at, prices_read_at=prices_at, problems=tuple(problems)
+        )
+
+    def _shapes_and_zones(self) -> tuple[tuple[Shape, ...], dict[str, tuple[str, ...]]]:
+        shapes = []
+        for description in self._ec2.items(
+            "DescribeInstanceTypes", "InstanceTypes", Filters=list(_TYPE_FILTERS), MaxResults=100
+        ):
+            try:
+                shapes.append(read_shape(description))
+            except InvalidInputError:
+                continue  # a kind of machine that we cannot size must not hide the others
+        zones: dict[str, set[str]] = {}
+        for offer in self._ec2.items(
+            "DescribeInstanceTypeOfferings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
+            MaxResults=1000,
+        ):
+            zones.setdefault(offer["InstanceType"], set()).add(offer["Location"])
+        _must_have(bool(shapes) and bool(zones), "ec2:DescribeInstanceTypes")
+        ordered = tuple(sorted(shapes, key=lambda shape: shape.instance_type))
+        return ordered, {name: tuple(sorted(zones[name])) for name in sorted(zones)}
+
+    def _on_demand(self) -> dict[str, int]:
+        prices: dict[str, int] = {}
+        for tenancy, family in _FAMILIES:
+            for text in self._pricing.items(
+                "GetProducts",
+                "PriceList",
+                ServiceCode="AmazonEC2",
+                FormatVersion="aws_v1",
+                MaxResults=100,
+                Filters=_product_filters(self._region, tenancy, family),
+            ):
+                prices |= _listed(text)
+        _must_have(bool(prices), "pricing:GetProducts")
+        return prices
+
+    def _spot(self, now: datetime) -> dict[str, dict[str, int]]:
+        latest: dict[tuple[str, str], tuple[datetime, int]] = {}
+        for entry in self._ec2.items(
+            "DescribeSpotPriceHistory",
+            "SpotPriceHistory",
+            ProductDescriptions=list(_SPOT_PRODUCTS),
+            StartTime=now,
+            MaxResults=1000,
+        ):
+            where = (entry["InstanceType"], entry["AvailabilityZone"])
+            price = (entry["Timestamp"], quantity.nanodollars(entry["SpotPrice"]))
+            latest[where] = max(latest.get(where, price), price)
+        _must_have(bool(latest), "ec2:DescribeSpotPriceHistory")
+        found: dict[str, dict[str, int]] = {}
+        for (instance_type, zone), (_, price_now) in sorted(latest.items()):
+            found.setdefault(instance_type, {})[zone] = price_now
+        return found
+
+
+def pricing_region(region: str) -> str:
+    """Where the Pricing service answers for `region`: it has few endpoints."""
+    by_prefix = {"ap-": "ap-south-1", "cn-": "cn-northwest-1", "eu-": "eu-central-1"}
+    return by_prefix.get(region[:3], "us-east-1")
+
+
+def _attempt(look: Callable[[], T], problems: list[str], *, is_vital: bool) -> T | None:
+    try:
+        return look()
+    except PortError as error:
+        if is_vital:
+            raise
+        problems.append(str(error))
+        return None
+
+
+def _with_prices(market: Market, listed: dict[str, int], spot: dict[str, dict[str, int]] | None) -> Market:
+    merged = market.spot
+    if spot is not None:
+        known = market.spot or {}
+        merged = {name: {**known.get(name, {}), **spot.get(name, {})} for name in sorted({*known, *spot})}
+    return msgspec.structs.replace(market, on_demand=dict(sorted({**market.on_demand, **listed}.items())), spot=merged)
+
+
+def _product_filters(region: str, tenancy: str, family: str) -> list[JsonObject]:
+    wanted = {
+        "regionCode": region,
+        "serviceCode": "AmazonEC2",
+        "preInstalledSw": "NA",
+        "operatingSystem": "Linux",
+        "capacitystatus": "Used",
+        "marketoption": "OnDemand",
+        "tenancy": tenancy,
+        "productFamily": family,
+    }
+    return [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+
+
+def _listed(text: str) -> dict[str, int]:
+    """Instance type → price of one entry of the price list: the last price in it that is not zero (Karpenter)."""
+    entry = msgspec.json.decode(text)
+    name = ((entry.get("product") or {}).get("attributes") or {}).get("instanceType")
+    prices = [
+        quantity.nanodollars(amount)
+        for term in ((entry.get("terms") or {}).get("OnDemand") or {}).values()
+        for dimension in (term.get("priceDimensions") or {}).values()
+        for currency, amount in (dimension.get("pricePerUnit") or {}).items()
+        if currency in ("USD", "CNY")
+    ]
+    charged = [price for price in prices if price > 0]
+    return {name: charged[-1]} if name and charged else {}
+
+
+def _must_have(found: bool, call: str) -> None:
+    """An empty answer is a fault on the other side: no region sells nothing."""
+    if not found:
+        raise TransientError(call, "the answer is empty")

@@ -1,0 +1,68 @@
+"""The last reading of the market in S3, and the catalogues built from it (`lambdas.ports.CatalogueStore`).
+
+One object of compressed JSON holds shapes and prices; what a node class makes of them is computed here, so a class that was
+changed a second ago already has its own sizes. A sandbox asks S3 only whether the object has changed.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from core.catalogue.build import DEFAULTS, CatalogueBuilder
+from core.catalogue.facts import MarketFacts
+from core.catalogue.sizing import Settings
+from core.model.catalogue import Catalogue
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import DeniedError, JsonObject, NotFoundError
+
+KEY: Final = "catalogue/market.json.gz"
+_UNCHANGED: Final = "304"
+
+
+class S3CatalogueStore:
+    """Keeps the reading in one bucket."""
+
+    def __init__(self, s3: Service, bucket: str, settings: Settings = DEFAULTS) -> None:
+        self._s3 = s3
+        self._bucket = bucket
+        self._settings = settings
+        self._etag = ""
+        self._facts: MarketFacts | None = None
+        self._builder: CatalogueBuilder | None = None
+
+    def facts(self) -> MarketFacts | None:
+        """The last reading, None before the first. Raises PortError."""
+        known = {"IfNoneMatch": self._etag} if self._etag else {}
+        try:
+            answer = self._s3.call("GetObject", Bucket=self._bucket, Key=KEY, **known)
+        except NotFoundError:
+            return None
+        except DeniedError as error:
+            if error.detail.startswith(_UNCHANGED):
+                return self._facts
+            raise
+        self._facts = msgspec.json.decode(gzip.decompress(answer["Body"].read()), type=MarketFacts)
+        self._builder = self._facts.builder(self._settings)
+        self._etag = answer["ETag"]
+        return self._facts
+
+    def save(self, facts: MarketFacts) -> None:
+        """Replace the reading. Raises PortError."""
+        body = gzip.compress(msgspec.json.encode(facts), mtime=0)
+        self._s3.call(
+            "PutObject",
+            Bucket=self._bucket,
+            Key=KEY,
+            Body=body,
+            ContentType="application/json",
+        )
+
+    def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
+        """The catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading, PortError."""
+        if self.facts() is None or self._builder is None:
+            raise NotFoundError("s3:GetObject", f"{KEY}: the market was never read; run refresh_catalogue")
+        return self._builder.catalogue(node_classes)
