@@ -36,10 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.plan_document import disruption_document
     from cli.progress import progress
     from cli.world import look
-    from core.disruption import disrupt
 
     with progress("reading"):
         world = look(arguments)
+    from core.disruption import disrupt
+
     with progress(f"looking at {len(world.snapshot.nodes)} nodes"):
         plan = disrupt(world.snapshot)
     output.show(disruption_document(plan), arguments.output, disruption_table)

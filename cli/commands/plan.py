@@ -30,10 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.plan_document import plan_document
     from cli.progress import progress
     from cli.world import look
-    from core.scheduling import schedule
 
     with progress("reading"):
         world = look(arguments)
+    from core.scheduling import schedule
+
     started = time.perf_counter()
     with progress(f"planning {len(world.snapshot.pods)} pods"):
         plan = schedule(world.snapshot)

@@ -1,0 +1,66 @@
+"""Options of a decision, from arguments and environment."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+import pytest
+
+from cli.arguments import add_decision, feature_gates, moment, options_of
+from cli.errors import InputError
+from core.model.snapshot import FeatureGates, Options
+
+
+def parsed(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_decision(parser)
+    return parser.parse_args(list(arguments))
+
+
+def test_without_arguments_karpenters_defaults_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan on the command line must be the plan of the cluster."""
+    monkeypatch.delenv("FEATURE_GATES", raising=False)
+    assert options_of(parsed()) == Options()
+
+
+def test_policies_seed_and_bounds_reach_the_decision() -> None:
+    """An option that goes nowhere is worse than none."""
+    arguments = parsed(
+        "--preference-policy", "Ignore", "--min-values-policy", "BestEffort", "--seed", "7", "--improve-iterations", "9"
+    )
+    found = options_of(arguments)
+    assert (found.preference_policy, found.min_values_policy, found.seed) == ("Ignore", "BestEffort", 7)
+    assert found.improve_iterations == 9
+
+
+def test_no_time_means_no_improvement() -> None:
+    """A budget of zero is the greedy plan alone."""
+    assert options_of(parsed("--time-budget", "0")).improve_iterations == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", FeatureGates()),
+        ("SpotToSpotConsolidation=true", FeatureGates(spot_to_spot_consolidation=True)),
+        ("NodeOverlay=1, ReservedCapacity=F,", FeatureGates(node_overlay=True, reserved_capacity=False)),
+        ("Unheard=true", FeatureGates()),
+    ],
+)
+def test_feature_gates_are_read_as_karpenter_reads_them(text: str, expected: FeatureGates) -> None:
+    """The same variable is set for both in a migration."""
+    assert feature_gates({"FEATURE_GATES": text}) == expected
+
+
+@pytest.mark.parametrize("text", ["NodeOverlay", "NodeOverlay=yes", "=,x"])
+def test_a_gate_of_another_form_is_refused(text: str) -> None:
+    """A gate that stays shut by a slip is hard to find."""
+    with pytest.raises(InputError, match="FEATURE_GATES"):
+        feature_gates({"FEATURE_GATES": text})
+
+
+def test_the_clock_is_fixed_in_utc() -> None:
+    """Budget windows are in UTC."""
+    assert moment("2026-11-20T01:00:00+01:00") == datetime(2026, 11, 20, tzinfo=UTC)
+    assert moment("2026-11-20T00:00:00Z").tzinfo is UTC

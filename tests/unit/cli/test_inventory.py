@@ -1,0 +1,95 @@
+"""What the input holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.errors import InputError
+from cli.inventory import Inventory, take_inventory
+from cli.reading import parse
+from core.manifests import resources as kinds
+
+
+def inventory(text: str) -> Inventory:
+    return take_inventory(parse(text, "x.yaml"))
+
+
+def fault(text: str) -> str:
+    with pytest.raises(InputError) as caught:
+        inventory(text)
+    return str(caught.value)
+
+
+def test_unknown_kinds_are_counted_in_one_line() -> None:
+    """A cluster dump has hundreds of them."""
+    secret, widget = "kind: Secret\nmetadata: {name: %s}", "apiVersion: x/v1\nkind: Widget\nmetadata: {name: a}"
+    found = inventory("\n---\n".join([secret % "a", widget, secret % "b"]))
+    assert list(found.warnings()) == ["skipped 3 objects of kinds that are not read here: Secret 2, Widget 1"]
+
+
+def test_a_kind_of_another_group_is_another_kind() -> None:
+    """Knative has Services too."""
+    found = inventory("apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}")
+    assert found.skipped == {"Service": 1}
+    assert kinds.SERVICES not in found.objects
+
+
+def test_an_object_given_twice_counts_once() -> None:
+    """The later one, as with kubectl apply; a pod planned twice would buy a node too many."""
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a%s}\nspec: {priority: %d}"
+    found = inventory("\n---\n".join([pod % ("", 1), pod % (", namespace: b", 2), pod % (", namespace: default", 3)]))
+    assert [(p.metadata.namespace, p.spec.priority) for p in found.objects[kinds.PODS]] == [("b", 2), ("default", 3)]
+    assert len(list(found.warnings())) == 1
+
+
+def test_workloads_are_expanded_with_their_document() -> None:
+    """A fault in a template must lead to the workload's document."""
+    text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: cart}\nspec: {replicas: 2}"
+    found = inventory(text)
+    assert [pod.metadata.name for pod in found.objects[kinds.PODS]] == ["cart-0", "cart-1"]
+    assert {document.subject for document in found.documents[kinds.PODS]} == {"Deployment cart"}
+
+
+def test_older_karpenter_objects_are_converted() -> None:
+    """The contract takes v1beta1 and v1alpha5."""
+    text = """
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata: {name: old}
+spec: {providerRef: {name: old}}
+---
+apiVersion: karpenter.k8s.aws/v1alpha1
+kind: AWSNodeTemplate
+metadata: {name: old}
+spec: {subnetSelector: {a: b}, securityGroupSelector: {a: b}}
+---
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: newer}
+spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
+"""
+    found = inventory(text)
+    assert {pool["apiVersion"] for pool in found.objects[kinds.NODE_POOLS]} == {"karpenter.sh/v1"}
+    assert [pool["metadata"]["name"] for pool in found.objects[kinds.NODE_POOLS]] == ["old", "newer"]
+    assert [obj["kind"] for obj in found.objects[kinds.EC2_NODE_CLASSES]] == ["EC2NodeClass"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("metadata: {name: a}", ("document 0", "kind: is missing")),
+        ("kind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
+        (
+            "kind: Pod\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}",
+            ("x.yaml", "document 1", "Pod shop/b", "spec.containers"),
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: -1}",
+            ("Deployment default/a", "spec.replicas"),
+        ),
+    ],
+)
+def test_a_bad_object_is_named_with_file_document_and_field(text: str, parts: tuple[str, ...]) -> None:
+    """Nothing is half-applied, and the place is found at once."""
+    message = fault(text)
+    assert all(part in message for part in parts), message

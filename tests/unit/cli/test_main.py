@@ -1,0 +1,71 @@
+"""The program as a whole: help, exit codes, messages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cli.__main__ as program
+from cli.commands import plan
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("command", sorted(program.COMMANDS))
+def test_every_command_has_help_that_ends_in_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody remembers options."""
+    assert program.main([command, "--help"]) == 0
+    assert f"fleetwright {command}" in capsys.readouterr().out.rsplit("examples:", 1)[-1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["dance"],
+        ["plan"],
+        ["plan", "-f", "nothing-there.yaml"],
+        ["plan", "-f", ".", "--now", "yesterday"],
+        ["plan", "-f", ".", "--now", "2026-11-20"],
+        ["plan", "-f", ".", "--time-budget", "-1"],
+        ["plan", "-f", ".", "--improve-iterations", "many"],
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_message(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Scripts tell by the code whether to try again."""
+    assert program.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err
+
+
+def test_a_bug_ends_with_3_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A traceback helps us, not the user; --debug shows it."""
+
+    def broken(_: object) -> int:
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(plan, "run", broken)
+    assert program.main(["plan", "-f", "x"]) == 3
+    quiet = capsys.readouterr().err
+    assert "internal error: ZeroDivisionError: oh" in quiet
+    assert "Traceback" not in quiet
+    assert program.main(["plan", "-f", "x", "--debug"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_it_runs_as_a_module_without_heavy_imports() -> None:
+    """Help must come at once: no SDK, no simulator, no validation library for it."""
+    code = (
+        "import sys; from cli.__main__ import main; main(['plan', '--help']);"
+        "print([m for m in ('boto3', 'moto', 'pydantic', 'numpy', 'core.scheduling') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.rstrip().endswith("[]")
+    listed = subprocess.run(
+        [sys.executable, "-m", "cli", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert all(command in listed.stdout for command in program.COMMANDS)

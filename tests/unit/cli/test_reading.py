@@ -1,0 +1,110 @@
+"""Reading manifests."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from cli.errors import InputError
+from cli.reading import parse, read
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\n"
+
+
+def names(text: str) -> list[str]:
+    return [document.name for document in parse(text, "x.yaml")]
+
+
+def fault(text: str, source: str = "x.yaml") -> str:
+    with pytest.raises(InputError) as caught:
+        parse(text, source)
+    return str(caught.value)
+
+
+def test_a_folder_is_read_all_the_way_down_in_order(tmp_path: Path) -> None:
+    """The order on disk differs between machines; the answer must not."""
+    for path in ("b.yml", "a/z.yaml", "a/b/c.json", "notes.txt"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(POD % path)
+    assert [document.name for document in read([str(tmp_path)])] == ["a/b/c.json", "a/z.yaml", "b.yml"]
+
+
+def test_a_file_of_any_name_is_read_when_named(tmp_path: Path) -> None:
+    """Who names it means it."""
+    file = tmp_path / "dump"
+    file.write_text(POD % "a")
+    assert [(d.source, d.index, d.name) for d in read([str(file)])] == [(str(file), 0, "a")]
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that kubectl's output can be piped in."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((POD % "a").encode())))
+    assert [(d.source, d.name) for d in read(["-"])] == [("-", "a")]
+
+
+def test_documents_are_counted_with_the_empty_ones() -> None:
+    """The index in a message must lead to the document as an editor counts them."""
+    documents = parse(f"---\n# nothing\n---\n{POD % 'a'}---\n{POD % 'b'}", "x.yaml")
+    assert [(document.index, document.name) for document in documents] == [(1, "a"), (2, "b")]
+
+
+def test_json_documents_may_follow_one_another() -> None:
+    """Two outputs of kubectl joined."""
+    assert names('{"kind": "Pod", "metadata": {"name": "a"}}\n{"kind": "Pod", "metadata": {"name": "b"}}') == ["a", "b"]
+
+
+def test_yaml_in_braces_is_no_json_and_still_read() -> None:
+    """Flow style begins with a brace too."""
+    assert names("{kind: Pod, metadata: {name: a}}") == ["a"]
+
+
+def test_lists_are_unfolded_and_their_items_know_their_place() -> None:
+    """`kubectl get` answers with lists; items of a typed list carry no kind of their own."""
+    mixed = '{"kind": "List", "items": [{"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}]}'
+    (document,) = parse(mixed, "x.json")
+    assert (document.kind, document.name, document.item) == ("Pod", "a", "items[0].items[0]")
+
+
+def test_what_looks_like_a_date_stays_text() -> None:
+    """A label of 2026-11-20 is a text for Kubernetes."""
+    (document,) = parse("kind: Pod\nmetadata: {name: a, creationTimestamp: 2026-11-20T00:00:00Z}", "x.yaml")
+    assert document.object["metadata"]["creationTimestamp"] == "2026-11-20T00:00:00Z"
+
+
+def test_anchors_and_merges_work() -> None:
+    """People write them."""
+    (document,) = parse("base: &b {x: 1}\nkind: Pod\nspec: {<<: *b, y: 2}", "x.yaml")
+    assert document.object["spec"] == {"x": 1, "y": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "parts"),
+    [
+        (POD % "a" + "---\nkind: [", "x.yaml", ("x.yaml", "document 1", "line 6", "not YAML")),
+        ('{"kind": }', "x.json", ("x.json", "line 1, column 10", "not JSON")),
+        ("- a\n- b\n", "x.yaml", ("document 0", "is a list")),
+        ("just words", "x.yaml", ("document 0", "is a text")),
+        ('{"kind": "List", "items": [3]}', "x.yaml", ("document 0", "items[0]", "is a number")),
+        ("a: \x00", "x.yaml", ("not YAML",)),
+    ],
+)
+def test_what_cannot_be_read_is_placed(text: str, source: str, parts: tuple[str, ...]) -> None:
+    """File, document and line: the way to mend it."""
+    message = fault(text, source)
+    assert all(part in message for part in parts), message
+
+
+def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    """A typing slip must not look like an empty cluster."""
+    with pytest.raises(InputError, match="no such file or folder"):
+        read([str(tmp_path / "nothing.yaml")])
+
+
+def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
+    """A wrong file was named."""
+    file = tmp_path / "x.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="not UTF-8"):
+        read([str(file)])
