@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
@@ -17,8 +17,8 @@ logger = Logger(service=SERVICE)
 metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
 
 
-def publish(outcome: Outcome) -> None:
-    """Log every decision, and count decisions by kind and what else the run counted."""
+def publish(outcome: Outcome) -> dict[str, Any]:
+    """Log every decision, count decisions by kind and what else the run counted, and give the handler's answer."""
     for decision in outcome.decisions:
         logger.info(
             "decision",
@@ -31,6 +31,8 @@ def publish(outcome: Outcome) -> None:
         )
     for name, value in sorted({**_by_kind(outcome.decisions), **_camel(outcome.counts)}.items()):
         metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
+    metrics.add_metric(name="Runs", unit=MetricUnit.Count, value=1)
+    return outcome.to_response()
 
 
 def _by_kind(decisions: Iterable[Decision]) -> dict[str, int]:

@@ -6,8 +6,8 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.bootstrap import application
 from lambdas.adapters.aws.scheduler import is_window
+from lambdas.bootstrap import application
 from lambdas.decisions import Outcome
 from lambdas.observability import logger, metrics, publish
 

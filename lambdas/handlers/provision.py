@@ -16,6 +16,6 @@ from lambdas.observability import logger, metrics, publish
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Launch what pending pods need."""
-    outcome = Outcome()
-    application().provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context))
+    app, outcome = application(), Outcome()
+    app.provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context, app.clock))
     return publish(outcome)

@@ -7,7 +7,6 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
-from lambdas.decisions import Outcome
 from lambdas.observability import logger, metrics, publish
 
 
@@ -15,6 +14,4 @@ from lambdas.observability import logger, metrics, publish
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Read instance types, zones and prices anew."""
-    outcome = Outcome()
-    application().catalogue_refresh.run(outcome)
-    return publish(outcome)
+    return publish(application().catalogue_refresh.refresh())

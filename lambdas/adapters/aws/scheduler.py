@@ -11,6 +11,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lambdas.adapters.aws.errors import translate
 from lambdas.ports import ConflictError, NotFoundError
 
+WINDOW: Final = "fleetwright.windows"
+"""`source` of the events that the schedules send."""
+
 PAGES_LIMIT: Final = 100
 
 
@@ -20,7 +23,7 @@ class SchedulerWindows:
     def __init__(self, client: Any, *, group: str, role_arn: str, target_arn: str) -> None:
         self._client = client
         self._group = group
-        self._target = {"Arn": target_arn, "RoleArn": role_arn, "Input": '{"source": "fleetwright.windows"}'}
+        self._target = {"Arn": target_arn, "RoleArn": role_arn, "Input": f'{{"source": "{WINDOW}"}}'}
 
     def replace(self, wanted: Mapping[str, str]) -> None:
         """Create what is missing, update what differs, delete what is not wanted."""
@@ -76,3 +79,8 @@ def _call(operation: str, call: Callable[[], Any]) -> Any:
         return call()
     except (ClientError, BotoCoreError) as error:
         raise translate(f"scheduler:{operation}", error) from error
+
+
+def is_window(event: Mapping[str, Any]) -> bool:
+    """Whether an event that woke a function comes from one of these schedules."""
+    return event.get("source") == WINDOW

@@ -1,0 +1,275 @@
+"""The only place where ports meet adapters: what one sandbox keeps between its invocations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lambdas.adapters.aws.dynamo_claims import DynamoClaims
+from lambdas.adapters.aws.dynamo_commands import DynamoCommands
+from lambdas.adapters.aws.dynamo_leases import DynamoLeases
+from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
+from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
+from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.scheduler import SchedulerWindows
+from lambdas.adapters.aws.service import CONFIG, Service
+from lambdas.adapters.aws.sqs import SqsQueue
+from lambdas.clock import SystemClock
+from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, Kubernetes, Queue
+from lambdas.settings import Settings
+
+if TYPE_CHECKING:
+    import boto3
+
+    from lambdas.controllers.audit_log import AuditLog
+    from lambdas.controllers.catalogue import CatalogueRefresh
+    from lambdas.controllers.claim_work import ClaimWork
+    from lambdas.controllers.disruption import Disruption
+    from lambdas.controllers.execution import Execution
+    from lambdas.controllers.interruption import Interruptions
+    from lambdas.controllers.launching import Launcher
+    from lambdas.controllers.provisioning import Provisioning
+    from lambdas.controllers.reconciliation import Reconciliation
+    from lambdas.observer import Memory, Observer
+
+
+class Application:
+    """The controllers of one sandbox. Each is made when it is first asked for, so a function loads only what it uses."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        session: boto3.Session,
+        clock: Clock,
+        *,
+        kubernetes: Kubernetes | None = None,
+        catalogue_source: CatalogueSource | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self._session = session
+        self._given_kubernetes = kubernetes
+        self._given_source = catalogue_source
+
+    @cached_property
+    def audit_log(self) -> AuditLog:
+        """For `watch_audit_log`."""
+        from lambdas.controllers.audit_log import AuditLog
+
+        return AuditLog(self._wake_ups, self.clock)
+
+    @cached_property
+    def provisioning(self) -> Provisioning:
+        """For `provision`."""
+        from lambdas.controllers.pod_news import PodNews
+        from lambdas.controllers.provisioning import Provisioning
+
+        news = PodNews(self._kubernetes, self.clock)
+        queues = (self._wake_ups, self._work)
+        return Provisioning(
+            self._observer, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock
+        )
+
+    @cached_property
+    def disruption(self) -> Disruption:
+        """For `disrupt`."""
+        from lambdas.controllers.disruption import Disruption
+
+        return Disruption(self._observer, self._memory, self._work, self.clock)
+
+    @cached_property
+    def execution(self) -> Execution:
+        """For `execute`."""
+        from lambdas.controllers.command_work import CommandWork
+        from lambdas.controllers.execution import Execution
+
+        commands = CommandWork(
+            self._kubernetes,
+            self._memory,
+            self._leases,
+            self._launcher,
+            self._observer,
+            self._claim_work,
+            self._work,
+            self.clock,
+        )
+        return Execution(self._kubernetes, self._cloud, self._claim_work, commands, self._work, self.clock)
+
+    @cached_property
+    def interruptions(self) -> Interruptions:
+        """For `interrupt`."""
+        from lambdas.controllers.interruption import Interruptions
+
+        return Interruptions(self._memory, self._claim_work, self._work, self.settings, self.clock)
+
+    @cached_property
+    def reconciliation(self) -> Reconciliation:
+        """For `reconcile`."""
+        from lambdas.controllers.object_status import ObjectStatus
+        from lambdas.controllers.orphans import Orphans
+        from lambdas.controllers.reconciliation import Reconciliation, World
+
+        world = World(self._kubernetes, self._cloud, self._windows, self.clock)
+        orphans = Orphans(self._cloud, self._launcher, self._claim_work, self._observer, self._work, self.clock)
+        status = ObjectStatus(self._kubernetes, self._cloud, self.clock)
+        return Reconciliation(world, self._observer, self._memory, self._claim_work, orphans, status, self._work)
+
+    @cached_property
+    def catalogue_refresh(self) -> CatalogueRefresh:
+        """For `refresh_catalogue`."""
+        from lambdas.controllers.catalogue import CatalogueRefresh
+
+        return CatalogueRefresh(self._source, self._catalogues)
+
+    @cached_property
+    def _observer(self) -> Observer:
+        from lambdas.observer import Observer
+
+        return Observer(self._kubernetes, self._catalogues, self._memory, self.settings, self.clock)
+
+    @cached_property
+    def _memory(self) -> Memory:
+        from lambdas.observer import Memory
+
+        cluster = self.settings.cluster_name
+        return Memory(
+            claims=DynamoClaims(self._table, cluster),
+            commands=DynamoCommands(self._table, cluster),
+            unavailable=DynamoOfferings(self._table),
+            nominations=DynamoNominations(self._table, cluster),
+        )
+
+    @cached_property
+    def _leases(self) -> DynamoLeases:
+        return DynamoLeases(self._table, self.settings.cluster_name)
+
+    @cached_property
+    def _launcher(self) -> Launcher:
+        from lambdas.controllers.launching import Launcher
+
+        memory = self._memory
+        return Launcher(self._cloud, memory.claims, memory.unavailable, cluster=self.settings.cluster_name)
+
+    @cached_property
+    def _claim_work(self) -> ClaimWork:
+        from lambdas.controllers.claim_work import ClaimWork
+
+        return ClaimWork(
+            self._kubernetes,
+            self._cloud,
+            self._memory,
+            self._launcher,
+            self._observer,
+            self._wake_ups,
+            self.clock,
+        )
+
+    @cached_property
+    def _table(self) -> DynamoTable:
+        return DynamoTable(self._session.client("dynamodb", config=CONFIG), self.settings.table_name)
+
+    @cached_property
+    def _wake_ups(self) -> Queue:
+        return SqsQueue(self._sqs, self.settings.wake_up_queue_url)
+
+    @cached_property
+    def _work(self) -> Queue:
+        return SqsQueue(self._sqs, self.settings.work_queue_url)
+
+    @cached_property
+    def _sqs(self) -> object:
+        return self._session.client("sqs", config=CONFIG)
+
+    @cached_property
+    def _windows(self) -> SchedulerWindows | None:
+        if not self.settings.disrupt_function_arn:
+            return None
+        return SchedulerWindows(
+            self._session.client("scheduler", config=CONFIG),
+            group=self.settings.schedule_group,
+            role_arn=self.settings.schedule_role_arn,
+            target_arn=self.settings.disrupt_function_arn,
+        )
+
+    @cached_property
+    def _cloud(self) -> CloudProvider:
+        from lambdas.adapters.aws.ec2 import AwsServices, Ec2Cloud
+
+        services = AwsServices(
+            ec2=self._service("ec2"),
+            ssm=self._service("ssm"),
+            iam=self._service("iam"),
+            eks=self._service("eks"),
+            region=self._session.region_name,
+        )
+        return Ec2Cloud(services, cluster=self.settings.cluster_name, clock=self.clock)
+
+    @cached_property
+    def _catalogues(self) -> CatalogueStore:
+        from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
+
+        return S3CatalogueStore(self._service("s3"), self.settings.bucket_name)
+
+    @cached_property
+    def _source(self) -> CatalogueSource:
+        from lambdas.adapters.aws.market import AwsMarket
+
+        if self._given_source is not None:
+            return self._given_source
+        pricing = Service(self._session.client("pricing", region_name="us-east-1", config=CONFIG))
+        return AwsMarket(self._service("ec2"), pricing, region=self._session.region_name, clock=self.clock)
+
+    @cached_property
+    def _kubernetes(self) -> Kubernetes:
+        if self._given_kubernetes is not None:
+            return self._given_kubernetes
+        from lambdas.adapters.kube.connect import kubernetes_of
+
+        return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
+
+    def _service(self, name: str) -> Service:
+        return Service(self._session.client(name, config=CONFIG))
+
+
+def build(
+    settings: Settings,
+    *,
+    session: boto3.Session,
+    clock: Clock,
+    kubernetes: Kubernetes | None = None,
+    catalogue_source: CatalogueSource | None = None,
+) -> Application:
+    """An application over these parts; what is not given is the real thing."""
+    return Application(settings, session, clock, kubernetes=kubernetes, catalogue_source=catalogue_source)
+
+
+class _Sandbox:
+    """What this process holds on to: one application, and how to make it."""
+
+    factory: Callable[[], Application] | None = None
+    current: Application | None = None
+
+
+def use(factory: Callable[[], Application]) -> None:
+    """Let `application` ask `factory` from now on, whatever was there before: for those who embed the functions."""
+    _Sandbox.factory = factory
+    _Sandbox.current = None
+
+
+def application() -> Application:
+    """The application of this sandbox, made from the environment at the first call.
+
+    Raises:
+        InvalidInputError: If a setting is missing or not understood.
+    """
+    if _Sandbox.current is None:
+        _Sandbox.current = (_Sandbox.factory or _from_environment)()
+    return _Sandbox.current
+
+
+def _from_environment() -> Application:
+    import boto3
+
+    return build(Settings.from_environment(os.environ), session=boto3.Session(), clock=SystemClock())

@@ -1,0 +1,29 @@
+"""Time as Lambda has it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+from lambdas.ports import Clock
+
+
+class SystemClock:
+    """The machine's clock (`lambdas.ports.Clock`)."""
+
+    def now(self) -> datetime:
+        """The present moment, UTC."""
+        return datetime.now(UTC)
+
+
+class Invocation(Protocol):
+    """What Lambda tells a handler of how long it may still run."""
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Milliseconds left."""
+        ...
+
+
+def deadline_of(invocation: Invocation, clock: Clock) -> datetime:
+    """When the invocation is cut off."""
+    return clock.now() + timedelta(milliseconds=invocation.get_remaining_time_in_millis())
