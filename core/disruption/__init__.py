@@ -1,1 +1,1 @@
-"""Which nodes go, and when: candidates, budgets, the methods that find commands, and what must hold before one is carried out."""
+"""Which nodes go, and when: candidates, budgets, the methods that find commands, and what must hold to carry one out."""

@@ -35,7 +35,7 @@ class Refusal(msgspec.Struct, frozen=True):
 def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: str) -> Command | Refusal:
     """The command that takes these nodes away, with no replacement or with one."""
     simulation = plan_round.simulate(candidates, consolidation=True)
-    refusal = _unplaced(simulation)
+    refusal = unplaced(simulation)
     if refusal is not None:
         return refusal
     replacements: tuple[PlannedClaim, ...] = ()
@@ -60,7 +60,8 @@ def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: 
     )
 
 
-def _unplaced(simulation: Simulation) -> Refusal | None:
+def unplaced(simulation: Simulation) -> Refusal | None:
+    """Why the simulated move is out of the question whatever it saves, None where it is not."""
     if simulation.stranded:
         return Refusal(reasons.PODS_UNSCHEDULABLE, simulation.stranded)
     if simulation.displaces:
@@ -73,21 +74,25 @@ def _replacement(
 ) -> PlannedClaim | Refusal:
     if len(claims) > 1:
         return Refusal(reasons.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
-    snapshot = plan_round.snapshot
-    options = Options.of(claims[0], snapshot.catalogue)
-    price = sum(c.price for c in candidates)
+    return affordable(claims[0], sum(c.price for c in candidates), candidates, plan_round)
+
+
+def affordable(
+    claim: PlannedClaim, price: int, candidates: Sequence[Candidate], plan_round: Round
+) -> PlannedClaim | Refusal:
+    """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
+    options = Options.of(claim, plan_round.snapshot.catalogue)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
-    if is_spot and labels.SPOT in claims[0].capacity_types:
+    if is_spot and labels.SPOT in claim.capacity_types:
         found = _spot_options(options, price, alone=len(candidates) == 1, plan_round=plan_round)
     else:
         found = _cheaper(options, price)
         if not isinstance(found, Refusal):
             spot = found.held_to(labels.SPOT)
             found = spot if spot.types and not spot.missing_values() else found
-    if isinstance(found, Refusal) or len(candidates) == 1:
-        return found if isinstance(found, Refusal) else found.planned()
-    distinct = _without_same_type(found, candidates)
-    return distinct if isinstance(distinct, Refusal) else distinct.planned()
+    if not isinstance(found, Refusal) and len(candidates) > 1:
+        found = _without_same_type(found, candidates)
+    return found if isinstance(found, Refusal) else found.planned()
 
 
 def _cheaper(options: Options, price: int) -> Options | Refusal:

@@ -54,11 +54,6 @@ class EvictionLedger:
                 return pod, names
         return None
 
-    def is_fully_blocked(self, pod: Pod) -> bool:
-        """Whether no eviction of the pod can ever succeed: two budgets, or one that allows no disruption by its spec."""
-        budgets = self._guards(pod)
-        return len(budgets) > 1 or any(b.max_unavailable in ("0", "0%") or b.min_available == "100%" for b in budgets)
-
     def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
         """Whether these nodes (the pods of each) may go besides those already taken."""
         used = dict(self._used)

@@ -13,10 +13,11 @@ from core.disruption.budgets import BudgetLedger, Remaining, remaining
 from core.disruption.candidate import Candidate, Survey, survey
 from core.disruption.carrying import carried_out
 from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.disruption.prices import cheaper_than
 from core.disruption.simulation import Simulation, Simulator
 from core.model.plan import Blocked, Command, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.model.state_node import StateNode, state_nodes
+from core.model.state_node import state_nodes
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
@@ -34,9 +35,10 @@ class Round:
         self.budgets: Remaining = remaining(snapshot, self._states)
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(snapshot)
+        self._expecting: dict[str, set[str]] = {}
         self._simulations = 0
         self._names = _ClaimNames(snapshot)
-        self._simulator = self._new_simulator(planner)
+        self._simulators: dict[int | None, Simulator] = {None: self._new_simulator(planner or Planner(snapshot))}
         self.survey: Survey = self._survey(self._nominated())
         self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
 
@@ -59,7 +61,7 @@ class Round:
 
     def awaits_pods(self, candidate: Candidate, reason: str) -> bool:
         """Whether a command of this round with another reason moves pods to it; one of the same reason can be widened."""
-        return any(m.to == candidate.name for c in self.commands if c.reason != reason for m in c.moves)
+        return bool(self._expecting.get(candidate.name, set()) - {reason})
 
     def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
@@ -76,11 +78,23 @@ class Round:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
 
-    def simulate(self, candidates: Collection[Candidate], *, consolidation: bool) -> Simulation:
-        """What would become of the pods of these nodes."""
+    def simulate(
+        self, candidates: Collection[Candidate], *, consolidation: bool, below: int | None = None
+    ) -> Simulation:
+        """What would become of the pods of these nodes.
+
+        Args:
+            candidates: The nodes that go.
+            consolidation: Whether nodes that consolidateAfter still protects may take pods of others: not then.
+            below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
+        """
         self._simulations += 1
-        found = self._simulator.simulate(candidates, consolidation=consolidation)
+        found = self._simulator_below(below).simulate(candidates, consolidation=consolidation)
         return self._names.renamed(found)
+
+    def named(self, claim: PlannedClaim) -> PlannedClaim:
+        """A replacement under a name that no node and no earlier replacement has."""
+        return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
     def refuse(self, candidate: Candidate, code: str, message: str) -> None:
         """Remember why a candidate does not go; the latest word counts."""
@@ -94,24 +108,33 @@ class Round:
                 self._ledger.take(going[name].pool.name)
                 self._evictions.take(going[name].state.pods)
                 self.refusals.pop(name, None)
+            for move in command.moves:
+                self._expecting.setdefault(move.to, set()).add(command.reason)
             self._names.take(command.replacements)
             self.snapshot = carried_out(self.snapshot, command)
             self.commands = _widened(self.commands, command)
         self._states = state_nodes(self.snapshot)
-        self._simulator = self._new_simulator(None)
+        self._simulators = {None: self._new_simulator(Planner(self.snapshot))}
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)
 
-    def _new_simulator(self, planner: Planner | None) -> Simulator:
-        uninitialized = [state.name for state in self._states if not state.is_initialized]
-        return Simulator(planner or Planner(self.snapshot), uninitialized)
+    def _new_simulator(self, planner: Planner) -> Simulator:
+        return Simulator(planner, [state.name for state in self._states if not state.is_initialized])
+
+    def _simulator_below(self, price: int | None) -> Simulator:
+        if price not in self._simulators:
+            market = cheaper_than(price or 0, self.snapshot.catalogue)
+            self._simulators[price] = self._new_simulator(
+                Planner(msgspec.structs.replace(self.snapshot, catalogue=market))
+            )
+        return self._simulators[price]
 
     def _survey(self, nominated: dict[str, str]) -> Survey:
         return survey(self.snapshot, self._states, self._evictions, nominated)
 
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
-        found = {binding.node: f"pod {binding.pod}" for binding in reversed(self._simulator.base.bindings)}
+        found = {binding.node: f"pod {binding.pod}" for binding in reversed(self._simulators[None].base.bindings)}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:
                 found.setdefault(name, "a pod")
@@ -147,14 +170,17 @@ class _ClaimNames:
     def take(self, claims: Iterable[PlannedClaim]) -> None:
         self._taken.update(claim.name for claim in claims)
 
+    def new(self, pool: str, besides: Collection[str] = ()) -> str:
+        number = 0
+        while (name := f"{pool}-{number}") in self._taken or name in besides:
+            number += 1
+        return name
+
     def renamed(self, simulation: Simulation) -> Simulation:
-        """The same answer with names that no node and no earlier replacement has."""
+        """The same answer with new names for its claims."""
         names: dict[str, str] = {}
         for claim in simulation.claims:
-            number = 0
-            while (name := f"{claim.node_pool}-{number}") in self._taken or name in names.values():
-                number += 1
-            names[claim.name] = name
+            names[claim.name] = self.new(claim.node_pool, names.values())
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
         moves = tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)

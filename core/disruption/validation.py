@@ -55,19 +55,23 @@ def _unfit(candidate: Candidate, command: Command, fresh: Round) -> str:
 def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> str | None:
     if command.reason == reasons.EMPTY or command.method == "static-drift":
         return None
-    drifted = command.reason == reasons.DRIFTED
-    simulation = fresh.simulate(candidates, consolidation=not drifted)
-    if simulation.stranded:
-        return simulation.stranded
-    return None if drifted else _changed(simulation, command)
+    is_drift, is_repack = command.reason == reasons.DRIFTED, command.method == "repack"
+    below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
+    simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below)
+    if simulation.stranded or is_drift:
+        return simulation.stranded or None
+    if is_repack:
+        saves = sum(c.price for c in candidates) > sum(claim.price for claim in simulation.claims)
+        return None if saves else "its pods now need new nodes that cost no less"
+    return _changed(simulation, command)
 
 
 def _changed(simulation: Simulation, command: Command) -> str | None:
     """Why the new nodes are no longer those of the command."""
-    if len(simulation.claims) != len(command.replacements) and command.method != "repack":
+    if len(simulation.claims) != len(command.replacements):
         return f"its pods now need {len(simulation.claims)} new nodes, not {len(command.replacements)}"
     possible = {name for claim in simulation.claims for name in claim.instance_types}
-    for claim in command.replacements if command.method != "repack" else ():
+    for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]
         if lost:
             return f"instance type {lost[0]} would no longer do for replacement {claim.name}"

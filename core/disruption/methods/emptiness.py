@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.disruption import reasons
+from core.disruption.candidate import Candidate
 from core.disruption.round import Round
 from core.model.plan import Command
 
@@ -11,7 +12,7 @@ def find(plan_round: Round) -> list[Command]:
     """A command for each empty node that budgets let go, the best ratio of price to disruption first, ties by name."""
     now = plan_round.snapshot.now
     commands: list[Command] = []
-    chosen = []
+    chosen: list[Candidate] = []
     empty = [
         c
         for c in plan_round.candidates(reasons.EMPTY)

@@ -6,8 +6,8 @@ from core.disruption.balanced import rejecting_pool
 from core.disruption.candidate import Candidate
 from core.disruption.consolidation import Refusal, consolidated
 from core.disruption.eligibility import underutilized
-from core.disruption.round import Round
 from core.disruption.reasons import BALANCED
+from core.disruption.round import Round
 from core.model.plan import Command
 
 

@@ -1,0 +1,103 @@
+"""More nodes than the user allowed would go at once, or none although they might."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.disruption.budgets import BudgetLedger, allowed, remaining
+from core.disruption.reasons import DRIFTED, EMPTY, UNDERUTILIZED
+from core.model.node_claim import INSTANCE_TERMINATING, Condition
+from core.model.node_pool import Budget, Disruption, NodePool
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
+
+TYPE = a_type()
+
+
+def pool(*budgets: Budget) -> NodePool:
+    """A pool with these budgets."""
+    return a_pool(disruption=Disruption(budgets=budgets))
+
+
+def left(snapshot: Snapshot, reason: str = EMPTY) -> int | None:
+    """What remains for the pool `default`."""
+    return remaining(snapshot, state_nodes(snapshot))["default"][reason]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "total", "expected"),
+    [("10%", 1, 1), ("15%", 10, 2), ("34%", 3, 2), ("0", 9, 0), ("100%", 7, 7), ("5", 3, 5), ("0%", 9, 0)],
+)
+def test_percentages_round_up(nodes: str, total: int, expected: int) -> None:
+    """10 % of one node is one node: otherwise small pools would never change."""
+    assert allowed(pool(Budget(nodes)), total, EMPTY, NOW) == expected
+
+
+def test_strictest_active_budget_counts() -> None:
+    """Budgets are upper bounds, each of them."""
+    assert allowed(pool(Budget("5"), Budget("2"), Budget("50%")), 10, EMPTY, NOW) == 2
+
+
+def test_budget_for_other_reasons_is_ignored() -> None:
+    """A budget names its reasons; none at all (an empty list) concerns nobody."""
+    found = pool(Budget("1", reasons=(DRIFTED,)), Budget("0", reasons=()))
+    assert [allowed(found, 10, r, NOW) for r in (DRIFTED, EMPTY, UNDERUTILIZED)] == [1, None, None]
+
+
+def test_no_budget_means_no_limit() -> None:
+    """An explicitly empty list lets everything go."""
+    assert allowed(pool(), 10, EMPTY, NOW) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [Budget("ten"), Budget("101%"), Budget("-1"), Budget("5", schedule="nonsense", duration=timedelta(hours=1))],
+)
+def test_unreadable_budget_closes_its_pool(broken: Budget) -> None:
+    """A mistake in one budget, even one for another reason, must not read as leave."""
+    found = pool(Budget("5"), msgspec.structs.replace(broken, reasons=(DRIFTED,)))
+    assert allowed(found, 10, EMPTY, NOW) == 0
+
+
+def fleet(count: int) -> Snapshot:
+    """That many ready nodes under a budget of three."""
+    pairs = [a_node_of(TYPE, f"node-{index}") for index in range(count)]
+    return a_snapshot(
+        types=(TYPE,),
+        node_pools=(pool(Budget("3")),),
+        nodes=tuple(node for _, node in pairs),
+        node_claims=tuple(claim for claim, _ in pairs),
+    )
+
+
+def test_nodes_that_go_already_use_up_places() -> None:
+    """Two disruptions at once are two disruptions, whoever started the first."""
+    snapshot = fleet(5)
+    assert left(snapshot) == 3
+    assert left(msgspec.structs.replace(snapshot, marked_for_deletion=(snapshot.node_claims[0].name,))) == 2
+
+
+def test_node_that_is_not_ready_uses_up_a_place() -> None:
+    """A pool that is ailing is not disturbed further."""
+    snapshot = fleet(5)
+    ailing = msgspec.structs.replace(snapshot.nodes[0], is_ready=False)
+    assert left(msgspec.structs.replace(snapshot, nodes=(ailing, *snapshot.nodes[1:]))) == 2
+
+
+def test_terminating_instance_counts_no_more() -> None:
+    """A node whose instance is as good as gone is neither in the pool nor going."""
+    snapshot = fleet(5)
+    conditions = {**snapshot.node_claims[0].conditions, INSTANCE_TERMINATING: Condition("True")}
+    gone = msgspec.structs.replace(snapshot.node_claims[0], conditions=conditions)
+    assert left(msgspec.structs.replace(snapshot, node_claims=(gone, *snapshot.node_claims[1:]))) == 3
+
+
+def test_ledger_counts_a_node_for_every_reason() -> None:
+    """One node that goes as Empty leaves one place less for Drifted too."""
+    ledger = BudgetLedger({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
+    ledger.take("default")
+    assert [ledger.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]

@@ -1,0 +1,129 @@
+"""Nodes would be replaced for nothing, or keep running what nobody asks for any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import drift
+from core.disruption.drift import DriftCheck
+from core.model.catalogue import Catalogue
+from core.model.node_claim import DRIFTED, Condition, NodeClaim
+from core.model.node_pool import NodeClass, NodePool
+from core.model.requirements import Requirement
+from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
+
+TYPE = a_type()
+CLAIM, _ = a_node_of(TYPE)
+
+
+def reason(claim: NodeClaim = CLAIM, pool: NodePool | None = None, **snapshot: Any) -> str:
+    """Why the claim has drifted."""
+    return DriftCheck(a_snapshot(**{"types": (TYPE,), **snapshot})).reason(claim, pool or a_pool())
+
+
+def changed(**changes: Any) -> NodeClaim:
+    """The claim, with changes."""
+    return msgspec.structs.replace(CLAIM, **changes)
+
+
+def hashes(value: str, version: str = "v3") -> dict[str, str]:
+    """The pool's hash annotations."""
+    return {labels.NODEPOOL_HASH: value, labels.NODEPOOL_HASH_VERSION: version}
+
+
+def test_nothing_changed() -> None:
+    """A node that is what its pool asks for has not drifted."""
+    assert reason() == ""
+
+
+@pytest.mark.parametrize(("status", "expected"), [("True", "CloudProviderDrifted"), ("False", ""), ("Unknown", "")])
+def test_condition_is_believed(status: str, expected: str) -> None:
+    """Whoever set Drifted=True may know more than we do."""
+    assert reason(changed(conditions={DRIFTED: Condition(status, "CloudProviderDrifted")})) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (hashes("1"), hashes("1"), ""),
+        (hashes("1"), hashes("2"), drift.NODE_POOL_DRIFTED),
+        (hashes("1"), hashes("2", "v4"), ""),
+        ({}, hashes("2"), ""),
+        (hashes("1"), {}, ""),
+    ],
+)
+def test_template_hash(ours: dict[str, str], theirs: dict[str, str], expected: str) -> None:
+    """Hashes count only where both are there and of one version: an upgrade must not replace the fleet."""
+    assert reason(changed(annotations=ours), a_pool(own_annotations=theirs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("requirement", "expected"),
+    [
+        (Requirement.one_of(labels.ZONE, "us-east-1a"), ""),
+        (Requirement.one_of(labels.ZONE, "us-east-1b"), drift.REQUIREMENTS_DRIFTED),
+        (Requirement.of(labels.ARCH, "NotIn", ["arm64"]), ""),
+        (Requirement.of("example.com/team", "Exists"), drift.REQUIREMENTS_DRIFTED),
+        (Requirement.of("example.com/team", "DoesNotExist"), ""),
+    ],
+)
+def test_requirements(requirement: Requirement, expected: str) -> None:
+    """The claim's labels must still be allowed; a label that is now required and missing is drift."""
+    assert reason(pool=a_pool("default", requirement)) == expected
+
+
+def test_type_that_is_gone() -> None:
+    """A type that left the catalogue, or is no longer sold in the node's zone, cannot be launched again."""
+    elsewhere = msgspec.structs.replace(TYPE, offerings=tuple(o for o in TYPE.offerings if o.zone != "us-east-1a"))
+    assert reason(types=()) == drift.INSTANCE_TYPE_NOT_FOUND
+    assert reason(types=(elsewhere,)) == drift.INSTANCE_TYPE_NOT_FOUND
+
+
+def test_type_that_is_out_of_capacity_is_still_offered() -> None:
+    """Lack of capacity passes; it is no drift."""
+    empty = tuple(msgspec.structs.replace(o, available=False) for o in TYPE.offerings)
+    assert reason(types=(msgspec.structs.replace(TYPE, offerings=empty),)) == ""
+
+
+def test_young_claims_are_not_asked_for_their_type() -> None:
+    """A catalogue may lag behind a launch; an hour later it no longer does."""
+    assert reason(changed(created_at=NOW - timedelta(hours=1)), types=()) == ""
+
+
+def test_reserved_node_may_have_become_on_demand() -> None:
+    """An expired reservation leaves an on-demand node, not a drifted one."""
+    assert reason(changed(labels={**CLAIM.labels, labels.CAPACITY_TYPE: labels.RESERVED})) == ""
+
+
+@pytest.mark.parametrize(
+    ("amis", "image", "expected"),
+    [
+        ((("ami-1", ()),), "ami-1", ""),
+        ((("ami-2", ()),), "ami-1", drift.AMI_DRIFTED),
+        ((("ami-2", (Requirement.one_of(labels.ARCH, "arm64"),)), ("ami-1", ())), "ami-1", ""),
+        ((("ami-2", ()), ("ami-1", ())), "ami-1", drift.AMI_DRIFTED),
+        ((), "ami-1", ""),
+        ((("ami-2", ()),), "", ""),
+    ],
+)
+def test_image(amis: tuple[tuple[str, tuple[Requirement, ...]], ...], image: str, expected: str) -> None:
+    """The first image that fits the node's type is what a launch would take today."""
+    assert reason(changed(image_id=image), node_classes=(NodeClass(name="default", amis=amis),)) == expected
+
+
+def test_class_hash() -> None:
+    """A changed EC2NodeClass replaces its nodes."""
+    keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
+    ours, theirs = dict(zip(keys, ("1", "v4"), strict=True)), dict(zip(keys, ("2", "v4"), strict=True))
+    classes = (NodeClass(name="default", own_annotations=theirs),)
+    assert reason(changed(annotations=ours), node_classes=classes) == drift.NODE_CLASS_DRIFTED
+
+
+def test_claim_that_is_not_launched_cannot_drift() -> None:
+    """Its labels are not complete yet."""
+    assert reason(changed(conditions={}), catalogue=Catalogue()) == ""

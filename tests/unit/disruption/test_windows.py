@@ -1,0 +1,77 @@
+"""Disruption would sleep through the opening of a window, or be woken at the wrong time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core.disruption.windows import window_schedules
+from core.model.node_pool import Budget, Disruption, NodePool
+from tests.builders import a_pool
+
+NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)  # a Monday
+
+
+def pool(schedule: str, duration: timedelta, name: str = "default") -> NodePool:
+    """A pool with one window."""
+    return a_pool(name, disruption=Disruption(budgets=(Budget("0", schedule=schedule, duration=duration),)))
+
+
+def expressions(schedule: str, **duration: float) -> list[str]:
+    """The expressions of one window."""
+    return sorted(window_schedules([pool(schedule, timedelta(**duration))], NOW).values())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hours", "expected"),
+    [
+        ("0 9 * * *", 8, ["cron(0 17 * * ? *)", "cron(0 9 * * ? *)"]),
+        ("@hourly", 1, ["cron(0 * * * ? *)"]),
+        ("0 22 * * *", 4, ["cron(0 2 * * ? *)", "cron(0 22 * * ? *)"]),
+        ("0 22 * * MON-FRI", 4, ["cron(0 2 ? * TUE,WED,THU,FRI,SAT *)", "cron(0 22 ? * MON,TUE,WED,THU,FRI *)"]),
+        ("0 22 * * sat", 4, ["cron(0 2 ? * SUN *)", "cron(0 22 ? * SAT *)"]),
+        ("0 9 1 * *", 8, ["cron(0 17 1 * ? *)", "cron(0 9 1 * ? *)"]),
+        ("0 9 1 * 1", 1, ["cron(0 10 1 * ? *)", "cron(0 10 ? * MON *)", "cron(0 9 1 * ? *)", "cron(0 9 ? * MON *)"]),
+        ("30 6 * * 0", 0.5, ["cron(0 7 ? * SUN *)", "cron(30 6 ? * SUN *)"]),
+        ("0 20,23 * * *", 2, ["cron(0 1,22 * * ? *)", "cron(0 20,23 * * ? *)"]),
+        ("0 12 * * *", 72, ["cron(0 12 * * ? *)"]),
+    ],
+)
+def test_opening_and_closing(schedule: str, hours: float, expected: list[str]) -> None:
+    """The end recurs like the start, later by the duration, over midnight and the week's end too."""
+    assert expressions(schedule, hours=hours) == expected
+
+
+def test_end_that_cron_cannot_say_is_given_once() -> None:
+    """The first of the month at 22:00 for four hours ends on a day that no field names: the next end is given as a time."""
+    assert expressions("0 22 1 * *", hours=4) == ["at(2026-04-02T02:00:00)", "cron(0 22 1 * ? *)"]
+
+
+def test_end_of_a_window_that_is_open_now() -> None:
+    """Inside a window the next end is this window's."""
+    assert "at(2026-03-03T20:00:00)" in expressions("0 20 1 * *", hours=48)
+
+
+def test_hourly_on_one_weekday_spills_over() -> None:
+    """Every hour of Monday, two hours each: the last one ends on Tuesday."""
+    found = expressions("0 * * * 1", hours=2)
+    assert "cron(0 0,1 ? * TUE *)" in found
+
+
+def test_same_window_of_two_pools_is_one_schedule() -> None:
+    """Waking twice for one moment would cost twice."""
+    pools = [pool("@daily", timedelta(hours=1), name) for name in ("a", "b")]
+    assert window_schedules(pools, NOW) == window_schedules(pools[:1], NOW)
+
+
+def test_names_are_short_and_follow_from_the_expression() -> None:
+    """EventBridge takes 64 characters; the same window keeps its name, so nothing is replaced needlessly."""
+    first = window_schedules([pool("*/7 1-5 * * *", timedelta(minutes=3))], NOW)
+    assert all(len(name) <= 64 for name in first)
+    assert first == window_schedules([pool("*/7 1-5 * * *", timedelta(minutes=3))], NOW + timedelta(days=2))
+
+
+def test_unreadable_budgets_and_budgets_without_window_have_none() -> None:
+    """They neither open nor close."""
+    assert not window_schedules([pool("nonsense", timedelta(hours=1)), a_pool()], NOW)
