@@ -1,1 +1,9 @@
-"""Where every pending pod goes, and which nodes must be launched for them."""
+"""From pending pods to placements and claims: Karpenter's rules and the hard rules of the Kubernetes scheduler.
+
+`schedule(snapshot)` plans once; a `Planner` answers many what-ifs over one snapshot; `explain_pod` says what ruled out what.
+"""
+
+from core.scheduling.explain import PodExplanation, explain_pod
+from core.scheduling.planner import Outcome, Planner, schedule
+
+__all__ = ["Outcome", "Planner", "PodExplanation", "explain_pod", "schedule"]

@@ -1,0 +1,41 @@
+"""The cluster's default topology spread constraints, for pods that have none of their own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.model.pod import LabelSelector, Pod, TopologySpread
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+
+_WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet")
+
+
+class DefaultSpreads:
+    """Gives a pod the default constraints, selecting what its Services and its controller select (Kubernetes)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._defaults = snapshot.options.default_spreads
+        self._services = sorted(snapshot.services, key=lambda s: (s.namespace, s.name))
+        self._workloads = {(w.namespace, w.kind, w.name): w.selector for w in snapshot.workload_selectors}
+
+    def of(self, pod: Pod) -> tuple[TopologySpread, ...]:
+        """The pod's constraints: its own, or the defaults where it has none and something selects it."""
+        if pod.spec.spreads or not self._defaults:
+            return pod.spec.spreads
+        selector = self._selector(pod)
+        if selector is None:
+            return ()
+        return tuple(msgspec.structs.replace(default, selector=selector) for default in self._defaults)
+
+    def _selector(self, pod: Pod) -> LabelSelector | None:
+        parts: set[Requirement] = set()
+        for service in self._services:
+            chosen = service.namespace == pod.namespace and service.selector
+            if chosen and service.selector.items() <= pod.labels.items():
+                parts.update(Requirement(key, False, (value,)) for key, value in service.selector.items())
+        for owner in pod.owners:
+            if owner.is_controller and owner.kind in _WORKLOADS:
+                found = self._workloads.get((pod.namespace, owner.kind, owner.name))
+                parts.update(found.requirements if found is not None else ())
+        return LabelSelector(tuple(sorted(parts))) if parts else None

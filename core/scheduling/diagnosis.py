@@ -1,0 +1,245 @@
+"""Why a class of pods found no place: per NodePool, what ruled out how many instance types, and the nearest miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from core.model import quantity
+from core.model.node_pool import NodePool
+from core.model.requirements import Requirement
+from core.model.taints import first_untolerated
+from core.scheduling import reasons
+from core.scheduling.ground import Ground
+from core.scheduling.in_flight import InFlight
+from core.scheduling.min_values import unmet
+from core.scheduling.pinning import Pinning
+from core.scheduling.pod_class import PodClass, Rule, Stage
+from core.scheduling.requirement_table import IMPOSSIBLE
+from core.scheduling.solve import Solution
+from core.scheduling.template import Template, why_unusable
+from core.scheduling.topology_group import AFFINITY, SPREAD
+from core.scheduling.type_filter import OFFERING_KEYS, positions
+
+_BY_KIND = {SPREAD: reasons.TOPOLOGY_SPREAD, AFFINITY: reasons.POD_AFFINITY}
+
+
+class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """What one NodePool could not do for a pod.
+
+    Attributes:
+        reason: A code, empty where the pool would do.
+        message: The same for people, without the pool's name.
+        ruled_out: What ruled out how many instance types, each counted once, by the first constraint that it fails.
+        nearest: The type that comes nearest to having room, and what it lacks; empty where that is not the point.
+    """
+
+    node_pool: str
+    reason: str
+    message: str
+    ruled_out: dict[str, int] = {}
+    nearest: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod has no place, over all NodePools: the code of the pool that came nearest."""
+
+    reason: str
+    message: str
+    pools: tuple[PoolFinding, ...] = ()
+
+
+class Diagnosis:
+    """Judges against the state at the end of a plan."""
+
+    def __init__(self, ground: Ground, solution: Solution) -> None:
+        self._ground = ground
+        self._solution = solution
+
+    def of(self, pod_class: PodClass) -> Verdict:
+        """Why pods of this class have no place."""
+        if pod_class.reason:
+            return Verdict(reason=pod_class.reason, message=pod_class.message)
+        findings = self.findings(pod_class)
+        if not findings:
+            return Verdict(reason=reasons.NO_NODE_POOL, message="there is no NodePool")
+        failed = [finding.reason for finding in findings if finding.reason]
+        reason = max(failed, key=lambda code: reasons.RANK[code], default=reasons.NO_OFFERING_FITS)
+        message = "; ".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
+        return Verdict(reason=reason, message=message, pools=findings)
+
+    def findings(self, pod_class: PodClass) -> tuple[PoolFinding, ...]:
+        """What every NodePool could not do, in the order in which they are tried, unusable ones last."""
+        stage = pod_class.stages[-1]
+        found = [self._of_template(template, pod_class, stage) for template in self._ground.templates]
+        unusable = ((pool, why_unusable(pool, self._ground.snapshot)) for pool in _by_name(self._ground))
+        found += [
+            PoolFinding(node_pool=pool.name, reason=reasons.NO_NODE_POOL, message=why) for pool, why in unusable if why
+        ]
+        return tuple(found)
+
+    def _of_template(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
+        taint = first_untolerated(template.taints, stage.wishes.tolerations)
+        if taint is not None:
+            return _finding(template, reasons.TAINT_NOT_TOLERATED, f"taint {taint} is not tolerated")
+        if not template.mask:
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
+        if not stage.asks:
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, "what the pod demands contradicts itself")
+        narrowed = [self._ground.table.narrowed(template.offered, ask) for ask in stage.asks]
+        possible = [number for number in narrowed if number != IMPOSSIBLE]
+        if not possible:
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, self._conflict(template, stage))
+        funnel = _Funnel(self._ground, template, pod_class, possible[0])
+        if not funnel.left:
+            return funnel.finding()
+        return self._of_rules(funnel, stage)
+
+    def _conflict(self, template: Template, stage: Stage) -> str:
+        table = self._ground.table
+        offered, asked = table[template.offered], table[stage.asks[0]]
+        key = offered.incompatibility(asked, allow_undefined=table.well_known)
+        if key is None:
+            missing = sorted(key for key in table.needed(stage.asks[0]) if key not in offered)
+            return f"its nodes do not carry {', '.join(missing)}"
+        own = _shown(offered[key]) if key in offered else "its nodes do not carry the label"
+        return f"the pod demands {_shown(asked[key])}, but {own}"
+
+    def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:
+        """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
+        template, types = funnel.template, funnel.template.types
+        room = self._solution.rooms[template.index]
+        if room.left and not room.mask(types, funnel.left):
+            spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
+            return funnel.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
+        missing = unmet(types, funnel.left, template.min_values)
+        if missing:
+            shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
+            return funnel.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
+        rule = self._broken(funnel, stage)
+        if rule is not None:
+            code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
+            return funnel.finding(code, f"no {rule.key} satisfies {rule.kind} ({self._state_of(rule)})")
+        return funnel.finding("", "would do")
+
+    def _broken(self, funnel: _Funnel, stage: Stage) -> Rule | None:
+        """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
+        shape, tally = funnel.pod_class.shape, self._solution.tally
+        host = InFlight(len(self._solution.claims), funnel.template, funnel.number, funnel.left, ()).host
+        for rule in stage.host_rules:
+            if not tally.admits(rule, host, shape):
+                return rule
+        types = funnel.template.types
+        for rule in stage.zone_rules:
+            values = types.values(funnel.left, funnel.number, rule.key)
+            if not any(tally.admits(rule, value, shape) for value in values or (None,)):
+                return rule
+        pinning = Pinning(self._ground.topology, tally, ())
+        total = funnel.pod_class.requests
+        if pinning.pin(funnel.template, funnel.number, funnel.left, total, shape, stage) is None:
+            return stage.zone_rules[0] if stage.zone_rules else None
+        return None
+
+    def _state_of(self, rule: Rule) -> str:
+        if rule.is_hostname:
+            return "a new node has none of the pods it asks for" if rule.kind == AFFINITY else "on any node"
+        counts = self._solution.tally.of(rule.group)
+        shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
+        return f"pods now: {shown or 'none'}"
+
+
+class _Funnel:
+    """Takes instance types away, constraint by constraint, and counts."""
+
+    def __init__(self, ground: Ground, template: Template, pod_class: PodClass, number: int) -> None:
+        self.template = template
+        self.pod_class = pod_class
+        self.number = number
+        self.left = template.types.full
+        self.ruled_out: dict[str, int] = {}
+        self.reason = ""
+        self.nearest = ""
+        self._ground = ground
+        self._by_labels()
+        self._by_market()
+        attachments = [driver for driver, _ in pod_class.volumes.attachments]
+        self._keep(template.types.port_mask(pod_class.ports), "host ports", reasons.HOST_PORT_TAKEN)
+        self._keep(template.types.attach_mask(len(attachments)), "attachments", reasons.ATTACH_LIMIT)
+        self._by_room()
+
+    def finding(self, reason: str = "", message: str = "") -> PoolFinding:
+        counted = ", ".join(f"{count} by {name}" for name, count in self.ruled_out.items())
+        parts = [message, f"ruled out {counted}" if counted else "", f"nearest: {self.nearest}" if self.nearest else ""]
+        return PoolFinding(
+            node_pool=self.template.pool.name,
+            reason=reason if self.left else self.reason,
+            message="; ".join(part for part in parts if part),
+            ruled_out=self.ruled_out,
+            nearest=self.nearest,
+        )
+
+    def _keep(self, mask: int, name: str, reason: str) -> None:
+        gone = (self.left & ~mask).bit_count()
+        if gone:
+            self.ruled_out[name] = self.ruled_out.get(name, 0) + gone
+            self.left &= mask
+            if not self.left:
+                self.reason = reason
+
+    def _by_labels(self) -> None:
+        for key, requirement in self._ground.table[self.number].items():
+            if key not in OFFERING_KEYS:
+                self._keep(self.template.types.label_mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
+        for key in sorted(self._ground.table.needed(self.number)):
+            self._keep(self.template.types.label_mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
+
+    def _by_market(self) -> None:
+        types, requirements = self.template.types, self._ground.table[self.number]
+        sold_out = 0
+        for position in positions(self.left & ~types.market_mask(requirements)):
+            if any(types.meets(o, requirements) for o in types.types[position].offerings if not o.available):
+                sold_out |= 1 << position
+        self._keep(
+            ~(self.left & ~types.market_mask(requirements) & ~sold_out),
+            "zone and capacity type",
+            reasons.REQUIREMENT_NOT_MET,
+        )
+        self._keep(~sold_out, "unavailable offerings", reasons.NO_OFFERING_AVAILABLE)
+
+    def _by_room(self) -> None:
+        types, axis = self.template.types, self._ground.axis
+        total = self.pod_class.requests
+        shortest: tuple[int, int, str, str] | None = None
+        fitting = types.survivors(self.left, total)
+        for position in positions(self.left & ~fitting):
+            lacks = [
+                (name, want - have)
+                for name, want, have in zip(axis.names, total, types.room[position], strict=True)
+                if want > have
+            ]
+            name, amount = lacks[0]
+            self._keep(~(1 << position), name, reasons.NO_OFFERING_FITS)
+            share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
+            text = f"{types.types[position].name} lacks {quantity.render(amount, name)} {name}"
+            candidate = (len(lacks), share, text, name)
+            shortest = candidate if shortest is None else min(shortest, candidate)
+        if shortest is not None and not self.left:
+            self.nearest = shortest[2]
+
+
+def _finding(template: Template, reason: str, message: str) -> PoolFinding:
+    return PoolFinding(node_pool=template.pool.name, reason=reason, message=message)
+
+
+def _by_name(ground: Ground) -> Iterable[NodePool]:
+    return sorted(ground.snapshot.node_pools, key=lambda pool: pool.name)
+
+
+def _shown(requirement: Requirement) -> str:
+    bounds = [f">= {requirement.gte}"] if requirement.gte is not None else []
+    bounds += [f"<= {requirement.lte}"] if requirement.lte is not None else []
+    values = ", ".join(requirement.values)
+    if bounds:
+        return f"{requirement.key} {' and '.join(bounds)}"
+    return f"{requirement.key} {requirement.operator}" + (f" [{values}]" if values else "")

@@ -1,0 +1,108 @@
+"""What all plans of one snapshot share: prepared once, read by hundreds of what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core import labels
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.model.taints import first_untolerated
+from core.scheduling.classes import Classes, Shapes
+from core.scheduling.daemons import daemons_of
+from core.scheduling.existing_node import NodeViews
+from core.scheduling.limits import Room, used_by_pool
+from core.scheduling.pending import Evictions, pending_pods
+from core.scheduling.pod_class import Stage
+from core.scheduling.requirement_table import RequirementTable
+from core.scheduling.resource_axis import ResourceAxis
+from core.scheduling.template import templates_of
+from core.scheduling.topology import Topology
+from core.scheduling.topology_group import Namespaces
+from core.scheduling.volumes import VolumeIndex
+
+
+class Ground:
+    """A snapshot, made ready for planning.
+
+    Attributes:
+        pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
+        moving: Pods of nodes that are going anyway; by key.
+        leaving: Positions of the nodes that are going.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.states: tuple[StateNode, ...] = state_nodes(snapshot)
+        self.pending = pending_pods(snapshot)
+        bound = [pod for state in self.states for pod in state.pods]
+        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
+        self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
+        volumes = VolumeIndex(snapshot)
+        daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
+        self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons).of(self.states)
+        self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self.evictions = Evictions(snapshot)
+        self.leaving = frozenset(view.index for view in self.views if view.is_leaving)
+        self.moving = tuple(
+            pod for view in self.views if view.is_leaving for pod in self.evictions.movable(view.state.pods)
+        )
+        shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
+        self._count_bound(shapes)
+        namespaces = Namespaces(_namespace_labels(snapshot))
+        self.topology = Topology(shapes.all, self.views, self.templates, namespaces, self.table)
+        self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
+        self._nodes_for: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._open_templates: dict[object, tuple[bool, ...]] = {}
+
+    def nodes_for(self, stage: Stage) -> tuple[int, ...]:
+        """Positions of the nodes whose taints and labels suit a stage, in the order in which they are tried."""
+        question = (stage.asks, stage.wishes.tolerations)
+        known = self._nodes_for.get(question)
+        if known is None:
+            known = self._nodes_for[question] = tuple(
+                view.index
+                for view in self.views
+                if not view.is_leaving
+                and first_untolerated(view.taints, stage.wishes.tolerations) is None
+                and any(self.table.offers(view.offered, ask) for ask in stage.asks)
+            )
+        return known
+
+    def open_templates(self, stage: Stage) -> tuple[bool, ...]:
+        """For each template, whether the stage tolerates its taints."""
+        known = self._open_templates.get(stage.wishes.tolerations)
+        if known is None:
+            known = tuple(first_untolerated(t.taints, stage.wishes.tolerations) is None for t in self.templates)
+            self._open_templates[stage.wishes.tolerations] = known
+        return known
+
+    def limit_rooms(self, leaving: frozenset[int]) -> tuple[Room, ...]:
+        """For each template, what its NodePool's limits leave once the given nodes are gone."""
+        staying = (view.state for view in self.views if view.index not in leaving)
+        launched = {state.claim_name for state in self.states}
+        unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
+        used = used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
+        return tuple(Room(template.pool.limits, used[template.pool.name]) for template in self.templates)
+
+    def _count_bound(self, shapes: Shapes) -> None:
+        """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""
+        moving = {pod.key for pod in self.moving}
+        for view in self.views:
+            for pod in view.state.pods:
+                if pod.is_active and pod.key not in moving:
+                    bound = shapes.of(pod).bound
+                    bound[view.index] = bound.get(view.index, 0) + 1
+
+
+def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
+    specs = {id(pod.spec): pod.spec for pod in pods}
+    names = {name for spec in specs.values() for name, amount in spec.requests.items() if amount}
+    return names | {name for daemon in snapshot.daemon_sets for name, amount in daemon.spec.requests.items() if amount}
+
+
+def _namespace_labels(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    known: dict[str, dict[str, str]] = {pod.namespace: {} for pod in snapshot.pods}
+    known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
+    return known

@@ -1,0 +1,48 @@
+"""A NodeClaim that is being filled: its requirements narrow, its types dwindle, it never widens again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from core.model.pod import HostPort, Pod
+from core.scheduling.resource_axis import Vector
+from core.scheduling.template import Template
+from core.scheduling.volumes import EBS_DRIVER
+
+
+@dataclass(eq=False, slots=True)
+class InFlight:
+    """One claim of the plan.
+
+    Attributes:
+        index: Its position in the order of opening.
+        reqs: Number of its requirements so far.
+        allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
+        used: What its pods request.
+        charged: Types for which the pool's limits were charged.
+        reservation: The capacity reservation that it holds a place in, empty for none.
+        min_values: What is left of the pool's minValues where BestEffort lowered them.
+    """
+
+    index: int
+    template: Template
+    reqs: int
+    allowed: int
+    used: Vector
+    pods: list[Pod] = field(default_factory=list)
+    ports: list[HostPort] = field(default_factory=list)
+    attached: set[tuple[str, str]] = field(default_factory=set)
+    charged: int = 0
+    reservation: str = ""
+    min_values: dict[str, int] = field(default_factory=dict)
+    min_values_relaxed: bool = False
+
+    @property
+    def host(self) -> str:
+        """The node's name as a topology domain, before it has one. No real node's name has a slash."""
+        return f"new/{self.index}"
+
+    def attach_mask(self, wanted: tuple[tuple[str, str], ...]) -> int:
+        """Types that can attach these volumes beside those that it has."""
+        union = {*self.attached, *wanted}
+        return self.template.types.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))

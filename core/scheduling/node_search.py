@@ -1,0 +1,76 @@
+"""First fit onto nodes that exist: initialized ones first, then by name."""
+
+from __future__ import annotations
+
+from core.scheduling.existing_node import NodeRoom, can_attach, ports_free
+from core.scheduling.ground import Ground
+from core.scheduling.pod_class import Batch, PodClass, Stage
+from core.scheduling.resource_axis import minus, within
+from core.scheduling.topology import Tally
+
+
+class NodeSearch:
+    """The existing nodes as one plan fills them."""
+
+    def __init__(self, ground: Ground, tally: Tally, leaving: frozenset[int]) -> None:
+        self._ground = ground
+        self._tally = tally
+        self._leaving = leaving
+        self._rooms: dict[int, NodeRoom] = {}
+        self._alive: dict[tuple[int, int, bool], list[int]] = {}
+
+    def find(self, batch: Batch, stage: Stage) -> int | None:
+        """The first node that takes one more pod of the batch.
+
+        A node that is too full for the class stays so, and is not looked at again for it.
+        """
+        alive = self._candidates(batch, stage)
+        waiting: list[int] = []
+        for looked_at, position in enumerate(alive):
+            if not self._has_room(position, batch.pod_class):
+                continue
+            if self._obeys(position, batch.pod_class, stage):
+                alive[:looked_at] = waiting
+                return position
+            waiting.append(position)
+        alive[:] = [] if stage.is_monotone else waiting
+        return None
+
+    def put(self, position: int, pod_class: PodClass) -> None:
+        """Take the room for one pod and count it."""
+        room = self._rooms.setdefault(position, NodeRoom(self._ground.views[position].free))
+        room.free = minus(room.free, pod_class.requests)
+        room.ports.extend(pod_class.ports)
+        room.attached.update(pod_class.volumes.attachments)
+        self._tally.record_on_node(pod_class.shape, position)
+
+    def _candidates(self, batch: Batch, stage: Stage) -> list[int]:
+        key = (batch.pod_class.index, stage.number, batch.avoids_resting)
+        alive = self._alive.get(key)
+        if alive is None:
+            views = self._ground.views
+            alive = self._alive[key] = [
+                position
+                for position in self._ground.nodes_for(stage)
+                if position not in self._leaving and not (batch.avoids_resting and views[position].rests)
+            ]
+        return alive
+
+    def _has_room(self, position: int, pod_class: PodClass) -> bool:
+        view = self._ground.views[position]
+        room = self._rooms.get(position)
+        if not within(pod_class.requests, view.free if room is None else room.free):
+            return False
+        if pod_class.ports and not ports_free(view, room.ports if room else (), pod_class.ports):
+            return False
+        wanted = pod_class.volumes.attachments
+        return not wanted or can_attach(view, room.attached if room else (), wanted)
+
+    def _obeys(self, position: int, pod_class: PodClass, stage: Stage) -> bool:
+        topology = self._ground.topology
+        view = self._ground.views[position]
+        for rule in (*stage.host_rules, *stage.zone_rules):
+            domain = view.domain(topology.groups[rule.group].key)
+            if not self._tally.admits(rule, domain, pod_class.shape):
+                return False
+        return True

@@ -1,0 +1,86 @@
+"""Which pods need a place: those that no scheduler could bind, and those whose node is going."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.model.overlay import CapacityBuffer
+from core.model.pod import Pod
+from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from core.model.taints import DISRUPTED, first_untolerated
+
+BUFFER_MARK = "karpenter.sh/capacity-buffer-fake-pod"
+
+
+def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
+    """Whether a pod waits for a node (Karpenter, IsProvisionable).
+
+    Args:
+        pod: The pod.
+        requires_mark: Whether the scheduler must have given up on it first.
+    """
+    unbound = not pod.node_name and not pod.nominated_node_name and not pod.is_gated
+    waits = unbound and pod.is_active and pod.phase == "Pending"
+    ours = waits and not pod.is_daemon and not pod.is_static
+    return ours and (pod.is_marked_unschedulable or not requires_mark)
+
+
+def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Pods that wait for a node, and the virtual ones of capacity buffers; by key."""
+    mark = snapshot.options.requires_unschedulable_mark
+    found = [pod for pod in snapshot.pods if is_pending(pod, requires_mark=mark)]
+    if snapshot.options.feature_gates.capacity_buffer:
+        found += [pod for buffer in snapshot.buffers for pod in _virtual_pods(buffer)]
+    return tuple(sorted(found, key=lambda pod: pod.key))
+
+
+def is_virtual(pod: Pod) -> bool:
+    """Whether a pod only keeps room free for a capacity buffer."""
+    return pod.annotations.get(BUFFER_MARK) == "true"
+
+
+class Evictions:
+    """Which pods of a node that goes will need a new place now (Karpenter, IsCurrentlyReschedulable)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._now = snapshot.now
+        self._budgets: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name)):
+            self._budgets.setdefault(budget.namespace, []).append(budget)
+
+    def movable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        """Those of the pods that are to be planned for elsewhere."""
+        return tuple(
+            pod
+            for pod in pods
+            if pod.is_reschedulable and not pod.blocks_disruption(self._now) and not self._is_held(pod)
+        )
+
+    def _is_held(self, pod: Pod) -> bool:
+        """Whether a disruption budget never lets it go."""
+        if not pod.is_active or first_untolerated((DISRUPTED,), pod.spec.tolerations) is None:
+            return False
+        matching = [
+            budget
+            for budget in self._budgets.get(pod.namespace, ())
+            if budget.selector is not None and budget.selector.matches(pod.labels)
+        ]
+        if any(b.unhealthy_pod_eviction_policy == ALWAYS_ALLOW for b in matching) and pod.is_ready is False:
+            return False
+        return len(matching) > 1 or any(_never_allows(budget) for budget in matching)
+
+
+def _never_allows(budget: PodDisruptionBudget) -> bool:
+    return budget.max_unavailable in ("0", "0%") or budget.min_available == "100%"
+
+
+def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
+    for number in range(buffer.pods):
+        yield Pod(
+            namespace=buffer.namespace,
+            name=f"capacity-buffer-{buffer.name}-{number}",
+            spec=buffer.spec,
+            labels=buffer.labels,
+            annotations={BUFFER_MARK: "true"},
+        )

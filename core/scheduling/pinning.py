@@ -1,0 +1,139 @@
+"""Holds a new node to one value of every topology key that a rule about its pods speaks of.
+
+Karpenter leaves such keys open where it can and then cannot say where the pod counts. Here a node's zone is decided with
+the first pod that any hard rule concerns, so every later count is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from core.scheduling.pod_class import Batch, Rule, Shape, Stage
+from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.resource_axis import Vector
+from core.scheduling.template import Template
+from core.scheduling.topology import Tally, Topology
+from core.scheduling.topology_group import AFFINITY, SPREAD
+
+_WHOLE = 1000
+"""A pod that can go to one value only weighs so much; one with n values an n-th of it."""
+
+
+class Pinning:
+    """Chooses values for one plan."""
+
+    def __init__(self, topology: Topology, tally: Tally, batches: Iterable[Batch]) -> None:
+        self._topology = topology
+        self._tally = tally
+        self._table: RequirementTable = topology.table
+        self._concerned: dict[int, list[Batch]] = {}
+        self._open_values: dict[tuple[int, int, str], frozenset[str]] = {}
+        for batch in batches:
+            for number in _groups_of(batch):
+                self._concerned.setdefault(number, []).append(batch)
+
+    def pin(self, template: Template, reqs: int, allowed: int, total: Vector, shape: Shape, stage: Stage) -> int | None:
+        """The requirements, narrowed to one value of each key of the stage, or None where no choice of values will do."""
+        return self._pin(template, reqs, allowed, total, shape, stage, stage.keys)
+
+    def _pin(
+        self,
+        template: Template,
+        reqs: int,
+        allowed: int,
+        total: Vector,
+        shape: Shape,
+        stage: Stage,
+        keys: tuple[str, ...],
+    ) -> int | None:
+        if not keys:
+            return reqs
+        types = template.types
+        for value in self._options(template, reqs, allowed, shape, stage, keys[0]):
+            pinned = reqs
+            if value is not None and self._table.single(reqs, keys[0]) != value:
+                pinned = self._table.pinned(reqs, keys[0], value)
+                if pinned == IMPOSSIBLE or not types.fits(types.mask(pinned) & allowed, total):
+                    continue
+            found = self._pin(template, pinned, allowed, total, shape, stage, keys[1:])
+            if found is not None:
+                return found
+        return None
+
+    def _options(
+        self, template: Template, reqs: int, allowed: int, shape: Shape, stage: Stage, key: str
+    ) -> list[str | None]:
+        """Values that every rule admits, the best first; None alone where the node will not have the label."""
+        rules = [rule for rule in stage.zone_rules if rule.key == key]
+        single = self._table.single(reqs, key)
+        if single is not None:
+            return [single] if self._admitted(rules, single, shape) else []
+        types = template.types
+        values = types.values(types.mask(reqs) & allowed, reqs, key) or self._known_values(rules, reqs, key)
+        if not values:
+            return [None] if self._admitted(rules, None, shape) else []
+        admitted = [value for value in values if self._admitted(rules, value, shape)]
+        if len(admitted) > 1:
+            admitted.sort(key=lambda value: self._preference(template, reqs, allowed, shape, rules, key, value))
+        return [*admitted]
+
+    def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
+        return all(self._tally.admits(rule, value, shape) for rule in rules)
+
+    def _known_values(self, rules: Iterable[Rule], reqs: int, key: str) -> tuple[str, ...]:
+        """For a label that the NodePool leaves open: the values that are in use."""
+        required = self._table[reqs].get(key)
+        if required is None:
+            return ()
+        used = {domain for rule in rules for domain in self._tally.of(rule.group)}
+        return tuple(sorted(domain for domain in used if required.has(domain)))
+
+    def _preference(
+        self, template: Template, reqs: int, allowed: int, shape: Shape, rules: Sequence[Rule], key: str, value: str
+    ) -> tuple[int, int, int, int, str]:
+        """Smaller is better: even spread, values that others need, price, then even spread of others' rules."""
+        spread = sum(self._tally.of(rule.group).get(value, 0) for rule in rules if rule.kind == SPREAD)
+        pinned = self._table.pinned(reqs, key, value)
+        price = template.types.cheapest(template.types.mask(pinned) & allowed, pinned) if pinned != IMPOSSIBLE else None
+        others = (n for n in shape.selected_by if self._is_spread_over(n, key))
+        crowd = sum(self._tally.of(number).get(value, 0) for number in others)
+        need = self._need(template, shape, rules, key, value)
+        return (spread, need, price if price is not None else 1 << 62, crowd, value)
+
+    def _is_spread_over(self, number: int, key: str) -> bool:
+        group = self._topology.groups[number]
+        return group.kind == SPREAD and group.key == key
+
+    def _need(self, template: Template, shape: Shape, rules: Sequence[Rule], key: str, value: str) -> int:
+        """How much waiting pods want this pod here (below zero) or away from here (above)."""
+        groups = self._topology.groups
+        numbers = {rule.group for rule in rules if rule.kind != SPREAD} | set(shape.selected_by) | set(shape.avoids)
+        need = 0
+        for number in sorted(n for n in numbers if groups[n].key == key and groups[n].kind != SPREAD):
+            sign = -1 if groups[number].kind == AFFINITY else 1
+            for batch in self._concerned.get(number, ()):
+                if batch.waiting and batch.pod_class.shape is not shape:
+                    possible = self._possible(batch, template, key)
+                    if value in possible:
+                        need += sign * (_WHOLE if sign < 0 else _WHOLE // len(possible))
+        return need
+
+    def _possible(self, batch: Batch, template: Template, key: str) -> frozenset[str]:
+        """Values of a label that pods of a batch could get from a NodePool."""
+        question = (batch.pod_class.index, template.index, key)
+        known = self._open_values.get(question)
+        if known is None:
+            found: set[str] = set()
+            for ask in batch.pod_class.stages[0].asks if batch.pod_class.stages else ():
+                reqs = self._table.narrowed(template.offered, ask)
+                if reqs != IMPOSSIBLE:
+                    found.update(template.types.values(template.types.mask(reqs), reqs, key))
+            known = self._open_values[question] = frozenset(found)
+        return known
+
+
+def _groups_of(batch: Batch) -> tuple[int, ...]:
+    """Affinity and anti-affinity groups that a batch owns, inverse ones that select it among them."""
+    stages = batch.pod_class.stages
+    own = {rule.group for rule in stages[0].zone_rules if rule.kind != SPREAD} if stages else set()
+    return tuple(sorted(own | set(batch.pod_class.shape.repelled_by)))

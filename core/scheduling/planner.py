@@ -1,0 +1,135 @@
+"""The scheduler's public face: what to launch for the pods that wait, and what would happen if nodes vanished."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from core.model.plan import Binding, Cost, Plan, Unschedulable
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.scheduling.diagnosis import Diagnosis, Verdict
+from core.scheduling.ground import Ground
+from core.scheduling.pending import is_virtual
+from core.scheduling.results import planned_claims
+from core.scheduling.solve import Solution, Solve, batches_of
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan, and what disruption has to know of it beyond where pods go.
+
+    The plan covers the pods that are pending anyway, those of nodes that are going already, and those that `what_if` makes
+    homeless; all of them appear in its claims, bindings and unschedulable pods by key.
+
+    Attributes:
+        pending: Keys of the pods that were pending anyway: their failure is nobody's fault.
+        displaced: Keys of the pods that the vanished nodes would lose and that need a new place.
+        unplaced: The displaced pods without a place, with the reason.
+        on_uninitialized: Displaced pods that were put on an existing node which is not initialized yet, so whether they
+            will run is not known (Karpenter does not consolidate on such hopes).
+        buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they are not empty.
+    """
+
+    plan: Plan
+    pending: frozenset[str] = frozenset()
+    displaced: tuple[str, ...] = ()
+    unplaced: tuple[Unschedulable, ...] = ()
+    on_uninitialized: tuple[str, ...] = ()
+    buffer_nodes: tuple[str, ...] = ()
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether every displaced pod has a place that can be counted on."""
+        return not self.unplaced and not self.on_uninitialized
+
+
+class Planner:
+    """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._ground = Ground(snapshot)
+        self._positions = {view.name: view.index for view in self._ground.views}
+        self._positions |= {v.state.claim_name: v.index for v in self._ground.views if v.state.claim_name}
+
+    def plan(self) -> Plan:
+        """Where every pending pod goes, and the pods of nodes that are going already."""
+        return self.outcome().plan
+
+    def outcome(self) -> Outcome:
+        """`plan` with what else is known of it."""
+        return self._solve((), consolidation=False)
+
+    def what_if(self, leaving: Collection[str], *, consolidation: bool) -> Outcome:
+        """The plan if these nodes vanished and their pods had to go elsewhere.
+
+        Pods that may not be evicted now (do-not-disrupt, a budget that never allows it, DaemonSets, mirror pods) are not
+        planned for, as in Karpenter.
+
+        Args:
+            leaving: Names of state nodes, or of their claims; unknown names are ignored.
+            consolidation: Whether displaced pods have to let nodes rest whose pods changed within `consolidateAfter`.
+        """
+        found = sorted({self._positions[name] for name in leaving if name in self._positions})
+        return self._solve(found, consolidation=consolidation)
+
+    def verdict(self, pod_key: str) -> Verdict | None:
+        """What each NodePool could do for a pod once all others have their places; None for a pod that is not planned for."""
+        ground = self._ground
+        waiting = {pod.key: pod for pod in (*ground.pending, *ground.moving)}
+        if pod_key not in waiting:
+            return None
+        solution, _ = self._solution((), consolidation=False)
+        return Diagnosis(ground, solution).of(ground.classes.of(waiting[pod_key]))
+
+    def _solve(self, gone: Iterable[int], *, consolidation: bool) -> Outcome:
+        return self._outcome(*self._solution(gone, consolidation=consolidation))
+
+    def _solution(self, gone: Iterable[int], *, consolidation: bool) -> tuple[Solution, list[Pod]]:
+        ground = self._ground
+        more = frozenset(gone) - ground.leaving
+        displaced = [pod for p in sorted(more) for pod in ground.evictions.movable(ground.views[p].state.pods)]
+        waiting = [(pod, False) for pod in (*ground.pending, *ground.moving)]
+        waiting += [(pod, consolidation) for pod in displaced]
+        return Solve(ground, batches_of(ground, waiting), ground.leaving | more, more).run(), displaced
+
+    def _outcome(self, solution: Solution, displaced: list[Pod]) -> Outcome:
+        ground = self._ground
+        keys = {pod.key for pod in displaced}
+        claims = planned_claims(solution.claims, ground.axis, ground.table.well_known)
+        unschedulable = self._unschedulable(solution)
+        views = ground.views
+        real = [(pod, views[position]) for pod, position in solution.bound if not is_virtual(pod)]
+        plan = Plan(
+            now=ground.snapshot.now,
+            claims=claims,
+            bindings=tuple(sorted(Binding(pod.key, view.name) for pod, view in real)),
+            unschedulable=unschedulable,
+            cost=Cost(sum(claim.price for claim in claims)),
+        )
+        held = {views[position].name for pod, position in solution.bound if is_virtual(pod)}
+        return Outcome(
+            plan=plan,
+            pending=frozenset(pod.key for pod in ground.pending if not is_virtual(pod)),
+            displaced=tuple(sorted(keys)),
+            unplaced=tuple(entry for entry in unschedulable if entry.pod in keys),
+            on_uninitialized=tuple(
+                sorted(pod.key for pod, view in real if pod.key in keys and not view.state.is_initialized)
+            ),
+            buffer_nodes=tuple(sorted(held)),
+        )
+
+    def _unschedulable(self, solution: Solution) -> tuple[Unschedulable, ...]:
+        found = []
+        diagnosis = Diagnosis(self._ground, solution)
+        for batch in solution.unplaced:
+            real = [pod for pod in batch.pods[batch.placed :] if not is_virtual(pod)]
+            if real:
+                verdict = diagnosis.of(batch.pod_class)
+                found += [Unschedulable(pod.key, verdict.reason, verdict.message) for pod in real]
+        return tuple(sorted(found))
+
+
+def schedule(snapshot: Snapshot) -> Plan:
+    """Where every pending pod goes, which nodes must be launched, and why some pods stay without a place."""
+    return Planner(snapshot).plan()

@@ -1,0 +1,124 @@
+"""Pods that are alike for scheduling, as one: most pods of a workload differ in nothing but their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.model.pod import HostPort, Pod, PodSpec, TopologySpread
+from core.model.requirements import Requirements
+from core.scheduling.preferences import Wishes, required_alternatives
+from core.scheduling.resource_axis import Vector
+from core.scheduling.volumes import VolumeNeeds
+
+
+@dataclass(eq=False, slots=True)
+class Shape:
+    """Pods of one namespace with equal specs and equal labels, as far as any selector reads labels.
+
+    Attributes:
+        spreads: The spread constraints, those of the cluster's defaults included.
+        selected_by: Numbers of the topology groups whose selector picks these pods.
+        pinned_keys: Topology keys (hostname aside) along which a hard rule speaks of these pods.
+        repelled_by: Numbers of the inverse groups among `selected_by`.
+        avoids: Numbers of the inverse groups that these pods own.
+        bound: Node position → how many of them count there already.
+    """
+
+    index: int
+    namespace: str
+    labels: Mapping[str, str]
+    spec: PodSpec
+    spreads: tuple[TopologySpread, ...]
+    requests: Vector
+    selected_by: tuple[int, ...] = ()
+    pinned_keys: tuple[str, ...] = ()
+    repelled_by: tuple[int, ...] = ()
+    avoids: tuple[int, ...] = ()
+    bound: dict[int, int] = field(default_factory=dict)
+    _eligible: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def may_run_at(self, key: str, value: str) -> bool:
+        """Whether the pod's own required node affinity leaves it this value of a label (volumes and preferences aside)."""
+        question = (key, value)
+        known = self._eligible.get(question)
+        if known is None:
+            terms = [Requirements(parts) for parts in required_alternatives(self.spec)]
+            known = self._eligible[question] = any(term.of(key).has(value) for term in terms)
+        return known
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Rule:
+    """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
+
+    group: int
+    kind: str
+    key: str
+    is_hostname: bool
+    selects_self: bool
+
+
+@dataclass(eq=False, slots=True)
+class Stage:
+    """What a class of pods asks for after so many steps of giving up preferences.
+
+    Attributes:
+        asks: Numbers of the requirements to grant, one for each way in which the volumes can be met.
+        host_rules, zone_rules: The rules in force, inverse ones included, by whether a node is a domain of its own.
+        keys: Topology keys that a new node must be held to one value of.
+        is_monotone: Whether a failure is for good as pods are added: true without affinity and spread along shared domains.
+    """
+
+    number: int
+    wishes: Wishes
+    asks: tuple[int, ...]
+    host_rules: tuple[Rule, ...]
+    zone_rules: tuple[Rule, ...]
+    keys: tuple[str, ...]
+    is_monotone: bool
+
+
+@dataclass(eq=False, slots=True)
+class PodClass:
+    """Pods that one question answers for all: a shape and what the volumes demand.
+
+    Attributes:
+        reason, message: Set where no node could ever help.
+    """
+
+    index: int
+    shape: Shape
+    volumes: VolumeNeeds
+    reason: str = ""
+    message: str = ""
+    stages: list[Stage] = field(default_factory=list)
+
+    @property
+    def requests(self) -> Vector:
+        """What one pod takes."""
+        return self.shape.requests
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        """Host ports that one pod takes."""
+        return self.shape.spec.host_ports
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Pods of one class that wait for a place, in the order in which they get one.
+
+    Attributes:
+        avoids_resting: Whether consolidation moves them, which must let nodes rest that changed lately.
+    """
+
+    pod_class: PodClass
+    pods: list[Pod]
+    avoids_resting: bool = False
+    placed: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many have no place yet."""
+        return len(self.pods) - self.placed

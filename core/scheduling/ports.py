@@ -1,0 +1,13 @@
+"""Host ports: two pods cannot open the same one on one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.model.pod import HostPort
+
+
+def conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
+    """Whether any port that is wanted is taken."""
+    held = tuple(taken)
+    return any(port.conflicts(other) for port in wanted for other in held)

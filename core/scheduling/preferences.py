@@ -1,0 +1,110 @@
+"""What a pod asks for, and what it gives up step by step where it cannot have everything (Karpenter, preferences)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
+from core.model.requirements import Requirement
+from core.model.taints import PREFER_NO_SCHEDULE, Toleration
+
+_Weighted = TypeVar("_Weighted", PreferredTerm, WeightedPodAffinityTerm)
+
+TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a pod asks for at one step of the ladder. Preferences that are still here count as demands."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+    preferred_terms: tuple[PreferredTerm, ...]
+    spreads: tuple[TopologySpread, ...]
+    affinity: tuple[PodAffinityTerm, ...]
+    anti_affinity: tuple[PodAffinityTerm, ...]
+    preferred_affinity: tuple[WeightedPodAffinityTerm, ...]
+    preferred_anti_affinity: tuple[WeightedPodAffinityTerm, ...]
+    tolerations: tuple[Toleration, ...]
+
+
+def usable_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
+    """The alternatives of the required node affinity that a node could meet: with expressions, without fields."""
+    return tuple(term for term in spec.required_terms if term.requirements and not term.uses_fields)
+
+
+def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
+    """The node selector with each alternative of the required node affinity; nothing where no alternative can be met."""
+    terms = usable_terms(spec)
+    if spec.required_terms and not terms:
+        return ()
+    return tuple((*spec.node_selector, *term.requirements) for term in terms) or (spec.node_selector,)
+
+
+def ladder(
+    spec: PodSpec, spreads: tuple[TopologySpread, ...], *, respect: bool, tolerate_at_last: bool
+) -> Iterator[Wishes]:
+    """What to ask for, first everything, then one thing less each time.
+
+    Order: alternatives of the required node affinity but the last, preferred pod affinity, preferred pod anti-affinity,
+    preferred node affinity (the heaviest first), ScheduleAnyway spreads, at last the toleration of PreferNoSchedule.
+
+    Args:
+        spec: The pod.
+        spreads: Its spread constraints, cluster defaults included.
+        respect: Whether preferences count at all (`--preference-policy`).
+        tolerate_at_last: Whether any taint with effect PreferNoSchedule exists.
+    """
+    hard = tuple(s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
+    wishes = Wishes(
+        terms=usable_terms(spec),
+        preferred_terms=_heaviest_first(spec.preferred_terms) if respect else (),
+        spreads=spreads if respect else hard,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+        preferred_affinity=_heaviest_first(spec.preferred_affinity) if respect else (),
+        preferred_anti_affinity=_heaviest_first(spec.preferred_anti_affinity) if respect else (),
+        tolerations=spec.tolerations,
+    )
+    step: Wishes | None = wishes
+    while step is not None:
+        yield step
+        step = _relaxed(step, tolerate_at_last=tolerate_at_last)
+
+
+def _relaxed(wishes: Wishes, *, tolerate_at_last: bool) -> Wishes | None:
+    replace = msgspec.structs.replace
+    if len(wishes.terms) > 1:
+        return replace(wishes, terms=wishes.terms[1:])
+    if wishes.preferred_affinity:
+        return replace(wishes, preferred_affinity=wishes.preferred_affinity[1:])
+    if wishes.preferred_anti_affinity:
+        return replace(wishes, preferred_anti_affinity=wishes.preferred_anti_affinity[1:])
+    if wishes.preferred_terms:
+        return replace(wishes, preferred_terms=wishes.preferred_terms[1:])
+    soft = [i for i, spread in enumerate(wishes.spreads) if spread.when_unsatisfiable != DO_NOT_SCHEDULE]
+    if soft:
+        return replace(wishes, spreads=_without_swapping(wishes.spreads, soft[0]))
+    if tolerate_at_last and TOLERATE_PREFERENCES not in wishes.tolerations:
+        return replace(wishes, tolerations=(*wishes.tolerations, TOLERATE_PREFERENCES))
+    return None
+
+
+def _without_swapping(spreads: tuple[TopologySpread, ...], index: int) -> tuple[TopologySpread, ...]:
+    """Karpenter fills the gap with the last one, which decides what is dropped next."""
+    moved = list(spreads)
+    moved[index] = moved[-1]
+    return tuple(moved[:-1])
+
+
+def _heaviest_first(terms: tuple[_Weighted, ...]) -> tuple[_Weighted, ...]:
+    return tuple(sorted(terms, key=lambda term: -term.weight))

@@ -1,0 +1,126 @@
+"""From a solution to what the shell carries out: claims with their types in price order, bindings, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from core import labels
+from core.model.plan import PlannedClaim
+from core.model.requirements import Requirement, Requirements
+from core.scheduling.in_flight import InFlight
+from core.scheduling.min_values import cut
+from core.scheduling.pending import is_virtual
+from core.scheduling.resource_axis import ResourceAxis, Vector, plus
+from core.scheduling.template import SIMULATED, Template
+from core.scheduling.type_filter import positions
+
+MAX_TYPES: Final = 600
+"""Most instance types that a claim names (Karpenter)."""
+
+HASH_VERSION: Final = "v3"
+
+
+def planned_claims(
+    claims: Sequence[InFlight], axis: ResourceAxis, well_known: frozenset[str]
+) -> tuple[PlannedClaim, ...]:
+    """The claims as the plan names them: `<pool>-<n>`, counted in the order of opening."""
+    numbers: dict[str, int] = {}
+    planned = []
+    for claim in claims:
+        pool = claim.template.pool.name
+        number = numbers[pool] = numbers.get(pool, -1) + 1
+        planned.append(_planned(claim, f"{pool}-{number}", axis, well_known))
+    return tuple(planned)
+
+
+def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozenset[str]) -> PlannedClaim:
+    template = claim.template
+    chosen = _types_in_price_order(claim)
+    offerings = [o for position in chosen for o in template.types.offerings(position, claim.reqs)]
+    capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
+    names = tuple(template.types.types[position].name for position in chosen)
+    requirements = _requirements(claim, names, capacity_types)
+    return PlannedClaim(
+        name=name,
+        node_pool=template.pool.name,
+        node_class=template.pool.node_class,
+        labels=_labels(template, requirements, well_known),
+        annotations=_annotations(claim),
+        taints=template.taints,
+        startup_taints=template.pool.startup_taints,
+        requirements=requirements,
+        instance_types=names,
+        zones=tuple(sorted({o.zone for o in offerings})),
+        capacity_types=capacity_types,
+        resources=axis.amounts(plus(claim.used, _least_overhead(template, chosen, axis))),
+        pods=tuple(sorted(pod.key for pod in claim.pods if not is_virtual(pod))),
+        price=min(o.price for o in offerings),
+        expire_after=template.pool.expire_after,
+        termination_grace_period=template.pool.termination_grace_period,
+        min_values_relaxed=claim.min_values_relaxed,
+    )
+
+
+def _types_in_price_order(claim: InFlight) -> list[int]:
+    types = claim.template.types
+    left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+    priced = ((types.offerings(p, claim.reqs)[0].price, types.types[p].name, p) for p in positions(left))
+    return cut(types, [position for _, _, position in sorted(priced)], claim.min_values, MAX_TYPES)
+
+
+def _requirements(claim: InFlight, names: Iterable[str], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
+    """What the launched node must meet; minValues as they are after BestEffort."""
+    table = claim.template.types.table
+    narrowed = table[claim.reqs].without(*SIMULATED)
+    chosen = (
+        Requirement.one_of(labels.INSTANCE_TYPE, *names),
+        Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types),
+    )
+    merged = Requirements((*narrowed.values(), *chosen))
+    return tuple(_with_min_values(requirement, claim.min_values.get(key)) for key, requirement in merged.items())
+
+
+def _with_min_values(requirement: Requirement, value: int | None) -> Requirement:
+    if requirement.min_values == value:
+        return requirement
+    return Requirement(
+        requirement.key, requirement.complement, requirement.values, requirement.gte, requirement.lte, value
+    )
+
+
+def _labels(template: Template, requirements: Iterable[Requirement], well_known: frozenset[str]) -> dict[str, str]:
+    """The template's labels, and a value for every label of the NodePool's own that its requirements leave room for."""
+    found = dict(template.labels)
+    for requirement in requirements:
+        if requirement.key not in well_known and requirement.key not in found:
+            value = any_value(requirement)
+            if value is not None:
+                found[requirement.key] = value
+    return dict(sorted(found.items()))
+
+
+def any_value(requirement: Requirement) -> str | None:
+    """The first value of a set, or the smallest whole number where it is open; None where nothing is allowed."""
+    if requirement.is_finite:
+        return requirement.values[0] if requirement.values else None
+    number = max(0, requirement.gte or 0)
+    while str(number) in requirement.values:
+        number += 1
+    return str(number) if requirement.has(str(number)) else None
+
+
+def _annotations(claim: InFlight) -> dict[str, str]:
+    pool = claim.template.pool
+    own = dict(pool.annotations)
+    if pool.template_hash:
+        own |= {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    if claim.min_values:
+        own[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
+    return dict(sorted(own.items()))
+
+
+def _least_overhead(template: Template, chosen: Iterable[int], axis: ResourceAxis) -> Vector:
+    """What the DaemonSets' pods take on any of the types at the least."""
+    rows = [template.types.overhead[position] for position in chosen]
+    return tuple(map(min, zip(*rows, strict=True))) if rows else axis.zero

@@ -1,0 +1,187 @@
+"""One plan: every waiting pod tried on what exists, on what the plan already launches, then on something new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from core.model.pod import Pod
+from core.scheduling.claim_search import ClaimSearch
+from core.scheduling.ground import Ground
+from core.scheduling.in_flight import InFlight
+from core.scheduling.limits import Room, dearest
+from core.scheduling.min_values import unmet
+from core.scheduling.node_search import NodeSearch
+from core.scheduling.pinning import Pinning
+from core.scheduling.pod_class import Batch, Stage
+from core.scheduling.reservations import Reservations
+from core.scheduling.resource_axis import Vector, least
+from core.scheduling.topology import Tally
+from core.scheduling.type_filter import positions
+
+_NEVER_BORN = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(eq=False, slots=True)
+class Solution:
+    """Where everything went.
+
+    Attributes:
+        bound: (pod, position of the node) for pods that an existing node takes.
+        unplaced: Batches with pods left over.
+        tally: Where the pods of every topology group ended up, for explanations.
+        rooms: What the limits leave for each template.
+    """
+
+    claims: list[InFlight]
+    bound: list[tuple[Pod, int]]
+    unplaced: list[Batch]
+    tally: Tally
+    rooms: Sequence[Room]
+
+
+def batches_of(ground: Ground, pods: Iterable[tuple[Pod, bool]]) -> list[Batch]:
+    """Pods in the order in which they get a place: CPU, then memory, the most first; then age; alike pods together.
+
+    Args:
+        ground: The snapshot.
+        pods: Each with whether it must let resting nodes rest.
+    """
+    grouped: dict[tuple[int, bool], Batch] = {}
+    for pod, avoids in sorted(pods, key=lambda entry: _age(entry[0])):
+        pod_class = ground.classes.of(pod)
+        batch = grouped.setdefault((pod_class.index, avoids), Batch(pod_class, [], avoids))
+        batch.pods.append(pod)
+    return sorted(grouped.values(), key=lambda batch: (*_size(batch.pods[0]), *_age(batch.pods[0])))
+
+
+@dataclass(eq=False, slots=True)
+class Solve:
+    """One run of the greedy planner.
+
+    Attributes:
+        leaving: Positions of nodes that offer nothing and free the limits.
+        vanished: Those of them whose pods count nowhere any more.
+    """
+
+    ground: Ground
+    batches: list[Batch]
+    leaving: frozenset[int]
+    vanished: frozenset[int]
+    tally: Tally = field(init=False)
+    nodes: NodeSearch = field(init=False)
+    claims: ClaimSearch = field(init=False)
+    rooms: Sequence[Room] = field(init=False)
+    bound: list[tuple[Pod, int]] = field(default_factory=list)
+    hopeless: set[tuple[int, int, bool]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        ground = self.ground
+        self.tally = Tally(ground.topology, sorted(self.vanished))
+        self.rooms = ground.limit_rooms(self.leaving)
+        self.nodes = NodeSearch(ground, self.tally, self.leaving)
+        pinning = Pinning(ground.topology, self.tally, self.batches)
+        reservations = Reservations(ground.templates, ground.table)
+        self.claims = ClaimSearch(ground, self.tally, pinning, self.rooms, reservations)
+
+    def run(self) -> Solution:
+        """Place all that can be placed."""
+        queue = [batch for batch in self.batches if not batch.pod_class.reason]
+        left = self._rounds(queue)
+        if left and self._squeeze():
+            self._rounds(left)
+        unplaced = [batch for batch in self.batches if batch.waiting]
+        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms)
+
+    def _rounds(self, queue: list[Batch]) -> list[Batch]:
+        """Go through the queue until a whole round places nobody; each round places one pod at least, so they end.
+
+        A pod that fails may fit after others are placed: next to those that it must be near, or level with them.
+        """
+        while queue:
+            before = sum(batch.waiting for batch in queue)
+            least_after = _least_from(queue)
+            left: list[Batch] = []
+            for index, batch in enumerate(queue):
+                self._place(batch, _both(least_after[index], least(b.pod_class.requests for b in left)))
+                if batch.waiting:
+                    left.append(batch)
+            if sum(batch.waiting for batch in left) == before:
+                return left
+            queue = left
+        return []
+
+    def _place(self, batch: Batch, smallest: Vector) -> None:
+        while batch.waiting and any(self._try(batch, stage, smallest) for stage in batch.pod_class.stages):
+            batch.placed += 1
+
+    def _try(self, batch: Batch, stage: Stage, smallest: Vector) -> bool:
+        """Place the next pod of a batch at one step of its ladder."""
+        key = (batch.pod_class.index, stage.number, batch.avoids_resting)
+        if key in self.hopeless:
+            return False
+        pod = batch.pods[batch.placed]
+        position = self.nodes.find(batch, stage)
+        if position is not None:
+            self.nodes.put(position, batch.pod_class)
+            self.bound.append((pod, position))
+            return True
+        found = self.claims.find(batch, stage, smallest) or self.claims.open(batch, stage)
+        if found is not None:
+            self.claims.put(*found, pod, batch.pod_class)
+            return True
+        if stage.is_monotone:
+            self.hopeless.add(key)
+        return False
+
+    def _squeeze(self) -> bool:
+        """Where limits kept pods out: hold the claims of those pools to small types, and say whether that made room.
+
+        A claim is charged its largest type until it is launched. Choice is worth less than a place for every pod.
+        """
+        made_room = False
+        for claim in self.claims.claims:
+            if claim.template.index in self.claims.limited:
+                made_room |= self._hold_to_cheapest(claim)
+        if made_room:
+            self.claims.forget()
+            self.hopeless.clear()
+        return made_room
+
+    def _hold_to_cheapest(self, claim: InFlight) -> bool:
+        types, room = claim.template.types, self.rooms[claim.template.index]
+        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        prices = ((types.offerings(p, claim.reqs)[0].price, types.types[p].name, p) for p in positions(left))
+        model = types.types[min(prices)[2]].capacity
+        small = 0
+        for position in positions(left):
+            if all(types.types[position].capacity.get(n, 0) <= model.get(n, 0) for n in room.left if n != "nodes"):
+                small |= 1 << position
+        if small == claim.charged or unmet(types, small, claim.min_values):
+            return False
+        freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in room.left)
+        room.refund(types, claim.charged)
+        room.charge(types, small)
+        claim.allowed, claim.charged = small, small
+        return freed
+
+
+def _size(pod: Pod) -> tuple[int, int]:
+    return (-pod.spec.requests.get("cpu", 0), -pod.spec.requests.get("memory", 0))
+
+
+def _age(pod: Pod) -> tuple[datetime, str, str]:
+    return (pod.created_at or _NEVER_BORN, pod.uid, pod.key)
+
+
+def _least_from(queue: list[Batch]) -> list[Vector]:
+    """For each place in the queue, the least that anyone from there on requests."""
+    found: list[Vector] = []
+    for batch in reversed(queue):
+        found.append(_both(batch.pod_class.requests, found[-1] if found else None))
+    return found[::-1]
+
+
+def _both(one: Vector, other: Vector | None) -> Vector:
+    return one if other is None else tuple(map(min, one, other))

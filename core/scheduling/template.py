@@ -1,0 +1,133 @@
+"""NodePools as templates of claims: what each could launch, and why others launch nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
+from core.model.requirements import Requirement, Requirements
+from core.model.snapshot import Snapshot
+from core.model.taints import Taint
+from core.scheduling.daemons import Daemon, set_aside
+from core.scheduling.overlays import overlaid
+from core.scheduling.requirement_table import RequirementTable
+from core.scheduling.resource_axis import ResourceAxis
+from core.scheduling.type_filter import TypeFilter
+
+SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
+"""Labels that a node gets while it boots: pods may select them, claims do not carry them."""
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Template:
+    """One NodePool that may launch nodes for pods.
+
+    Attributes:
+        index: Its position: heavier pools first, then by name.
+        offered: Number of the requirements that its nodes are held to from the start.
+        mask: Types that it may launch at all.
+        min_values: Label key → how many distinct values its claims must leave open.
+    """
+
+    index: int
+    pool: NodePool
+    offered: int
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    types: TypeFilter
+    mask: int
+    min_values: Mapping[str, int]
+
+
+def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
+    """Why a NodePool launches nothing for pods, empty where it may."""
+    if pool.problem:
+        return f"is invalid: {pool.problem}"
+    if pool.deleted_at is not None:
+        return "is being deleted"
+    if pool.is_static:
+        return "is static: it keeps its number of nodes and answers to no pod"
+    if pool.is_ready is False:
+        return "is not ready"
+    for node_class in snapshot.node_classes:
+        if node_class.name == pool.node_class.name:
+            if node_class.problem:
+                return f"uses EC2NodeClass {node_class.name}, which is invalid: {node_class.problem}"
+            if node_class.deleted_at is not None:
+                return f"uses EC2NodeClass {node_class.name}, which is being deleted"
+            if node_class.is_ready is False:
+                return f"uses EC2NodeClass {node_class.name}, which is not ready"
+    return ""
+
+
+def templates_of(
+    snapshot: Snapshot, table: RequirementTable, axis: ResourceAxis, daemons: tuple[Daemon, ...]
+) -> tuple[Template, ...]:
+    """Every NodePool that may launch nodes, in the order in which they are tried."""
+    usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
+    ordered = sorted(usable, key=lambda pool: (-pool.weight, pool.name))
+    return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
+
+
+def template_labels(pool: NodePool) -> dict[str, str]:
+    """Labels that every node of the pool carries."""
+    own = {**pool.labels, labels.NODEPOOL: pool.name}
+    if pool.node_class.name:
+        own[f"{pool.node_class.group}/{pool.node_class.kind.lower()}"] = pool.node_class.name
+    return own
+
+
+def template_requirements(pool: NodePool) -> Requirements:
+    """What every node of the pool is held to: the template's requirements and labels."""
+    fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
+    fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
+    return Requirements((*pool.requirements, *fixed))
+
+
+def _template(
+    index: int,
+    pool: NodePool,
+    snapshot: Snapshot,
+    table: RequirementTable,
+    axis: ResourceAxis,
+    daemons: tuple[Daemon, ...],
+) -> Template:
+    requirements = template_requirements(pool)
+    offered = table.intern(requirements)
+    keys = snapshot.catalogue.label_keys()
+    types = TypeFilter(_types(pool, snapshot, requirements, keys), keys, table, axis)
+    set_aside(types, offered, pool.taints, daemons, table)
+    return Template(
+        index=index,
+        pool=pool,
+        offered=offered,
+        labels=template_labels(pool),
+        taints=pool.taints,
+        types=types,
+        mask=types.mask(offered),
+        min_values={key: r.min_values for key, r in requirements.items() if r.min_values},
+    )
+
+
+def _types(
+    pool: NodePool, snapshot: Snapshot, requirements: Requirements, keys: frozenset[str]
+) -> tuple[InstanceType, ...]:
+    gates = snapshot.options.feature_gates
+    types = snapshot.catalogue.types_for(pool.node_class.name)
+    if not gates.reserved_capacity:
+        types = tuple(_unreserved(one) for one in types)
+    return overlaid(types, snapshot.overlays, requirements, keys) if gates.node_overlay else types
+
+
+def _unreserved(instance_type: InstanceType) -> InstanceType:
+    kept = tuple(o for o in instance_type.offerings if o.capacity_type != labels.RESERVED)
+    return (
+        msgspec.structs.replace(instance_type, offerings=kept)
+        if len(kept) < len(instance_type.offerings)
+        else instance_type
+    )

@@ -1,0 +1,315 @@
+"""Who must be near or far from whom: the groups of a snapshot, where their pods are now, and what one plan adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from core.model.pod import DO_NOT_SCHEDULE
+from core.scheduling.existing_node import NodeView
+from core.scheduling.pod_class import Rule, Shape
+from core.scheduling.preferences import Wishes
+from core.scheduling.requirement_table import RequirementTable
+from core.scheduling.template import Template
+from core.scheduling.topology_group import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    INVERSE,
+    SPREAD,
+    Group,
+    Namespaces,
+    NodeGate,
+    affinity_group,
+    spread_group,
+)
+
+Counts = dict[str, int]
+_ANYWHERE = NodeGate()
+
+
+class Topology:
+    """The groups of a snapshot and what running pods count in each; shared by all plans made of it."""
+
+    def __init__(
+        self,
+        shapes: Sequence[Shape],
+        views: Sequence[NodeView],
+        templates: Sequence[Template],
+        namespaces: Namespaces,
+        table: RequirementTable,
+    ) -> None:
+        self.views = views
+        self.table = table
+        self._templates = templates
+        self._namespaces = namespaces
+        self.groups: list[Group] = []
+        self._numbers: dict[Group, int] = {}
+        self._hard: set[int] = set()
+        self._wishes: dict[tuple[int, Wishes], tuple[Rule, ...]] = {}
+        for shape in shapes:
+            self._register(shape)
+        self._selected: list[list[Shape]] = [[] for _ in self.groups]
+        self._owners: list[list[Shape]] = [[] for _ in self.groups]
+        _Selection(self.groups, self._hard).assign(shapes, self._selected)
+        for shape in shapes:
+            for number in shape.avoids:
+                self._owners[number].append(shape)
+        self._base: dict[int, Counts] = {}
+        self._node_domains: dict[int, Counts] = {}
+        self._gates: dict[tuple[int, int], bool] = {}
+        self._claim_gates: dict[tuple[int, int, int], bool] = {}
+        self._universe: dict[int, tuple[str, ...]] = {}
+
+    def rules(self, shape: Shape, wishes: Wishes) -> tuple[Rule, ...]:
+        """The rules that pods of a shape obey at one step of their ladder, those that others impose included."""
+        question = (shape.index, wishes)
+        known = self._wishes.get(question)
+        if known is None:
+            own = (self._rule(group, shape) for group in self._groups_of(shape, wishes))
+            imposed = (self._rule(self.groups[number], shape) for number in shape.repelled_by)
+            known = self._wishes[question] = (*own, *imposed)
+        return known
+
+    def base(self, number: int) -> Counts:
+        """Domain → how many running pods count there. A spread along shared domains also knows its empty ones."""
+        known = self._base.get(number)
+        if known is None:
+            known = {}
+            if self.groups[number].kind == SPREAD and not self.groups[number].is_hostname:
+                known = dict.fromkeys((*self.universe(number), *self.node_domains(number)), 0)
+            for shape in self.counted(number):
+                for position, count in shape.bound.items():
+                    domain = self.domain_at(number, position)
+                    if domain is not None:
+                        known[domain] = known.get(domain, 0) + count
+            self._base[number] = known
+        return known
+
+    def counted(self, number: int) -> list[Shape]:
+        """Shapes whose pods count: those that own an inverse group, those that any other group selects."""
+        return self._owners[number] if self.groups[number].kind == INVERSE else self._selected[number]
+
+    def domain_at(self, number: int, position: int) -> str | None:
+        """Where a node lies for a group, None where it has no such label or the group does not look at it."""
+        domain = self.views[position].domain(self.groups[number].key)
+        return domain if domain is not None and self._looks_at(number, position) else None
+
+    def node_domains(self, number: int) -> Counts:
+        """Domain → how many existing nodes make it one."""
+        known = self._node_domains.get(number)
+        if known is None:
+            known = {}
+            for position, view in enumerate(self.views):
+                domain = self.domain_at(number, position) if view.state.node is not None else None
+                if domain is not None:
+                    known[domain] = known.get(domain, 0) + 1
+            self._node_domains[number] = known
+        return known
+
+    def universe(self, number: int) -> tuple[str, ...]:
+        """Domains that the NodePools could make (for a group that honours taints: those whose taints it tolerates)."""
+        known = self._universe.get(number)
+        if known is None:
+            group = self.groups[number]
+            gate = NodeGate(tolerations=group.gate.tolerations)
+            found: set[str] = set()
+            for template in self._templates:
+                if gate.admits(self.table[template.offered], template.taints, self.table.well_known):
+                    found.update(template.types.values(template.mask, template.offered, group.key))
+            known = self._universe[number] = tuple(sorted(found))
+        return known
+
+    def counts_claim(self, number: int, requirements: int, template: Template) -> bool:
+        """Whether a group looks at a new node with these requirements."""
+        gate = self.groups[number].gate
+        if gate == _ANYWHERE:
+            return True
+        question = (number, requirements, template.index)
+        known = self._claim_gates.get(question)
+        if known is None:
+            known = gate.admits(self.table[requirements], template.taints, self.table.well_known)
+            self._claim_gates[question] = known
+        return known
+
+    def _looks_at(self, number: int, position: int) -> bool:
+        gate = self.groups[number].gate
+        if gate == _ANYWHERE:
+            return True
+        known = self._gates.get((number, position))
+        if known is None:
+            view = self.views[position]
+            known = self._gates[number, position] = gate.admits(view.offered, view.taints, frozenset())
+        return known
+
+    def _register(self, shape: Shape) -> None:
+        spec = shape.spec
+        for group in self._groups_of(shape, _everything(shape)):
+            self._number(group)
+        for spread in shape.spreads:
+            if spread.when_unsatisfiable == DO_NOT_SCHEDULE:
+                self._hard.add(self._number(spread_group(spread, spec, shape.namespace, shape.labels)))
+        for kind, terms in (
+            (AFFINITY, spec.affinity),
+            (ANTI_AFFINITY, spec.anti_affinity),
+            (INVERSE, spec.anti_affinity),
+        ):
+            for term in terms:
+                group = affinity_group(kind, term, shape.namespace, shape.labels, self._namespaces)
+                self._hard.add(self._number(group))
+        inverse = (
+            affinity_group(INVERSE, term, shape.namespace, shape.labels, self._namespaces)
+            for term in spec.anti_affinity
+        )
+        shape.avoids = tuple(dict.fromkeys(self._number(group) for group in inverse))
+
+    def _groups_of(self, shape: Shape, wishes: Wishes) -> list[Group]:
+        near = [*wishes.affinity, *(weighted.term for weighted in wishes.preferred_affinity)]
+        far = [*wishes.anti_affinity, *(weighted.term for weighted in wishes.preferred_anti_affinity)]
+        groups = [spread_group(s, shape.spec, shape.namespace, shape.labels) for s in wishes.spreads]
+        for kind, terms in ((AFFINITY, near), (ANTI_AFFINITY, far)):
+            groups += [affinity_group(kind, term, shape.namespace, shape.labels, self._namespaces) for term in terms]
+        return list(dict.fromkeys(groups))
+
+    def _rule(self, group: Group, shape: Shape) -> Rule:
+        selects = group.selects(shape.namespace, shape.labels)
+        return Rule(self._number(group), group.kind, group.key, group.is_hostname, selects)
+
+    def _number(self, group: Group) -> int:
+        number = self._numbers.get(group)
+        if number is None:
+            number = self._numbers[group] = len(self.groups)
+            self.groups.append(group)
+        return number
+
+
+class Tally:
+    """Where the pods of every group are in one plan: those that run and stay, and those that the plan has placed."""
+
+    def __init__(self, topology: Topology, leaving: Iterable[int]) -> None:
+        self._topology = topology
+        self._leaving = tuple(leaving)
+        self._counts: dict[int, Counts] = {}
+
+    def of(self, number: int) -> Counts:
+        """Domain → pods."""
+        counts = self._counts.get(number)
+        if counts is None:
+            counts = self._counts[number] = self._starting(number)
+        return counts
+
+    def admits(self, rule: Rule, domain: str | None, shape: Shape) -> bool:
+        """Whether one more pod of the shape may be put in a domain; None is a node without the label."""
+        if domain is None:
+            return rule.kind in (ANTI_AFFINITY, INVERSE)
+        counts = self.of(rule.group)
+        there = counts.get(domain, 0)
+        if rule.kind == SPREAD:
+            group = self._topology.groups[rule.group]
+            return there + rule.selects_self - self.minimum(rule, shape) <= group.max_skew
+        if rule.kind == AFFINITY:
+            return there > 0 or (rule.selects_self and not any(counts.values()))
+        return there == 0
+
+    def minimum(self, rule: Rule, shape: Shape) -> int:
+        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible."""
+        if rule.is_hostname:
+            return 0
+        group = self._topology.groups[rule.group]
+        supported = [n for domain, n in self.of(rule.group).items() if shape.may_run_at(rule.key, domain)]
+        return min(supported) if supported and len(supported) >= group.min_domains else 0
+
+    def record_on_node(self, shape: Shape, position: int) -> None:
+        """Count a pod that the plan puts on an existing node."""
+        for number in self._concerned(shape):
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                counts = self.of(number)
+                counts[domain] = counts.get(domain, 0) + 1
+
+    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str) -> None:
+        """Count a pod that the plan puts on a new node."""
+        for number in self._concerned(shape):
+            group = self._topology.groups[number]
+            domain = host if group.is_hostname else self._topology.table.single(requirements, group.key)
+            if domain is not None and self._topology.counts_claim(number, requirements, template):
+                counts = self.of(number)
+                counts[domain] = counts.get(domain, 0) + 1
+
+    def _concerned(self, shape: Shape) -> Iterable[int]:
+        groups = self._topology.groups
+        return (*(n for n in shape.selected_by if groups[n].kind != INVERSE), *shape.avoids)
+
+    def _starting(self, number: int) -> Counts:
+        counts = dict(self._topology.base(number))
+        if not self._leaving:
+            return counts
+        for position in self._leaving:
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                gone = sum(shape.bound.get(position, 0) for shape in self._topology.counted(number))
+                counts[domain] = counts.get(domain, 0) - gone
+        self._forget_domains(number, counts)
+        return counts
+
+    def _forget_domains(self, number: int, counts: Counts) -> None:
+        """A domain that only leaving nodes made is one no longer."""
+        lost: Counts = {}
+        for position in self._leaving:
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                lost[domain] = lost.get(domain, 0) + 1
+        nodes = self._topology.node_domains(number)
+        possible = set(self._topology.universe(number)) if self._topology.groups[number].kind == SPREAD else set()
+        for domain, count in lost.items():
+            if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
+                del counts[domain]
+
+
+class _Selection:
+    """Finds the groups that select a pod without asking each: most selectors name one label value."""
+
+    def __init__(self, groups: Sequence[Group], hard: set[int]) -> None:
+        self._groups = groups
+        self._hard = hard
+        self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._others: list[int] = []
+        for number, group in enumerate(groups):
+            fixed = (
+                next((r for r in group.selector.requirements if r.is_finite and r.values), None)
+                if group.selector
+                else None
+            )
+            if fixed is not None:
+                for value in fixed.values:
+                    self._by_label.setdefault((fixed.key, value), []).append(number)
+            elif group.selector is not None:
+                self._others.append(number)
+
+    def assign(self, shapes: Iterable[Shape], selected: list[list[Shape]]) -> None:
+        for shape in shapes:
+            numbers = self._selecting(shape.namespace, shape.labels)
+            for number in numbers:
+                selected[number].append(shape)
+            shape.selected_by = numbers
+            shape.repelled_by = tuple(n for n in numbers if self._groups[n].kind == INVERSE)
+            keys = {self._groups[n].key for n in numbers if n in self._hard and not self._groups[n].is_hostname}
+            shape.pinned_keys = tuple(sorted(keys))
+
+    def _selecting(self, namespace: str, pod_labels: Mapping[str, str]) -> tuple[int, ...]:
+        likely = [n for item in pod_labels.items() for n in self._by_label.get(item, ())]
+        likely += self._others
+        return tuple(sorted(n for n in set(likely) if self._groups[n].selects(namespace, pod_labels)))
+
+
+def _everything(shape: Shape) -> Wishes:
+    """Every rule that the pod could have, preferences included."""
+    spec = shape.spec
+    return Wishes(
+        terms=(),
+        preferred_terms=(),
+        spreads=shape.spreads,
+        affinity=spec.affinity,
+        anti_affinity=spec.anti_affinity,
+        preferred_affinity=spec.preferred_affinity,
+        preferred_anti_affinity=spec.preferred_anti_affinity,
+        tolerations=(),
+    )

@@ -1,0 +1,249 @@
+"""The instance types of one NodePool as bit positions: sets of types are integers, and every answer is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from core import labels
+from core.model.catalogue import InstanceType, Offering
+from core.model.pod import HostPort
+from core.model.requirements import Requirement, Requirements
+from core.scheduling.ports import conflict
+from core.scheduling.requirement_table import RequirementTable
+from core.scheduling.resource_axis import ResourceAxis, Vector, minus, pareto, within
+
+OFFERING_KEYS = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
+_Market = tuple[str, str, str]
+
+
+class TypeFilter:
+    """Which types are left under given requirements, resources, ports and volumes.
+
+    Types are in order of name; bit i stands for `types[i]`. A type without an available offering has no bit in any answer.
+
+    Attributes:
+        full: All types.
+        room: What pods may request on each type once its DaemonSets' pods are there.
+    """
+
+    def __init__(
+        self, types: Sequence[InstanceType], catalogue_keys: frozenset[str], table: RequirementTable, axis: ResourceAxis
+    ) -> None:
+        self.types = tuple(sorted(types, key=lambda t: t.name))
+        self.full = (1 << len(self.types)) - 1
+        self.table = table
+        self._axis = axis
+        self._by_value = _index_labels(self.types, catalogue_keys)
+        self._markets = _index_markets(self.types)
+        self._prices = _index_prices(self.types)
+        allocatable = [t.allocatable() for t in self.types]
+        self._sound = _bits(i for i, amounts in enumerate(allocatable) if all(a >= 0 for a in amounts.values()))
+        self.room: list[Vector] = [axis.vector(amounts) for amounts in allocatable]
+        self.overhead: list[Vector] = [axis.zero] * len(self.types)
+        self.daemon_ports: list[tuple[HostPort, ...]] = [()] * len(self.types)
+        self._masks: dict[int, int] = {}
+        self._label_masks: dict[Requirement, int] = {}
+        self._market_masks: dict[tuple[Requirement | None, ...], int] = {}
+        self._fronts: dict[int, tuple[Vector, ...]] = {}
+        self._cheapest: dict[tuple[int, int], int | None] = {}
+        self._port_masks: dict[tuple[HostPort, ...], int] = {}
+        self._attach_masks: dict[int, int] = {}
+
+    def reserve(self, overhead: Sequence[Vector], ports: Sequence[tuple[HostPort, ...]]) -> None:
+        """Set aside what the DaemonSets' pods take on each type. Once, before anything is asked about room."""
+        self.overhead = list(overhead)
+        self.daemon_ports = list(ports)
+        self.room = [minus(room, taken) for room, taken in zip(self.room, overhead, strict=True)]
+
+    def mask(self, number: int) -> int:
+        """Types that meet the requirements and have an available offering that does."""
+        known = self._masks.get(number)
+        if known is None:
+            known = self._masks[number] = self._mask(self.table[number], self.table.needed(number))
+        return known
+
+    def label_mask(self, requirement: Requirement) -> int:
+        """Types that may carry a label value as required; all where types know nothing of the label."""
+        known = self._label_masks.get(requirement)
+        if known is None:
+            known = self._label_masks[requirement] = self._label_mask(requirement)
+        return known
+
+    def market_mask(self, requirements: Requirements) -> int:
+        """Types with an available offering in these zones, capacity types and reservations."""
+        key = tuple(requirements.get(k) for k in OFFERING_KEYS)
+        known = self._market_masks.get(key)
+        if known is None:
+            known = 0
+            for market, mask in self._markets.items():
+                known |= mask if _market_meets(market, requirements) else 0
+            self._market_masks[key] = known
+        return known
+
+    def fits(self, mask: int, total: Vector) -> bool:
+        """Whether any of these types has room for `total`."""
+        front = self._fronts.get(mask)
+        if front is None:
+            front = self._fronts[mask] = pareto(self.room[i] for i in positions(mask))
+        return any(within(total, room) for room in front)
+
+    def survivors(self, mask: int, total: Vector) -> int:
+        """Those of these types that have room for `total`."""
+        return _bits(i for i in positions(mask) if within(total, self.room[i]))
+
+    def port_mask(self, ports: tuple[HostPort, ...]) -> int:
+        """Types whose DaemonSets' pods leave these host ports free."""
+        if not ports:
+            return self.full
+        known = self._port_masks.get(ports)
+        if known is None:
+            known = _bits(i for i, taken in enumerate(self.daemon_ports) if not conflict(ports, taken))
+            self._port_masks[ports] = known
+        return known
+
+    def attach_mask(self, volumes: int) -> int:
+        """Types that can attach so many volumes; those with an unknown limit can."""
+        known = self._attach_masks.get(volumes)
+        if known is None:
+            limits = (t.attach_limit for t in self.types)
+            known = _bits(i for i, limit in enumerate(limits) if limit is None or limit >= volumes)
+            self._attach_masks[volumes] = known
+        return known
+
+    def values(self, mask: int, number: int, key: str) -> tuple[str, ...]:
+        """The values of a label that a node of these types may get under the requirements; sorted."""
+        requirements = self.table[number]
+        if key in OFFERING_KEYS:
+            place = OFFERING_KEYS.index(key)
+            met = (m for m, types in self._markets.items() if types & mask and _market_meets(m, requirements))
+            return tuple(sorted({market[place] for market in met} - {""}))
+        required = requirements.get(key)
+        if key == labels.INSTANCE_TYPE:
+            return tuple(
+                self.types[i].name for i in positions(mask) if required is None or required.has(self.types[i].name)
+            )
+        if key in self._by_value:
+            carried = ((v, types) for v, types in self._by_value[key].items() if types & mask)
+            return tuple(sorted(v for v, _ in carried if required is None or required.has(v)))
+        return required.values if required is not None and required.is_finite else ()
+
+    def distinct(self, mask: int, key: str) -> int:
+        """How many values of a label these types have between them, for minValues."""
+        if key == labels.INSTANCE_TYPE:
+            return mask.bit_count()
+        if key in OFFERING_KEYS:
+            place = OFFERING_KEYS.index(key)
+            return len({market[place] for market, types in self._markets.items() if types & mask} - {""})
+        return sum(1 for types in self._by_value.get(key, {}).values() if types & mask)
+
+    def cheapest(self, mask: int, number: int) -> int | None:
+        """The lowest price among these types under the requirements, in nano-dollars per hour."""
+        key = (mask, number)
+        if key not in self._cheapest:
+            found = (self._price_in(market, mask) for market in self._met(number))
+            self._cheapest[key] = min((price for price in found if price is not None), default=None)
+        return self._cheapest[key]
+
+    def offerings(self, position: int, number: int) -> tuple[Offering, ...]:
+        """The available offerings of one type under the requirements, cheapest first."""
+        requirements = self.table[number]
+        return tuple(
+            sorted(
+                (o for o in self.types[position].offerings if o.available and _market_meets(_market(o), requirements)),
+                key=lambda o: (o.price, o.zone, o.capacity_type, o.reservation_id),
+            )
+        )
+
+    def meets(self, offering: Offering, requirements: Requirements) -> bool:
+        """Whether an offering, available or not, is what the requirements ask for."""
+        return _market_meets(_market(offering), requirements)
+
+    def reservations(self) -> dict[str, int]:
+        """Reservation id → how many more instances it takes; the least where offerings disagree."""
+        found: dict[str, int] = {}
+        for offering in (o for t in self.types for o in t.offerings if o.available and o.reservation_id):
+            known = found.get(offering.reservation_id, offering.reservation_capacity)
+            found[offering.reservation_id] = min(known, offering.reservation_capacity)
+        return dict(sorted(found.items()))
+
+    def _met(self, number: int) -> Iterator[_Market]:
+        requirements = self.table[number]
+        return (market for market in self._markets if _market_meets(market, requirements))
+
+    def _price_in(self, market: _Market, mask: int) -> int | None:
+        return next((price for price, position in self._prices[market] if mask >> position & 1), None)
+
+    def _mask(self, requirements: Requirements, needed: frozenset[str]) -> int:
+        mask = self._sound & self.market_mask(requirements)
+        for key in needed:
+            mask &= self.label_mask(Requirement(key))
+        for key, requirement in requirements.items():
+            if key not in OFFERING_KEYS:
+                mask &= self.label_mask(requirement)
+        return mask
+
+    def _label_mask(self, requirement: Requirement) -> int:
+        if requirement.key == labels.INSTANCE_TYPE:
+            return _bits(i for i, t in enumerate(self.types) if requirement.has(t.name))
+        values = self._by_value.get(requirement.key)
+        if values is None:
+            return self.full
+        mask = carriers = 0
+        for value, types in values.items():
+            carriers |= types
+            mask |= types if requirement.has(value) else 0
+        return mask | (self.full & ~carriers) if requirement.tolerates_absence else mask
+
+
+def positions(mask: int) -> Iterator[int]:
+    """The set bits, lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def _bits(indices: Iterator[int]) -> int:
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
+
+
+def _market(offering: Offering) -> _Market:
+    return (offering.zone, offering.capacity_type, offering.reservation_id)
+
+
+def _market_meets(market: _Market, requirements: Requirements) -> bool:
+    for key, value in zip(OFFERING_KEYS, market, strict=True):
+        required = requirements.get(key)
+        if required is not None and not (required.has(value) if value else required.tolerates_absence):
+            return False
+    return True
+
+
+def _index_labels(types: Sequence[InstanceType], keys: frozenset[str]) -> Mapping[str, dict[str, int]]:
+    index: dict[str, dict[str, int]] = {key: {} for key in sorted(keys)}
+    for position, instance_type in enumerate(types):
+        for key, values in instance_type.labels.items():
+            for value in values:
+                index[key][value] = index[key].get(value, 0) | 1 << position
+    return index
+
+
+def _index_markets(types: Sequence[InstanceType]) -> dict[_Market, int]:
+    index: dict[_Market, int] = {}
+    for position, instance_type in enumerate(types):
+        for offering in instance_type.offerings:
+            if offering.available:
+                index[_market(offering)] = index.get(_market(offering), 0) | 1 << position
+    return dict(sorted(index.items()))
+
+
+def _index_prices(types: Sequence[InstanceType]) -> dict[_Market, list[tuple[int, int]]]:
+    index: dict[_Market, list[tuple[int, int]]] = {}
+    for position, instance_type in enumerate(types):
+        for offering in instance_type.offerings:
+            if offering.available:
+                index.setdefault(_market(offering), []).append((offering.price, position))
+    return {market: sorted(prices) for market, prices in index.items()}
