@@ -5,7 +5,7 @@ Karpenter passes all of it on to the nodes, and refuses what the kubelet would n
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -13,6 +13,9 @@ from pydantic_core import PydanticCustomError
 from core.api.schemas import fields
 from core.api.schemas.base import ApiModel
 from core.model.duration import parse_duration
+
+
+_COUNT_MAX: Final = 2**31 - 1
 
 
 def _go_duration(value: Any) -> Any:
@@ -28,9 +31,12 @@ def _duration_or_nanoseconds(value: Any) -> Any:
 def _count_or_expression(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise PydanticCustomError("count", "must be a whole number or an expression", {})
+    if isinstance(value, int) and value > _COUNT_MAX:
+        raise PydanticCustomError("count", "must be at most {most}", {"most": _COUNT_MAX})
     return value
 
 
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 GoDuration = Annotated[Any, AfterValidator(_go_duration)]
 FlushFrequency = Annotated[Any, AfterValidator(_duration_or_nanoseconds)]
 CountOrExpression = Annotated[Any, AfterValidator(_count_or_expression)]
@@ -167,9 +173,9 @@ class KubeletFields(KubeletPart):
     cluster_dns: list[str] | None = None
     cluster_domain: str | None = None
     config_map_and_secret_change_detection_strategy: str | None = None
-    container_log_max_files: int | None = None
+    container_log_max_files: Int32 | None = None
     container_log_max_size: str | None = None
-    container_log_max_workers: int | None = None
+    container_log_max_workers: Int32 | None = None
     container_log_monitor_interval: GoDuration | None = None
     container_runtime_endpoint: str | None = None
     content_type: str | None = None
@@ -188,10 +194,10 @@ class KubeletFields(KubeletPart):
     enable_system_log_handler: bool | None = None
     enable_system_log_query: bool | None = None
     enforce_node_allocatable: list[str] | None = None
-    event_burst: int | None = None
-    event_record_qps: int | None = None
+    event_burst: Int32 | None = None
+    event_record_qps: Int32 | None = None
     eviction_hard: dict[str, str] | None = None
-    eviction_max_pod_grace_period: int | None = None
+    eviction_max_pod_grace_period: Int32 | None = None
     eviction_minimum_reclaim: dict[str, str] | None = None
     eviction_pressure_transition_period: GoDuration | None = None
     eviction_soft: dict[str, str] | None = None
@@ -202,7 +208,7 @@ class KubeletFields(KubeletPart):
     file_check_frequency: GoDuration | None = None
     hairpin_mode: str | None = None
     healthz_bind_address: str | None = None
-    healthz_port: int | None = None
+    healthz_port: Int32 | None = None
     http_check_frequency: GoDuration | None = None
     image_gc_high_threshold_percent: int | None = None
     image_gc_low_threshold_percent: int | None = None
@@ -210,12 +216,12 @@ class KubeletFields(KubeletPart):
     image_minimum_gc_age: GoDuration | None = None
     image_pull_credentials_verification_policy: str | None = None
     image_service_endpoint: str | None = None
-    iptables_drop_bit: int | None = None
-    iptables_masquerade_bit: int | None = None
+    iptables_drop_bit: Int32 | None = None
+    iptables_masquerade_bit: Int32 | None = None
     kernel_memcg_notification: bool | None = None
     kind: str | None = None
-    kube_api_burst: int | None = None
-    kube_a_p_i_qps: int | None = None
+    kube_api_burst: Int32 | None = None
+    kube_a_p_i_qps: Int32 | None = None
     kube_reserved: dict[str, str] | None = None
     kube_reserved_cgroup: str | None = None
     kubelet_cgroups: str | None = None
@@ -223,32 +229,32 @@ class KubeletFields(KubeletPart):
     logging: Logging | None = None
     make_ip_tables_util_chains: bool | None = None
     max_open_files: int | None = None
-    max_parallel_image_pulls: int | None = None
+    max_parallel_image_pulls: Int32 | None = None
     max_pods: CountOrExpression | None = None
     memory_manager_policy: str | None = None
     memory_reservation_policy: str | None = None
     memory_swap: MemorySwap | None = None
     memory_throttling_factor: int | float | None = None
     merge_default_eviction_settings: bool | None = None
-    node_lease_duration_seconds: int | None = None
-    node_status_max_images: int | None = None
+    node_lease_duration_seconds: Int32 | None = None
+    node_status_max_images: Int32 | None = None
     node_status_report_frequency: GoDuration | None = None
     node_status_update_frequency: GoDuration | None = None
-    oom_score_adj: int | None = None
+    oom_score_adj: Int32 | None = None
     pod_cidr: str | None = None
     pod_logs_dir: str | None = None
     pod_pids_limit: int | None = None
-    pods_per_core: int | None = None
-    port: int | None = None
+    pods_per_core: Int32 | None = None
+    port: Int32 | None = None
     preloaded_images_verification_allowlist: list[str] | None = None
     protect_kernel_defaults: bool | None = None
     provider_id: str | None = None
     qos_reserved: dict[str, str] | None = None
-    read_only_port: int | None = None
+    read_only_port: Int32 | None = None
     register_node: bool | None = None
     register_with_taints: list[dict[str, Any]] | None = None
-    registry_burst: int | None = None
-    registry_pull_qps: int | None = None
+    registry_burst: Int32 | None = None
+    registry_pull_qps: Int32 | None = None
     reserved_memory: list[ReservedMemory] | None = None
     reserved_system_cpus: str | None = None
     resolv_conf: str | None = None

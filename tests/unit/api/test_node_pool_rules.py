@@ -1,0 +1,255 @@
+"""What makes a NodePool invalid, field by field; and that nothing else does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import api
+from tests.unit.api.objects import ABSENT, NODE_POOL, changed
+
+TEMPLATE = "spec.template.spec"
+REQUIREMENT = f"{TEMPLATE}.requirements.0"
+
+LONG = "x" * 63
+
+
+def fields(path: str, value: Any) -> list[str]:
+    return [problem.field for problem in api.problems(changed(NODE_POOL, path, value))]
+
+
+def a_requirement(**parts: Any) -> list[dict[str, Any]]:
+    return [{"key": "example.com/size", **parts}]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("spec", ABSENT, "spec"),
+        ("metadata", {}, "metadata.name"),
+        ("metadata.name", "Upper", "metadata.name"),
+        ("spec.template", ABSENT, "spec.template"),
+        (TEMPLATE, ABSENT, TEMPLATE),
+        (f"{TEMPLATE}.requirements", ABSENT, f"{TEMPLATE}.requirements"),
+        (f"{TEMPLATE}.requirements", {}, f"{TEMPLATE}.requirements"),
+        (f"{TEMPLATE}.nodeClassRef", ABSENT, f"{TEMPLATE}.nodeClassRef"),
+        (f"{TEMPLATE}.nodeClassRef.name", ABSENT, f"{TEMPLATE}.nodeClassRef.name"),
+        (f"{TEMPLATE}.nodeClassRef.kind", "", f"{TEMPLATE}.nodeClassRef.kind"),
+        (f"{TEMPLATE}.nodeClassRef.group", "", f"{TEMPLATE}.nodeClassRef.group"),
+        (f"{TEMPLATE}.nodeClassRef.group", "karpenter.k8s.aws/v1", f"{TEMPLATE}.nodeClassRef.group"),
+        (f"{TEMPLATE}.expireAfter", "1d", f"{TEMPLATE}.expireAfter"),
+        (f"{TEMPLATE}.expireAfter", "-1s", f"{TEMPLATE}.expireAfter"),
+        (f"{TEMPLATE}.terminationGracePeriod", "Never", f"{TEMPLATE}.terminationGracePeriod"),
+        ("spec.weight", 0, "spec.weight"),
+        ("spec.weight", 101, "spec.weight"),
+        ("spec.weight", "5", "spec.weight"),
+        ("spec.weight", True, "spec.weight"),
+        ("spec.limits.cpu", "ten", "spec.limits.cpu"),
+        ("spec.limits.cpu", 1.5, "spec.limits.cpu"),
+        ("spec.limits.cpu", "-1", "spec.limits.cpu"),
+        ("spec.disruption.consolidationPolicy", "WhenUnderutilized", "spec.disruption.consolidationPolicy"),
+        ("spec.disruption.consolidateAfter", "never", "spec.disruption.consolidateAfter"),
+    ],
+)
+def test_a_fault_is_named_by_its_own_path(path: str, value: Any, field: str) -> None:
+    assert fields(path, value) == [field]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{TEMPLATE}.expireAfter", "Never"),
+        (f"{TEMPLATE}.expireAfter", "1h30m5s"),
+        (f"{TEMPLATE}.terminationGracePeriod", "24h"),
+        (f"{TEMPLATE}.requirements", []),
+        ("spec.weight", 100),
+        ("spec.weight", None),
+        ("spec.limits.cpu", 100),
+        ("spec.limits.memory", "1e3"),
+        ("spec.disruption", ABSENT),
+        ("spec.disruption.consolidateAfter", ABSENT),
+        ("spec.disruption.consolidationPolicy", "Balanced"),
+        ("spec.disruption.budgets", []),
+        ("spec.colour", "red"),
+        ("spec.template.spec.kubelet", {"maxPods": 3}),
+    ],
+)
+def test_what_the_api_server_takes_is_valid(path: str, value: Any) -> None:
+    assert fields(path, value) == []
+
+
+@pytest.mark.parametrize(
+    ("requirement", "part"),
+    [
+        ({"operator": "Exists", "key": "a/b/c"}, "key"),
+        ({"operator": "Exists", "key": "Example.com/size"}, "key"),
+        ({"operator": "Exists", "key": f"example.com/{LONG}x"}, "key"),
+        ({"operator": "Exists", "key": ABSENT}, "key"),
+        ({"operator": "Exists", "key": "karpenter.sh/nodepool"}, "key"),
+        ({"operator": "Exists", "key": "karpenter.sh/registered"}, "key"),
+        ({"operator": "Exists", "key": "sub.karpenter.sh/x"}, "key"),
+        ({"operator": "Exists", "key": "karpenter.k8s.aws/unheard-of"}, "key"),
+        ({"operator": "Exists", "key": "kubernetes.io/hostname"}, "key"),
+        ({"operator": "Equals", "values": ["a"]}, "operator"),
+        ({"operator": ABSENT}, "operator"),
+        ({"operator": "In", "values": []}, "values"),
+        ({"operator": "In"}, "values"),
+        ({"operator": "In", "values": [5]}, "values[0]"),
+        ({"operator": "In", "values": ["a", "b c"]}, "values[1]"),
+        ({"operator": "Gt", "values": []}, "values"),
+        ({"operator": "Lt", "values": ["1", "2"]}, "values"),
+        ({"operator": "Gte", "values": ["1.5"]}, "values"),
+        ({"operator": "Lte", "values": ["many"]}, "values"),
+        ({"operator": "Gt", "values": ["9" * 30]}, "values"),
+        ({"operator": "Exists", "minValues": 0}, "minValues"),
+        ({"operator": "Exists", "minValues": 51}, "minValues"),
+        ({"operator": "In", "values": ["a"], "minValues": 2}, "minValues"),
+        ({"operator": "In", "values": ["moon"], "key": "karpenter.sh/capacity-type"}, "values"),
+        ({"operator": "In", "values": ["moon"], "key": "karpenter.k8s.aws/instance-tenancy"}, "values"),
+    ],
+)
+def test_a_bad_requirement_is_named_by_place_and_part(requirement: dict[str, Any], part: str) -> None:
+    entry = {key: value for key, value in {"key": "example.com/size", **requirement}.items() if value is not ABSENT}
+    assert fields(REQUIREMENT, entry) == [f"{TEMPLATE}.requirements[0].{part}"]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        {"operator": "NotIn", "values": []},
+        {"operator": "NotIn", "values": ["a"], "minValues": 5},
+        {"operator": "Gt", "values": ["0"]},
+        {"operator": "In", "values": ["a", "b"], "minValues": 2},
+        {"operator": "In", "values": ["spot", "moon"], "key": "karpenter.sh/capacity-type"},
+        {"operator": "In", "values": ["arm64"], "key": "beta.kubernetes.io/arch"},
+        {"operator": "Exists", "key": "karpenter.k8s.aws/instance-family"},
+        {"operator": "Exists", "key": "karpenter.k8s.aws/placement-group-id"},
+        {"operator": "Exists", "key": "node.kubernetes.io/instance-type"},
+    ],
+)
+def test_a_requirement_that_karpenter_takes_is_valid(requirement: dict[str, Any]) -> None:
+    assert fields(f"{TEMPLATE}.requirements", a_requirement(**requirement)) == []
+
+
+def test_a_requirement_that_is_too_few_known_values_for_min_values_is_refused() -> None:
+    entry = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "moon"], "minValues": 2}
+    assert fields(REQUIREMENT, entry) == [f"{TEMPLATE}.requirements[0].values"]
+
+
+def test_more_than_a_hundred_requirements_are_too_many() -> None:
+    many = [{"key": f"k{i}", "operator": "Exists"} for i in range(101)]
+    assert fields(f"{TEMPLATE}.requirements", many) == [f"{TEMPLATE}.requirements"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "key"),
+    [
+        ({"kubernetes.io/hostname": "x"}, "[kubernetes.io/hostname]"),
+        ({"karpenter.sh/nodepool": "x"}, "[karpenter.sh/nodepool]"),
+        ({"sub.karpenter.sh/x": "x"}, "[sub.karpenter.sh/x]"),
+        ({"karpenter.k8s.aws/unheard-of": "x"}, "[karpenter.k8s.aws/unheard-of]"),
+        ({"a/b/c": "x"}, "[a/b/c]"),
+        ({"team": "b c"}, ".team"),
+        ({"team": LONG + "x"}, ".team"),
+        ({"team": 5}, ".team"),
+        ({f"k{i}": "v" for i in range(101)}, ""),
+    ],
+)
+def test_a_template_label_that_users_may_not_set_is_named(labels: dict[str, Any], key: str) -> None:
+    assert fields("spec.template.metadata.labels", labels) == [f"spec.template.metadata.labels{key}"]
+
+
+@pytest.mark.parametrize("key", ["sub.kubernetes.io/custom", "karpenter.sh/capacity-type", "example.com/team", "team"])
+def test_other_template_labels_are_free(key: str) -> None:
+    assert fields("spec.template.metadata.labels", {key: "spot"}) == []
+
+
+@pytest.mark.parametrize(
+    ("taint", "part"),
+    [
+        ({"effect": "NoSchedule"}, ".key"),
+        ({"key": "", "effect": "NoSchedule"}, ".key"),
+        ({"key": "a/b/c", "effect": "NoSchedule"}, ".key"),
+        ({"key": f"a.b/{LONG}x", "effect": "NoSchedule"}, ".key"),
+        ({"key": "a", "value": "???", "effect": "NoSchedule"}, ".value"),
+        ({"key": "a"}, ".effect"),
+        ({"key": "a", "effect": "Never"}, ".effect"),
+        ({"key": "s", "effect": "NoExecute"}, ""),
+    ],
+)
+def test_a_bad_taint_is_named_by_place_and_part(taint: dict[str, Any], part: str) -> None:
+    """The last is the startup taint of the same key and effect: the two would be one on the node."""
+    expected = f"{TEMPLATE}.startupTaints[0]" if not part else f"{TEMPLATE}.taints[0]{part}"
+    assert fields(f"{TEMPLATE}.taints", [taint]) == [expected]
+
+
+def test_one_key_may_taint_with_two_effects() -> None:
+    taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoExecute"}]
+    assert fields(f"{TEMPLATE}.taints", taints) == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "part"),
+    [
+        ({"nodes": "-10%"}, "nodes"),
+        ({"nodes": "-1"}, "nodes"),
+        ({"nodes": "101%"}, "nodes"),
+        ({"nodes": "1000%"}, "nodes"),
+        ({"nodes": 10}, "nodes"),
+        ({"nodes": "1", "schedule": "@daily"}, "duration"),
+        ({"nodes": "1", "duration": "1h"}, "schedule"),
+        ({"nodes": "1", "schedule": "*", "duration": "1h"}, "schedule"),
+        ({"nodes": "1", "schedule": "@fortnightly", "duration": "1h"}, "schedule"),
+        ({"nodes": "1", "schedule": "@daily", "duration": "30s"}, "duration"),
+        ({"nodes": "1", "schedule": "@daily", "duration": "-1h"}, "duration"),
+        ({"nodes": "1", "reasons": ["Expired"]}, "reasons[0]"),
+        ({"nodes": "1", "reasons": ["Empty", "Empty"]}, "reasons[1]"),
+    ],
+)
+def test_a_bad_budget_is_named_by_its_place_in_the_list(budget: dict[str, Any], part: str) -> None:
+    assert fields("spec.disruption.budgets", [{"nodes": "1"}, budget]) == [f"spec.disruption.budgets[1].{part}"]
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        {},
+        {"nodes": "0"},
+        {"nodes": "100%", "reasons": ["Underutilized", "Empty", "Drifted"]},
+        {"nodes": "10", "schedule": "@annually", "duration": "20m"},
+        {"nodes": "10", "schedule": "0 9 * * 1-5", "duration": "8h30m0s"},
+    ],
+)
+def test_budgets_that_karpenter_takes_are_valid(budget: dict[str, Any]) -> None:
+    assert fields("spec.disruption.budgets", [budget]) == []
+
+
+def test_more_than_fifty_budgets_are_too_many() -> None:
+    assert fields("spec.disruption.budgets", [{"nodes": "1"}] * 51) == ["spec.disruption.budgets"]
+
+
+def test_a_static_pool_has_no_weight_and_no_limit_but_nodes() -> None:
+    static = changed(changed(NODE_POOL, "spec.replicas", 3), "spec.weight", 5)
+    assert [p.field for p in api.problems(static)] == ["spec.weight", "spec.limits.cpu"]
+    negative = changed(changed(NODE_POOL, "spec.replicas", -1), "spec.limits", ABSENT)
+    assert [p.field for p in api.problems(negative)] == ["spec.replicas"]
+    sound = changed(changed(NODE_POOL, "spec.replicas", 0), "spec.limits", {"nodes": "5"})
+    assert api.problems(sound) == ()
+
+
+def test_every_fault_is_told_not_only_the_first() -> None:
+    """A user who mends one fault at a time would otherwise run us once per fault."""
+    broken = changed(NODE_POOL, "spec.weight", 0)
+    broken = changed(broken, f"{TEMPLATE}.nodeClassRef.name", ABSENT)
+    broken = changed(
+        broken, f"{TEMPLATE}.requirements", [{"key": "a", "operator": "no"}, {"key": "b", "operator": "In"}]
+    )
+    broken = changed(broken, "spec.template.metadata.labels", {"kubernetes.io/hostname": "x"})
+    assert {p.field for p in api.problems(broken)} == {
+        "spec.weight",
+        f"{TEMPLATE}.nodeClassRef.name",
+        f"{TEMPLATE}.requirements[0].operator",
+        f"{TEMPLATE}.requirements[1].values",
+        "spec.template.metadata.labels[kubernetes.io/hostname]",
+    }
