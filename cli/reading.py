@@ -11,10 +11,10 @@ from typing import Any, Final
 import yaml
 
 from cli.errors import InputError
+from cli.yaml_documents import documents
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STANDARD_INPUT: Final = "-"
-_TIMESTAMP_TAG: Final = "tag:yaml.org,2002:timestamp"
 _LISTS_DEEP_MAX: Final = 16
 
 
@@ -65,15 +65,6 @@ class Document:
     def _of_metadata(self, key: str) -> str:
         metadata = self.object.get("metadata")
         return str(metadata.get(key) or "") if isinstance(metadata, dict) else ""
-
-
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # chosen at run time
-    """YAML as the API server's tools read it: what looks like a date stays text."""
-
-    yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP_TAG]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 def read(paths: Sequence[str]) -> list[Document]:
@@ -157,21 +148,17 @@ def _json_values(text: str) -> list[Any]:
 
 
 def _yaml_values(text: str, source: str) -> Iterator[Any]:
-    loader, index = None, 0
+    index = 0
     try:
-        loader = _Loader(text)
-        while loader.check_data():
-            yield loader.get_data()
-            index += 1
+        for index, value in enumerate(documents(text)):
+            yield value
+            index += 1  # noqa: PLW2901 - from here on the next document is being read
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise InputError(f"is not YAML: {error.problem}", source=source, index=index, place=place) from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"is not YAML: {error}", source=source, index=index) from error
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
 def _unfolded(document: Document, *, depth: int) -> Iterator[Document]:
