@@ -10,13 +10,15 @@ from simulator.cluster.objects import (
     JsonObject,
     Key,
     annotations_of,
+    controller_of,
     is_deleting,
     key_of,
     name_of,
+    namespace_of,
     owner_reference,
     status_of,
 )
-from simulator.cluster.store import Store
+from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import WorkQueue
 from simulator.cluster.workloads.ownership import template_hash, wake_for
 
@@ -29,7 +31,19 @@ class Deployments:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        wake_for(store, WorkQueue(store.clock, self._reconcile), kinds.DEPLOYMENTS, kinds.REPLICA_SETS)
+        self._queue = WorkQueue(store.clock, self._reconcile)
+        wake_for(store, self._queue, kinds.DEPLOYMENTS, kinds.REPLICA_SETS)
+        store.watch(self._pod_gone, kinds.PODS)
+
+    def _pod_gone(self, change: Change) -> None:
+        """The last old pod's end lets Recreate go on, and an old ReplicaSet be forgotten."""
+        reference = controller_of(change.obj) if change.new is None else None
+        if reference is None or reference["kind"] != kinds.REPLICA_SETS.kind:
+            return
+        replica_set = self._store.find(kinds.REPLICA_SETS, reference["name"], namespace_of(change.obj))
+        owner = controller_of(replica_set) if replica_set else None
+        if owner is not None:
+            self._queue.add((namespace_of(change.obj), owner["name"]))
 
     def _reconcile(self, key: Key) -> None:
         deployment = self._store.find(kinds.DEPLOYMENTS, key[1], key[0])
@@ -46,7 +60,7 @@ class Deployments:
     def _roll(self, deployment: JsonObject, current: JsonObject | None, old: list[JsonObject]) -> None:
         if current is None:
             current = self._create(deployment)
-        old = [replica_set for replica_set in old if _size(replica_set) or status_of(replica_set).get("replicas")]
+        old = [o for o in old if _size(o) or self._store.owned(kinds.PODS, o)]
         replicas = deployment["spec"]["replicas"]
         if deployment["spec"]["strategy"]["type"] == "Recreate":
             self._recreate(replicas, current, old)

@@ -1,0 +1,208 @@
+"""StatefulSets, DaemonSets, Jobs and CronJobs must come and go as on a real cluster, or a scenario says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.errors import InvalidInputError
+from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload, has_condition
+
+RUNS = "simulate.fleetwright.dev/run-seconds"
+
+
+def short_lived(workload: dict[str, object], seconds: str) -> dict[str, object]:
+    spec = workload["spec"]
+    template = spec["jobTemplate"]["spec"]["template"] if "jobTemplate" in spec else spec["template"]  # type: ignore[index,operator]  # plain JSON
+    template["metadata"]["annotations"] = {RUNS: seconds}
+    return workload
+
+
+def test_a_stateful_set_starts_its_pods_one_after_the_other(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_workload("StatefulSet", replicas=3)])
+    seen = []
+    for _ in range(200):
+        world.run(0.1)
+        seen.append((len(world.pods()), len(world.ready())))
+    assert all(pods <= ready + 1 for pods, ready in seen)
+    assert world.ready() == ["web-0", "web-1", "web-2"]
+
+
+def test_a_pending_pod_of_a_stateful_set_holds_its_successors_back(world: World) -> None:
+    world.join("n1", cpu="1")
+    world.cluster.apply([a_workload("StatefulSet", replicas=3)])
+    world.run(60)
+    assert world.where() == {"web-0": "n1", "web-1": ""}
+
+
+def test_a_parallel_stateful_set_starts_all_at_once(world: World) -> None:
+    world.cluster.apply([a_workload("StatefulSet", replicas=3, podManagementPolicy="Parallel")])
+    world.run(1)
+    assert len(world.pods()) == 3
+
+
+def test_a_stateful_set_shrinks_from_its_highest_ordinal(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_workload("StatefulSet", replicas=4)])
+    world.run(60)
+    world.cluster.scale("StatefulSet", "default", "web", 1)
+    world.run(30)
+    assert world.ready() == ["web-0"]
+    assert [e["pod"] for e in world.events("podDeleted")] == ["default/web-3", "default/web-2", "default/web-1"]
+
+
+def test_a_stateful_set_is_updated_from_the_last_to_the_first_one_at_a_time(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_workload("StatefulSet", replicas=3)])
+    world.run(60)
+    world.cluster.apply([a_workload("StatefulSet", replicas=3, cpu="2")])
+    for _ in range(400):
+        world.run(0.1)
+        assert len(world.ready()) >= 2
+    assert [e["pod"] for e in world.events("podDeleted")] == ["default/web-2", "default/web-1", "default/web-0"]
+    assert len(world.ready()) == 3
+
+
+def test_a_stateful_pod_comes_back_under_its_name_after_an_eviction(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_workload("StatefulSet", replicas=2)])
+    world.run(30)
+    before = world.pod("web-0")["metadata"]["uid"]
+    world.evict("web-0")
+    world.run(30)
+    assert world.pod("web-0")["metadata"]["uid"] != before
+    assert world.ready() == ["web-0", "web-1"]
+
+
+def test_a_daemon_set_runs_once_on_each_node_that_it_tolerates(world: World) -> None:
+    world.cluster.apply([a_workload("DaemonSet", "agent", cpu="100m")])
+    world.join("n1", "n2")
+    world.join("tainted", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    world.run(30)
+    assert sorted(world.where("agent").values()) == ["n1", "n2"]
+
+
+def test_a_daemon_set_that_tolerates_everything_starts_before_the_node_is_ready(world: World) -> None:
+    world.cluster.apply([a_workload("DaemonSet", "agent", spec={"tolerations": [{"operator": "Exists"}]})])
+    world.join("n1")
+    world.run(1)
+    assert list(world.where("agent").values()) == ["n1"]
+
+
+def test_daemon_pods_get_their_room_before_others(world: World) -> None:
+    world.cluster.apply([a_workload("Deployment", replicas=4), a_workload("DaemonSet", "agent", cpu="1")])
+    world.join("n1", cpu="4")
+    world.run(30)
+    assert len(world.ready("agent")) == 1
+    assert len(world.ready("web")) == 3
+
+
+def test_a_new_template_reaches_daemon_pods_one_node_at_a_time(world: World) -> None:
+    world.cluster.apply([a_workload("DaemonSet", "agent", cpu="100m")])
+    world.join("n1", "n2", "n3")
+    world.run(30)
+    before = set(world.where())
+    world.cluster.apply([a_workload("DaemonSet", "agent", cpu="200m")])
+    for _ in range(300):
+        world.run(0.1)
+        assert len(world.ready()) >= 2
+    assert not before & set(world.where())
+    assert len(world.ready()) == 3
+
+
+def test_a_job_runs_as_many_pods_as_it_needs_and_is_complete(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([short_lived(a_workload("Job", parallelism=2, completions=3), "10")])
+    world.run(8)
+    assert len(world.ready()) == 2
+    world.run(30)
+    assert [e["phase"] for e in world.events("podFinished")] == ["Succeeded"] * 3
+    assert has_condition(world.cluster.objects("Job")[0], "Complete")
+
+
+def test_a_job_replaces_an_evicted_pod(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([short_lived(a_workload("Job", completions=1), "60")])
+    world.run(20)
+    world.evict(world.ready()[0])
+    world.run(90)
+    assert len(world.events("podFinished")) == 1
+    assert has_condition(world.cluster.objects("Job")[0], "Complete")
+
+
+def test_an_indexed_job_gives_each_pod_an_index(world: World) -> None:
+    world.join("n1")
+    job = a_workload("Job", parallelism=2, completions=2, completionMode="Indexed")
+    world.cluster.apply([job])
+    world.run(20)
+    index = "batch.kubernetes.io/job-completion-index"
+    assert sorted(pod["metadata"]["annotations"][index] for pod in world.pods()) == ["0", "1"]
+
+
+def test_a_finished_job_is_deleted_after_its_time_to_live(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([short_lived(a_workload("Job", ttlSecondsAfterFinished=30), "5")])
+    world.run(20)
+    assert world.cluster.objects("Job")
+    world.run(40)
+    assert not world.cluster.objects("Job")
+    assert not world.pods()
+
+
+def a_cron_job(schedule: str, seconds: str = "5", **spec: object) -> dict[str, object]:
+    template = {"spec": {"template": a_workload("Job")["spec"]["template"]}}
+    body = {"schedule": schedule, "jobTemplate": template, **spec}
+    metadata = {"name": "tick", "namespace": "default"}
+    return short_lived({"kind": "CronJob", "metadata": metadata, "spec": body}, seconds)
+
+
+def test_a_cron_job_starts_a_job_at_each_of_its_times_and_forgets_old_ones(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_cron_job("*/10 * * * *", successfulJobsHistoryLimit=2)])
+    world.run(3600)
+    assert len(world.events("podFinished")) == 5
+    assert len(world.cluster.objects("Job")) == 3
+    world.run(60)
+    assert len(world.events("podFinished")) == 6
+    assert len(world.cluster.objects("Job")) == 2
+
+
+def test_a_cron_job_that_forbids_overlap_skips_a_time(world: World) -> None:
+    world.join("n1")
+    world.cluster.apply([a_cron_job("* * * * *", "100", concurrencyPolicy="Forbid")])
+    world.run(310)
+    assert len(world.events("podCreated")) == 3
+
+
+def test_a_schedule_that_never_comes_is_refused(world: World) -> None:
+    with pytest.raises(InvalidInputError, match="tick"):
+        world.cluster.apply([a_cron_job("0 0 31 2 *")])
+
+
+def test_a_replication_controller_keeps_its_pods(world: World) -> None:
+    world.join("n1")
+    workload = a_workload("ReplicationController", replicas=2)
+    workload["spec"]["selector"] = {"app": "web"}
+    world.cluster.apply([workload])
+    world.run(20)
+    assert len(world.ready()) == 2
+
+
+def test_a_bare_pod_finishes_after_its_run_seconds_and_others_run_on(world: World) -> None:
+    ends, stays = a_pod("ends"), a_pod("stays")
+    ends["metadata"]["annotations"] = {RUNS: "30"}
+    world.cluster.apply([ends, stays, a_node("n1")])
+    world.run(20)
+    assert world.ready() == ["ends", "stays"]
+    world.run(3600)
+    assert world.ready() == ["stays"]
+    assert world.events("podFinished") == [{"pod": "default/ends", "phase": "Succeeded"}]
+
+
+def test_a_namespace_takes_its_contents_along(world: World) -> None:
+    world.cluster.apply([a_workload("Deployment", replicas=2)])
+    world.run(5)
+    world.cluster.delete("Namespace", "", "default")
+    world.run(5)
+    assert not world.pods()
+    assert not world.cluster.objects("Deployment")
