@@ -1,0 +1,147 @@
+"""The cluster's API (`lambdas.ports.Kubernetes`)."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.manifests import wire
+from core.manifests.resources import PODS, Resource
+from lambdas.adapters.kube import errors
+from lambdas.adapters.kube.transport import Transport
+from lambdas.ports import DeniedError, JsonObject, Listing, TransientError
+
+PAGE_SIZE: Final = 500
+PAGES_MAX: Final = 2000
+"""A million objects of one kind: more than any cluster holds."""
+
+RESTARTS_MAX: Final = 3
+"""How often a list starts over because its continue token expired while we read (410)."""
+
+EVICTION: Final = "eviction"
+_METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+_MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class HttpKubernetes:
+    """Speaks to one API server. Writes are single attempts."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self, resource: Resource) -> Listing:
+        """Every object of the kind in all namespaces, page by page. Raises PortError.
+
+        The garbage collector rests meanwhile: walking a growing heap again and again costs two to four times the decoding.
+        """
+        with _no_garbage_collection():
+            for _ in range(RESTARTS_MAX):
+                listing = self._list_once(resource)
+                if listing is not None:
+                    return listing
+        raise TransientError(_call("list", resource), f"the list expired {RESTARTS_MAX} times while it was read")
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        """One object as its wire struct. Raises NotFoundError, PortError."""
+        body = self._send("get", resource, resource.path(name, namespace))
+        try:
+            return wire.decode(resource, body)
+        except InvalidInputError as error:
+            raise DeniedError(_call("get", resource), str(error)) from error
+
+    def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
+        """Create an object. Raises ConflictError if it exists, PortError."""
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        self._send("create", resource, resource.path(namespace=namespace), whole)
+
+    def patch(
+        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
+    ) -> None:
+        """JSON merge patch. A `metadata.resourceVersion` in the body makes it conditional (ConflictError). Raises PortError."""
+        path = resource.path(name, namespace, subresource)
+        self._send("patch", resource, path, body, subresource=subresource)
+
+    def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
+    ) -> None:
+        """Delete an object, with a UID precondition if one is given. Raises NotFoundError, ConflictError, PortError."""
+        options = _delete_options(uid, grace_seconds) | {"propagationPolicy": "Background"}
+        self._send("delete", resource, resource.path(name, namespace), options)
+
+    def evict(self, namespace: str, name: str, *, uid: str) -> None:
+        """Evict a pod. Raises EvictionBlockedError, NotFoundError, ConflictError, PortError."""
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": _delete_options(uid, None),
+        }
+        self._send("create", PODS, PODS.path(name, namespace, EVICTION), eviction, subresource=EVICTION)
+
+    def _list_once(self, resource: Resource) -> Listing | None:
+        """The whole list, None where a continue token expired on the way."""
+        items: list[Any] = []
+        rejected: list[tuple[str, str]] = []
+        token = ""
+        for _ in range(PAGES_MAX):
+            query = urlencode({"limit": PAGE_SIZE, **({"continue": token} if token else {})})
+            status, body = self._transport.send(_call("list", resource), "GET", f"{resource.path()}?{query}")
+            if status == errors.GONE:
+                return None
+            if status >= 300:
+                raise errors.of_answer(_call("list", resource), status, body)
+            page = _decoded(resource, body)
+            items += page.items
+            rejected += page.rejected
+            token = page.continue_token
+            if not token:
+                return Listing(items=tuple(items), rejected=tuple(rejected))
+        raise TransientError(_call("list", resource), f"more than {PAGES_MAX} pages")
+
+    def _send(
+        self, verb: str, resource: Resource, path: str, body: JsonObject | None = None, *, subresource: str = ""
+    ) -> bytes:
+        call = _call(verb, resource) + (f"/{subresource}" if subresource else "")
+        raw = None if body is None else msgspec.json.encode(body)
+        content_type = _MERGE_PATCH if verb == "patch" else ""
+        status, answer = self._transport.send(call, _METHODS[verb], path, raw, content_type=content_type)
+        if status >= 300:
+            raise errors.of_answer(call, status, answer, is_eviction=subresource == EVICTION)
+        return answer
+
+
+def _decoded(resource: Resource, body: bytes) -> wire.Page:
+    try:
+        return wire.decode_page(resource, body)
+    except InvalidInputError as error:
+        raise TransientError(_call("list", resource), str(error)) from error
+
+
+def _delete_options(uid: str, grace_seconds: int | None) -> JsonObject:
+    options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    return options
+
+
+def _call(verb: str, resource: Resource) -> str:
+    return f"kube:{verb} {resource.plural}"
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

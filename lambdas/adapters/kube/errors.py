@@ -1,0 +1,73 @@
+"""Answers of the Kubernetes API by meaning."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import urllib3.exceptions
+
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    EvictionBlockedError,
+    LostReplyError,
+    NotFoundError,
+    PortError,
+    TransientError,
+)
+
+GONE: Final = 410
+UNAUTHORIZED: Final = 401
+_TOO_MANY: Final = 429
+_DETAIL_MAX: Final = 300
+
+_BY_STATUS: Final[dict[int, type[PortError]]] = {
+    UNAUTHORIZED: DeniedError,
+    403: DeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    GONE: TransientError,
+    _TOO_MANY: TransientError,
+    412: ConflictError,
+}
+
+
+def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False) -> PortError:
+    """The error for an answer that is none of success.
+
+    429 on an eviction is a PodDisruptionBudget's no when the answer gives `DisruptionBudget` as its cause, and the server's
+    own overload when it does not (Kubernetes' eviction API).
+    """
+    said = _read(body)
+    detail = f"{status} {said.get('message') or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
+    if is_eviction and status == _TOO_MANY and _is_budget(said):
+        return EvictionBlockedError(call, detail)
+    if is_eviction and status >= 500 and "more than one PodDisruptionBudget" in detail:
+        return DeniedError(call, detail)
+    if status >= 500:
+        return TransientError(call, detail)
+    return _BY_STATUS.get(status, DeniedError)(call, detail)
+
+
+def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bool) -> PortError:
+    """The error for a request without an answer: for a write that may have arrived, nobody knows whether it was done."""
+    never_arrived = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
+    if is_write and not never_arrived:
+        return LostReplyError(call, str(error)[:_DETAIL_MAX])
+    return TransientError(call, str(error)[:_DETAIL_MAX])
+
+
+def _is_budget(said: dict[str, Any]) -> bool:
+    causes = (said.get("details") or {}).get("causes") or ()
+    return any(cause.get("reason") == "DisruptionBudget" for cause in causes) or "disruption budget" in str(
+        said.get("message", "")
+    )
+
+
+def _read(body: bytes) -> dict[str, Any]:
+    try:
+        said = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}

@@ -1,0 +1,72 @@
+"""Tokens that EKS takes: a signed STS request that proves who we are, without sending it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import botocore.session
+from botocore.signers import RequestSigner
+
+from lambdas.ports import Clock, DeniedError
+
+PREFIX: Final = "k8s-aws-v1."
+CLUSTER_HEADER: Final = "x-k8s-aws-id"
+VALID_FOR: Final = timedelta(minutes=14)
+"""EKS takes a token for 15 minutes from its signing."""
+
+_URL_SECONDS: Final = 60
+"""What the signed address says of itself; EKS asks for 60."""
+
+Presign = Callable[[], str]
+
+
+class EksToken:
+    """The bearer token of one cluster, made anew shortly before the last one expires."""
+
+    def __init__(self, presign: Presign, clock: Clock) -> None:
+        self._presign = presign
+        self._clock = clock
+        self._made: tuple[datetime, str] | None = None
+
+    def __call__(self) -> str:
+        """The token. Raises DeniedError where the function has no credentials."""
+        now = self._clock.now()
+        if self._made is None or not timedelta(0) <= now - self._made[0] < VALID_FOR:
+            url = self._presign()
+            self._made = (now, PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("="))
+        return self._made[1]
+
+    def renew(self) -> None:
+        """Forget the token: the server did not take it."""
+        self._made = None
+
+
+def presigner(session: botocore.session.Session, *, cluster: str, region: str) -> Presign:
+    """Signs `sts:GetCallerIdentity` for `cluster` with the session's credentials, offline."""
+
+    def presign() -> str:
+        credentials = session.get_credentials()
+        if credentials is None:
+            raise DeniedError("sts:GetCallerIdentity", "no AWS credentials")
+        sts = session.get_service_model("sts")
+        signer = RequestSigner(sts.service_id, region, "sts", "v4", credentials, session.get_component("event_emitter"))
+        request: dict[str, Any] = {
+            "method": "GET",
+            "url": f"https://sts.{region}.{_domain(region)}/?Action=GetCallerIdentity&Version=2011-06-15",
+            "body": {},
+            "headers": {CLUSTER_HEADER: cluster},
+            "context": {},
+        }
+        url: str = signer.generate_presigned_url(
+            request, region_name=region, expires_in=_URL_SECONDS, operation_name=""
+        )
+        return url
+
+    return presign
+
+
+def _domain(region: str) -> str:
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"

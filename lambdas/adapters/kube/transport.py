@@ -1,0 +1,96 @@
+"""One HTTPS connection pool to the API server: certificate authority, token, time-outs."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+import urllib3
+
+from lambdas.adapters.kube import errors
+from lambdas.ports import DeniedError
+
+CONNECT_SECONDS: Final = 3.0
+READ_SECONDS: Final = 20.0
+"""A page of 500 pods takes the server well under a second; a busy server takes its time."""
+
+READ_RETRIES: Final = 1
+"""A kept connection may have been closed by the server meanwhile; reading again is harmless, writing again is not."""
+
+
+class Token(Protocol):
+    """Gives the bearer token."""
+
+    def __call__(self) -> str:
+        """The token now."""
+        ...
+
+    def renew(self) -> None:
+        """Forget it: the server did not take it."""
+        ...
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where the API server is. `certificate_authority` is base64 of PEM, as EKS gives it; empty for the system's own."""
+
+    url: str
+    certificate_authority: str = ""
+
+
+class Transport:
+    """Sends requests. The server is looked up at the first one, so that a cold start does not wait for it."""
+
+    def __init__(self, endpoint: Callable[[], Endpoint], token: Token) -> None:
+        self._endpoint = endpoint
+        self._token = token
+        self._pool: urllib3.HTTPConnectionPool | None = None
+
+    def send(
+        self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = ""
+    ) -> tuple[int, bytes]:
+        """Status and body of the answer. A token that the server no longer takes is renewed once. Raises PortError."""
+        status, answer = self._send(call, method, path, body, content_type)
+        if status == errors.UNAUTHORIZED:
+            self._token.renew()
+            status, answer = self._send(call, method, path, body, content_type)
+        return status, answer
+
+    def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
+        headers = {"Authorization": f"Bearer {self._token()}", "Accept": "application/json", "Accept-Encoding": "gzip"}
+        if body is not None:
+            headers["Content-Type"] = content_type or "application/json"
+        try:
+            response = self._connected(call).request(
+                method,
+                path,
+                body=body,
+                headers=headers,
+                retries=READ_RETRIES if method == "GET" else False,
+                timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise errors.of_transport(call, error, is_write=method != "GET") from error
+        return response.status, response.data
+
+    def _connected(self, call: str) -> urllib3.HTTPConnectionPool:
+        if self._pool is None:
+            endpoint = self._endpoint()
+            try:
+                self._pool = urllib3.connection_from_url(endpoint.url, maxsize=1, **_tls(endpoint))
+            except (ValueError, ssl.SSLError) as error:
+                raise DeniedError(
+                    call, f"the certificate authority of {endpoint.url} cannot be read: {error}"
+                ) from error
+        return self._pool
+
+
+def _tls(endpoint: Endpoint) -> dict[str, ssl.SSLContext]:
+    if not endpoint.url.startswith("https:"):
+        return {}
+    context = ssl.create_default_context()
+    if endpoint.certificate_authority:
+        context = ssl.create_default_context(cadata=base64.b64decode(endpoint.certificate_authority).decode())
+    return {"ssl_context": context}

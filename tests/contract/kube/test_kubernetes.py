@@ -1,0 +1,193 @@
+"""The Kubernetes port over real HTTP."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from core.manifests.resources import NODE_POOLS, NODES, PODS
+from lambdas.adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
+from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    EvictionBlockedError,
+    LostReplyError,
+    NotFoundError,
+    TransientError,
+)
+from tests.fakes.api_server import ApiServer, Failure, serving
+
+
+class Tokens:
+    """A token that changes when it is renewed."""
+
+    def __init__(self) -> None:
+        self.renewals = 0
+
+    def __call__(self) -> str:
+        return f"token-{self.renewals}"
+
+    def renew(self) -> None:
+        self.renewals += 1
+
+
+@pytest.fixture
+def server() -> ApiServer:
+    return ApiServer()
+
+
+@pytest.fixture
+def kubernetes(server: ApiServer) -> Iterator[HttpKubernetes]:
+    with serving(server) as url:
+        yield HttpKubernetes(Transport(lambda: Endpoint(url), Tokens()))
+
+
+def a_pod(name: str, namespace: str = "shop", **more: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}, "spec": spec, **more}
+
+
+def test_a_list_is_read_to_its_last_page(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Pods beyond the first page would wait for ever."""
+    names = [f"p{n:04}" for n in range(2 * PAGE_SIZE + 1)]
+    for name in names:
+        server.put(PODS.path(namespace="shop"), a_pod(name))
+    assert [pod.metadata.name for pod in kubernetes.list(PODS).items] == names
+    assert len(server.requests) == 3
+    assert all(f"limit={PAGE_SIZE}" in request.path for request in server.requests)
+
+
+def test_an_empty_list_is_no_error(kubernetes: HttpKubernetes) -> None:
+    """A fresh cluster has no NodePools."""
+    assert kubernetes.list(NODE_POOLS).items == ()
+
+
+def test_a_list_that_expires_while_it_is_read_starts_over(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """The two halves would be of different moments, or the run would fail for nothing."""
+    for n in range(PAGE_SIZE + 1):
+        server.put(NODES.path(), {"metadata": {"name": f"n{n:04}"}})
+    server.expire_lists = RESTARTS_MAX - 1
+    assert len(kubernetes.list(NODES).items) == PAGE_SIZE + 1
+    server.expire_lists = RESTARTS_MAX
+    with pytest.raises(TransientError, match="expired"):
+        kubernetes.list(NODES)
+
+
+def test_one_object_that_cannot_be_read_loses_no_other(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """One odd pod would stop the cluster from scaling."""
+    server.put(PODS.path(namespace="shop"), a_pod("good"))
+    server.put(PODS.path(namespace="shop"), a_pod("odd", spec={"containers": "none"}))
+    listing = kubernetes.list(PODS)
+    assert [pod.metadata.name for pod in listing.items] == ["good"]
+    assert [name for name, _ in listing.rejected] == ["shop/odd"]
+
+
+def test_listing_leaves_the_garbage_collector_as_it_was(kubernetes: HttpKubernetes) -> None:
+    """A function that never collects again dies of its memory bound."""
+    assert gc.isenabled()
+    kubernetes.list(PODS)
+    assert gc.isenabled()
+
+
+def test_objects_are_read_and_written(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """The life of a node in the API: made, changed, changed conditionally, deleted."""
+    kubernetes.create(NODES, {"metadata": {"name": "n1", "uid": "u1", "resourceVersion": "7", "labels": {"a": "1"}}})
+    assert server.objects[NODES.path("n1")]["kind"] == "Node"
+    kubernetes.patch(NODES, "n1", {"metadata": {"labels": {"a": None, "b": "2"}}})
+    assert kubernetes.get(NODES, "n1").metadata.labels == {"b": "2"}
+    assert server.requests[1].headers["content-type"] == "application/merge-patch+json"
+    with pytest.raises(ConflictError):
+        kubernetes.patch(NODES, "n1", {"metadata": {"resourceVersion": "6"}, "spec": {"unschedulable": True}})
+    kubernetes.patch(NODES, "n1", {"metadata": {"resourceVersion": "7"}, "spec": {"unschedulable": True}})
+    with pytest.raises(ConflictError):
+        kubernetes.delete(NODES, "n1", uid="other")
+    kubernetes.delete(NODES, "n1", uid="u1", grace_seconds=0)
+    assert server.requests[-1].body["gracePeriodSeconds"] == 0
+    with pytest.raises(NotFoundError):
+        kubernetes.get(NODES, "n1")
+
+
+def test_a_status_is_patched_through_its_subresource(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """The API server drops a status that comes with the object."""
+    server.put(NODE_POOLS.path(), {"metadata": {"name": "general"}})
+    kubernetes.patch(NODE_POOLS, "general", {"status": {"nodes": 1}}, subresource="status")
+    assert server.requests[-1].path == "/apis/karpenter.sh/v1/nodepools/general/status"
+    assert kubernetes.get(NODE_POOLS, "general")["status"] == {"nodes": 1}
+
+
+def test_creating_what_exists_is_a_conflict(kubernetes: HttpKubernetes) -> None:
+    """A second writer must learn that it came second."""
+    kubernetes.create(NODES, {"metadata": {"name": "n1"}})
+    with pytest.raises(ConflictError):
+        kubernetes.create(NODES, {"metadata": {"name": "n1"}})
+
+
+def test_an_eviction_is_refused_by_its_budget(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """A budget's no must be told from an overloaded server: one waits for pods, the other for the server."""
+    server.put(PODS.path(namespace="shop"), a_pod("cart"))
+    server.blocked[PODS.path("cart", "shop")] = "cart-pdb"
+    with pytest.raises(EvictionBlockedError):
+        kubernetes.evict("shop", "cart", uid="uid-cart")
+    server.failures.append(Failure(429, b'{"message": "too many requests"}'))
+    with pytest.raises(TransientError):
+        kubernetes.evict("shop", "cart", uid="uid-cart")
+    server.blocked.clear()
+    with pytest.raises(ConflictError):
+        kubernetes.evict("shop", "cart", uid="an earlier pod of the same name")
+    kubernetes.evict("shop", "cart", uid="uid-cart")
+    with pytest.raises(NotFoundError):
+        kubernetes.evict("shop", "cart", uid="uid-cart")
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(403, DeniedError), (401, DeniedError), (422, DeniedError), (429, TransientError), (500, TransientError)],
+)
+def test_refusals_say_whether_to_try_again(
+    status: int, error: type[Exception], server: ApiServer, kubernetes: HttpKubernetes
+) -> None:
+    """Retrying what is forbidden hammers the server; giving up on an overload leaves pods pending."""
+    server.failures += [Failure(status, b"<html>not JSON</html>")] * 2
+    with pytest.raises(error, match=str(status)):
+        kubernetes.patch(NODES, "n1", {})
+
+
+def test_a_token_that_the_server_no_longer_takes_is_renewed(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """A sandbox that slept through its token's life would fail its first run."""
+    server.accepted_token = "token-1"
+    assert kubernetes.list(NODES).items == ()
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer token-0", "Bearer token-1"]
+
+
+def test_a_write_whose_answer_is_lost_may_have_happened(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Doing it again blindly could evict the pod's successor."""
+    server.put(PODS.path(namespace="shop"), a_pod("cart"))
+    server.failures.append(Failure(drops=True))
+    with pytest.raises(LostReplyError):
+        kubernetes.evict("shop", "cart", uid="uid-cart")
+    assert PODS.path("cart", "shop") not in server.objects
+
+
+def test_a_read_whose_answer_is_lost_is_read_again(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """A connection that the server closed while the sandbox slept is no failure."""
+    server.failures.append(Failure(drops=True))
+    assert kubernetes.list(NODES).items == ()
+
+
+def test_a_server_that_is_not_there_did_nothing() -> None:
+    """This is safe to try again, unlike a lost answer."""
+    kubernetes = HttpKubernetes(Transport(lambda: Endpoint("http://127.0.0.1:1"), Tokens()))
+    with pytest.raises(TransientError) as raised:
+        kubernetes.create(NODES, {"metadata": {"name": "n1"}})
+    assert not isinstance(raised.value, LostReplyError)
+
+
+def test_a_certificate_authority_that_cannot_be_read_is_told() -> None:
+    """An endless retry would hide a broken setting."""
+    kubernetes = HttpKubernetes(Transport(lambda: Endpoint("https://127.0.0.1:1", "bm8gcGVt"), Tokens()))
+    with pytest.raises(DeniedError, match="certificate authority"):
+        kubernetes.list(NODES)

@@ -1,0 +1,194 @@
+"""A small Kubernetes API server over real HTTP, for tests of clients: objects in memory, pages, preconditions, evictions.
+
+Drive it through its attributes: put objects into `objects`, arm `failures`, expire tokens with `expire_lists`, block evictions
+with `blocked`. What arrived is in `requests`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+JsonObject = dict[str, Any]
+
+
+class Failure(msgspec.Struct):
+    """The next request is answered so, or, with `drops`, carried out and its connection cut."""
+
+    status: int = 0
+    body: bytes = b"{}"
+    drops: bool = False
+
+
+class Request(msgspec.Struct):
+    """What arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+class ApiServer:
+    """The server's world, shared by its threads."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Any] = {}
+        self.requests: list[Request] = []
+        self.failures: list[Failure] = []
+        self.blocked: dict[str, str] = {}
+        self.expire_lists = 0
+        self.accepted_token: str | None = None
+
+    def put(self, path: str, obj: Any) -> None:
+        """Store an object under the path of its collection and its name."""
+        self.objects[f"{path}/{obj['metadata']['name']}"] = obj
+
+    def answer(self, request: Request) -> tuple[int, Any]:
+        """Status and body for a request."""
+        if self.accepted_token and request.headers.get("authorization") != f"Bearer {self.accepted_token}":
+            return 401, _status(401, "Unauthorized")
+        url = urlsplit(request.path)
+        if request.method == "GET" and url.path not in self.objects:
+            return self._list(url.path, parse_qs(url.query))
+        if request.method == "POST" and url.path.endswith("/eviction"):
+            return self._evict(url.path.removesuffix("/eviction"), request.body)
+        if request.method == "POST":
+            return self._create(url.path, request.body)
+        if url.path.removesuffix("/status") not in self.objects:
+            return 404, _status(404, "not found")
+        return {"GET": self._get, "PATCH": self._patch, "DELETE": self._delete}[request.method](url.path, request.body)
+
+    def _list(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
+        matching = [o for key, o in sorted(self.objects.items()) if _is_in(key, path)]
+        is_object = path.split("/")[-2] in ("pods", "nodes", "nodepools")
+        if is_object:
+            return 404, _status(404, "not found")
+        start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
+        if start and self.expire_lists:
+            self.expire_lists -= 1
+            return 410, _status(410, "The provided continue parameter is too old")
+        end = start + limit
+        metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(matching) else {})
+        return 200, {"kind": "List", "metadata": metadata, "items": matching[start:end]}
+
+    def _get(self, path: str, _: Any) -> tuple[int, Any]:
+        return 200, self.objects[path]
+
+    def _create(self, path: str, body: JsonObject) -> tuple[int, Any]:
+        key = f"{path}/{body['metadata']['name']}"
+        if key in self.objects:
+            return 409, _status(409, "already exists")
+        self.objects[key] = body
+        return 201, body
+
+    def _patch(self, path: str, body: JsonObject) -> tuple[int, Any]:
+        key = path.removesuffix("/status")
+        expected = body.get("metadata", {}).get("resourceVersion")
+        if expected and expected != self.objects[key]["metadata"].get("resourceVersion"):
+            return 409, _status(409, "the object has been modified")
+        self.objects[key] = _merged(self.objects[key], body)
+        return 200, self.objects[key]
+
+    def _delete(self, path: str, body: JsonObject) -> tuple[int, Any]:
+        if not self._uid_matches(path, body):
+            return 409, _status(409, "Precondition failed: UID in precondition")
+        del self.objects[path]
+        return 200, _status(200, "")
+
+    def _evict(self, key: str, body: JsonObject) -> tuple[int, Any]:
+        if key not in self.objects:
+            return 404, _status(404, "not found")
+        if key in self.blocked:
+            message = "Cannot evict pod as it would violate the pod's disruption budget."
+            causes = [{"reason": "DisruptionBudget", "message": f"The disruption budget {self.blocked[key]} needs 2"}]
+            return 429, _status(429, message) | {"details": {"causes": causes}}
+        return self._delete(key, body["deleteOptions"])
+
+    def _uid_matches(self, key: str, options: JsonObject) -> bool:
+        wanted = options.get("preconditions", {}).get("uid")
+        return wanted in (None, self.objects[key]["metadata"].get("uid"))
+
+
+@contextmanager
+def serving(server: ApiServer) -> Iterator[str]:
+    """Serve on a free port of this machine; gives the address."""
+    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
+    http.daemon_threads = True
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{http.server_port}"
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+
+def _handler(server: ApiServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def _handle(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {key.lower(): value for key, value in self.headers.items()}
+            request = Request(self.command, self.path, headers, json.loads(raw) if raw else None)
+            server.requests.append(request)
+            failure = server.failures.pop(0) if server.failures else None
+            if failure is not None and not failure.drops:
+                return self._reply(failure.status, failure.body)
+            status, answer = server.answer(request)
+            if failure is not None:
+                self.close_connection = True
+                return None
+            return self._reply(status, json.dumps(answer).encode())
+
+        def _reply(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+            self.wfile.flush()
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the names that http.server looks for
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class' name
+            """Say nothing: a test's output is its own."""
+
+    return Handler
+
+
+def _is_in(key: str, collection: str) -> bool:
+    """Whether an object's path belongs to a collection, in its namespace or in any."""
+    if key.rpartition("/")[0] == collection:
+        return True
+    root, _, plural = collection.rpartition("/")
+    parts = key.removeprefix(root + "/").split("/")
+    return key.startswith(root + "/") and len(parts) == 4 and parts[0] == "namespaces" and parts[2] == plural
+
+
+def _merged(target: Any, patch: Any) -> Any:
+    """JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    base = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            base.pop(key, None)
+        else:
+            base[key] = _merged(base.get(key), value)
+    return base
+
+
+def _status(code: int, message: str) -> JsonObject:
+    return {"kind": "Status", "code": code, "message": message}
