@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.manifests import resources as kinds
 from tests.unit.simulator.cluster.world import World, a_workload
 
 
@@ -44,8 +45,6 @@ def test_scaling_down_takes_pods_that_wait_before_pods_that_run(world: World) ->
 
 
 def test_the_cheapest_to_delete_goes_first(world: World) -> None:
-    from core.manifests import resources as kinds
-
     world.join("n1")
     world.cluster.apply([a_workload("ReplicaSet", replicas=3)])
     world.run(20)

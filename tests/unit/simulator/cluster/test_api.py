@@ -1,0 +1,147 @@
+"""Functions must meet the same answers here as from a real API server, or they pass here and fail there."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.manifests import resources as kinds
+from lambdas.ports import ConflictError, NotFoundError, TransientError
+from tests.unit.simulator.cluster.world import JsonObject, World, a_node, a_pod, a_workload
+
+
+def test_a_list_holds_every_object_by_namespace_and_name_and_follows_changes(world: World) -> None:
+    world.cluster.apply([a_pod("b"), a_pod("a")])
+    api = world.cluster.api
+    first = api.list(kinds.PODS)
+    assert [pod.metadata.name for pod in first.items] == ["a", "b"]
+    assert api.list(kinds.PODS) is first
+    world.cluster.delete("Pod", "default", "a")
+    assert [pod.metadata.name for pod in api.list(kinds.PODS).items] == ["b"]
+
+
+def test_one_object_that_cannot_be_read_never_loses_the_others(world: World) -> None:
+    broken = {"kind": "PodDisruptionBudget", "metadata": {"name": "broken"}, "spec": {"selector": {"matchLabels": 5}}}
+    fine = {"kind": "PodDisruptionBudget", "metadata": {"name": "fine"}, "spec": {"maxUnavailable": 1}}
+    world.cluster.apply([broken, fine])
+    listing = world.cluster.api.list(kinds.POD_DISRUPTION_BUDGETS)
+    assert [budget.metadata.name for budget in listing.items] == ["fine"]
+    assert [name for name, _ in listing.rejected] == ["default/broken"]
+
+
+def test_a_patch_with_a_stale_version_is_refused(world: World) -> None:
+    world.cluster.apply([a_node("n1")])
+    version = world.cluster.nodes()[0]["metadata"]["resourceVersion"]
+    body: JsonObject = {"metadata": {"resourceVersion": version, "labels": {"a": "b"}}}
+    world.cluster.api.patch(kinds.NODES, "n1", body)
+    with pytest.raises(ConflictError):
+        world.cluster.api.patch(kinds.NODES, "n1", body)
+
+
+def test_a_null_removes_a_field_and_nothing_new_is_no_change(world: World) -> None:
+    world.cluster.apply([a_node("n1")])
+    api = world.cluster.api
+    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    version = world.cluster.nodes()[0]["metadata"]["resourceVersion"]
+    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    assert world.cluster.nodes()[0]["metadata"]["resourceVersion"] == version
+    api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": None}}})
+    assert "a" not in world.cluster.nodes()[0]["metadata"]["labels"]
+
+
+def test_the_status_is_only_reached_through_its_subresource(world: World) -> None:
+    pool: JsonObject = {"kind": "NodePool", "metadata": {"name": "default"}, "spec": {"weight": 1}}
+    world.cluster.apply([pool])
+    api = world.cluster.api
+    api.patch(kinds.NODE_POOLS, "default", {"spec": {"weight": 2}, "status": {"nodes": 1}})
+    api.patch(kinds.NODE_POOLS, "default", {"spec": {"weight": 3}, "status": {"nodes": 2}}, subresource="status")
+    assert api.get(kinds.NODE_POOLS, "default")["spec"] == {"weight": 2}
+    assert api.get(kinds.NODE_POOLS, "default")["status"] == {"nodes": 2}
+
+
+def test_creating_twice_conflicts_and_what_is_not_there_is_not_found(world: World) -> None:
+    api = world.cluster.api
+    claim = {"metadata": {"name": "c1"}, "spec": {}}
+    api.create(kinds.NODE_CLAIMS, claim)
+    with pytest.raises(ConflictError):
+        api.create(kinds.NODE_CLAIMS, claim)
+    for call in (api.get, api.delete):
+        with pytest.raises(NotFoundError):
+            call(kinds.NODES, "nowhere")
+
+
+def test_a_deletion_with_another_uid_is_refused(world: World) -> None:
+    world.cluster.apply([a_node("n1")])
+    with pytest.raises(ConflictError):
+        world.cluster.api.delete(kinds.NODES, "n1", uid="another")
+    world.cluster.api.delete(kinds.NODES, "n1", uid=world.cluster.nodes()[0]["metadata"]["uid"])
+    assert not world.cluster.nodes()
+
+
+def test_finalizers_are_waited_for(world: World) -> None:
+    api = world.cluster.api
+    api.create(kinds.NODE_CLAIMS, {"metadata": {"name": "c1", "finalizers": ["fleetwright.dev/hold"]}})
+    api.delete(kinds.NODE_CLAIMS, "c1")
+    assert "deletionTimestamp" in world.cluster.objects("NodeClaim")[0]["metadata"]
+    api.patch(kinds.NODE_CLAIMS, "c1", {"metadata": {"finalizers": None}})
+    assert not world.cluster.objects("NodeClaim")
+    assert [e["by"] for e in world.events("objectDeleted")] == ["program"]
+
+
+def test_what_a_caller_passes_in_may_change_later_without_effect(world: World) -> None:
+    body = {"metadata": {"name": "c1", "labels": {"a": "b"}}}
+    world.cluster.api.create(kinds.NODE_CLAIMS, body)
+    body["metadata"]["labels"]["a"] = "c"  # type: ignore[index]  # plain JSON
+    assert world.cluster.objects("NodeClaim")[0]["metadata"]["labels"] == {"a": "b"}
+
+
+def test_a_fault_before_a_call_keeps_it_from_happening_and_one_after_it_does_not(world: World) -> None:
+    seen: list[tuple[str, str]] = []
+
+    def hook(call: str, moment: str) -> None:
+        seen.append((call, moment))
+        if (call, moment) in (("kube:create nodeclaims", "before"), ("kube:delete pods", "after")):
+            raise TransientError(call, "throttled")
+
+    world.cluster.apply([a_node("n1"), a_pod("p")])
+    world.run(10)
+    world.cluster.on_fault_point(hook)
+    with pytest.raises(TransientError):
+        world.cluster.api.create(kinds.NODE_CLAIMS, {"metadata": {"name": "c1"}})
+    with pytest.raises(TransientError):
+        world.cluster.api.delete(kinds.PODS, "p", namespace="default")
+    assert not world.cluster.objects("NodeClaim")
+    assert "deletionTimestamp" in world.pod("p")["metadata"]
+    world.cluster.api.patch(kinds.NODES, "n1", {"status": {}}, subresource="status")
+    assert seen[-2:] == [("kube:patch nodes/status", "before"), ("kube:patch nodes/status", "after")]
+
+
+def test_the_audit_log_tells_of_unschedulable_and_deleted_pods_and_of_node_pools(world: World) -> None:
+    heard: list[JsonObject] = []
+    world.cluster.on_audit_event(heard.append)
+    world.cluster.apply([a_pod("p"), {"kind": "NodePool", "metadata": {"name": "default"}, "spec": {}}])
+    world.run(1)
+    world.cluster.delete("Pod", "default", "p")
+    world.cluster.delete("NodePool", "", "default")
+    references = [(e["verb"], e["objectRef"]["resource"], e["objectRef"].get("subresource")) for e in heard]
+    assert references == [
+        ("create", "nodepools", None),
+        ("patch", "pods", "status"),
+        ("delete", "pods", None),
+        ("delete", "nodepools", None),
+    ]
+    assert {e["stage"] for e in heard} == {"ResponseComplete"}
+    condition = heard[1]["requestObject"]["status"]["conditions"][0]
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "Unschedulable")
+    assert heard[1]["stageTimestamp"] == "2026-11-20T00:00:00.300000Z"
+
+
+def test_a_running_pods_end_is_heard_when_it_is_asked_for_and_when_it_comes(world: World) -> None:
+    heard: list[JsonObject] = []
+    world.cluster.apply([a_node("n1"), a_workload("ReplicaSet", replicas=1)])
+    world.run(10)
+    world.cluster.on_audit_event(heard.append)
+    world.cluster.scale("ReplicaSet", "default", "web", 0)
+    world.run(10)
+    users = [event["user"]["username"] for event in heard]
+    assert [event["verb"] for event in heard] == ["delete", "delete"]
+    assert users[1] == "system:node:n1"

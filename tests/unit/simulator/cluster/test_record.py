@@ -1,0 +1,103 @@
+"""The record is what a run is judged by: it must say what happened, who did it, and the same for the same seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from core.manifests import resources as kinds
+from tests.unit.simulator.cluster.world import World, a_budget, a_node, a_pod, a_workload
+
+ROOT = Path(__file__).parents[4]
+DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+
+
+def busy_day() -> bytes:
+    """An hour with a bit of everything, as lines of the record."""
+    world = World()
+    world.cluster.apply([a_workload("Deployment", replicas=5), a_budget(maxUnavailable="20%")])
+    world.cluster.apply([a_workload("DaemonSet", "agent", cpu="100m"), a_workload("StatefulSet", "db", replicas=3)])
+    world.run(30)
+    world.join("n1", "n2", cpu="8")
+    world.run(60)
+    world.evict(world.ready("web")[0])
+    world.cluster.apply([a_workload("Deployment", replicas=7, cpu="500m")])
+    world.cluster.lose_instance("aws:///us-east-1a/i-n2")
+    world.run(3600)
+    return b"\n".join(event.to_line() for event in world.record)
+
+
+def test_one_seed_gives_one_record_whatever_the_hash_seed() -> None:
+    script = f"import sys; sys.stdout.buffer.write(__import__('{__name__}', fromlist=['x']).busy_day())"
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", script]
+        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
+        assert result.stdout == busy_day()
+
+
+def test_every_bound_pod_was_created_before_and_every_evicted_one_is_deleted_after() -> None:
+    world = World()
+    world.join("n1")
+    world.cluster.apply([a_workload("Deployment", replicas=3)])
+    world.run(20)
+    for name in world.ready():
+        world.evict(name)
+    world.run(20)
+    story: dict[str, list[str]] = {}
+    for event in world.record:
+        if event.event.startswith("pod"):
+            story.setdefault(event.fields["pod"], []).append(event.event)
+    whole = ["podCreated", "podBound", "podReady", "podEvicted", "podDeleted"]
+    assert sorted(map(len, story.values())) == [3, 3, 3, 5, 5, 5]
+    assert all(events == whole[: len(events)] for events in story.values())
+
+
+def test_the_record_tells_who_did_it() -> None:
+    world = World()
+    world.cluster.apply([a_node("n1"), a_pod("forced"), a_pod("evicted"), a_pod("by-hand")])
+    world.run(10)
+    world.cluster.api.delete(kinds.PODS, "forced", namespace="default")
+    world.evict("evicted")
+    world.cluster.delete("Pod", "default", "by-hand")
+    world.run(10)
+    assert {e["pod"]: e["by"] for e in world.events("podEvicted")} == {
+        "default/forced": "forced",
+        "default/evicted": "eviction",
+    }
+    assert {e["pod"]: e["by"] for e in world.events("podDeleted")} == {
+        "default/forced": "program",
+        "default/evicted": "program",
+        "default/by-hand": "user",
+    }
+
+
+def test_the_disruption_taint_comes_with_its_reason() -> None:
+    world = World()
+    world.cluster.apply([a_node("n1")])
+    annotations = {"metadata": {"annotations": {"fleetwright.dev/disruption-reason": "Empty"}}}
+    world.cluster.api.patch(kinds.NODES, "n1", {**annotations, "spec": {"taints": [DISRUPTED]}})
+    world.patch_node("n1", {"taints": []})
+    told = {"node": "n1", "key": DISRUPTED["key"], "effect": "NoSchedule", "by": "program", "reason": "Empty"}
+    assert world.events("nodeTainted") == [told]
+    assert world.events("nodeUntainted") == [told]
+
+
+def test_a_status_is_no_news_but_labels_and_sizes_are() -> None:
+    world = World()
+    world.cluster.apply([a_workload("Deployment", replicas=1), a_node("n1")])
+    world.run(20)
+    seen = len(world.events("objectApplied"))
+    world.cluster.api.patch(kinds.NODES, "n1", {"status": {"note": "x"}}, subresource="status")
+    world.run(5)
+    assert len(world.events("objectApplied")) == seen
+    world.cluster.api.patch(kinds.NODES, "n1", {"metadata": {"labels": {"a": "b"}}})
+    world.cluster.scale("Deployment", "default", "web", 0)
+    latest = world.events("objectApplied")[seen:]
+    assert [(e["kind"], e["name"], e["by"]) for e in latest] == [
+        ("Node", "n1", "program"),
+        ("Deployment", "web", "user"),
+    ]
+    assert latest[1]["object"]["spec"]["replicas"] == 0
