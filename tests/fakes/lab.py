@@ -1,0 +1,214 @@
+"""Controllers over the fake world and the real store on moto; the tables are real, the machines are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import boto3
+import msgspec
+from moto import mock_aws
+
+from core import labels
+from core.lifecycle.records import ClaimRecord
+from core.manifests import resources as kinds
+from core.model.catalogue import Catalogue, InstanceType
+from lambdas.bootstrap import Application
+from lambdas.decisions import Outcome
+from lambdas.ports import JsonObject
+from lambdas.settings import Settings
+from lambdas.wiring import TABLE
+from tests.builders import NOW, a_type
+from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
+
+SETTINGS = Settings(
+    cluster_name="test",
+    table_name="fleetwright",
+    bucket_name="bucket",
+    wake_up_queue_url="https://queue/wake-ups",
+    work_queue_url="https://queue/work",
+    schedule_group="windows",
+    schedule_role_arn="arn:aws:iam::123456789012:role/windows",
+)
+
+
+@contextmanager
+def aws() -> Iterator[boto3.Session]:
+    """An empty account with our table."""
+    with mock_aws():
+        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        create_table(session)
+        yield session
+
+
+def create_table(session: boto3.Session) -> None:
+    """The table as the template makes it."""
+    session.client("dynamodb").create_table(
+        TableName=SETTINGS.table_name,
+        KeySchema=[
+            {"AttributeName": TABLE.partition_key, "KeyType": "HASH"},
+            {"AttributeName": TABLE.sort_key, "KeyType": "RANGE"},
+        ],
+        AttributeDefinitions=[
+            {"AttributeName": name, "AttributeType": "S"} for name in (TABLE.partition_key, TABLE.sort_key)
+        ],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+class LabApplication(Application):
+    """The application with fakes where it would reach EC2, S3, SQS and EventBridge."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab.settings, lab.session, lab.clock, kubernetes=lab.kubernetes)
+        self.__dict__ |= {
+            "_cloud": lab.cloud,
+            "_catalogues": FakeCatalogues(Catalogue(default=lab.types)),
+            "_wake_ups": lab.wake_ups,
+            "_work": lab.work,
+            "_windows": lab.windows,
+        }
+
+
+class Lab:
+    """One cluster to try controllers on. `boot` and `tick` play kubelet, queue and clock."""
+
+    def __init__(
+        self, session: boto3.Session, *, types: tuple[InstanceType, ...] = (), settings: Settings = SETTINGS
+    ) -> None:
+        self.session = session
+        self.settings = settings
+        self.types = types or (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
+        self.clock = FakeClock(NOW)
+        self.kubernetes = FakeKubernetes(self.clock)
+        self.cloud = FakeCloud(self.clock)
+        self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
+        self.app = LabApplication(self)
+        self.kubernetes.put(a_node_class(), a_node_pool())
+
+    def restart(self) -> None:
+        """A new sandbox, as after a crash."""
+        self.app = LabApplication(self)
+
+    @property
+    def claims(self) -> tuple[ClaimRecord, ...]:
+        return self.app._memory.claims.all()
+
+    @property
+    def claim(self) -> ClaimRecord:
+        (only,) = self.claims
+        return only
+
+    def provision(self) -> Outcome:
+        outcome = Outcome()
+        deadline = self.clock.now() + timedelta(minutes=1)
+        self.app.provisioning.run(outcome, owner=f"request-{self.clock.now()}", deadline=deadline)
+        return outcome
+
+    def disrupt(self) -> Outcome:
+        outcome = Outcome()
+        self.app.disruption.run(outcome)
+        return outcome
+
+    def reconcile(self) -> Outcome:
+        outcome = Outcome()
+        self.app.reconciliation.run(outcome)
+        return outcome
+
+    def execute(self, *messages: JsonObject) -> Outcome:
+        outcome = Outcome()
+        bodies = messages or tuple(self.work.take())
+        records = [{"messageId": str(i), "body": msgspec.json.encode(body).decode()} for i, body in enumerate(bodies)]
+        self.app.execution.run(records, outcome)
+        return outcome
+
+    def boot(self) -> None:
+        """Let a kubelet join for every instance that has none, ready at once."""
+        known = {
+            self.kubernetes.raw(kinds.NODES, name)["spec"]["providerID"] for name in self.kubernetes.names(kinds.NODES)
+        }
+        for instance in self.cloud.instances():
+            if instance.provider_id not in known:
+                self.kubernetes.put(a_joining_node(instance.instance_id, instance.provider_id))
+
+    def tick(self, times: int = 1, **span: float) -> list[Outcome]:
+        """Move on, and handle what is in the work queue, so many times."""
+        outcomes = []
+        for _ in range(times):
+            self.clock.advance(**(span or {"seconds": 5}))
+            outcomes.append(self.execute())
+        return outcomes
+
+    def settle(self) -> None:
+        """Launch, join, register, initialize."""
+        self.provision()
+        self.boot()
+        self.tick(4)
+
+    def bind(self, *pods: str) -> None:
+        """Play the scheduler: bind the pods to the only node."""
+        (node,) = self.kubernetes.names(kinds.NODES)
+        for pod in pods:
+            body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
+            self.kubernetes.patch(kinds.PODS, pod, body, namespace="default")
+
+
+def a_node_class(name: str = "default") -> JsonObject:
+    """An EC2NodeClass that needs nothing looked up."""
+    return {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name, "generation": 1},
+        "spec": {
+            "role": "FleetwrightNodeRole",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
+            "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
+        },
+    }
+
+
+def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:
+    """A NodePool of the class; `spec` is laid over it."""
+    template = {
+        "requirements": [{"key": labels.OS, "operator": "In", "values": ["linux"]}],
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        **spec.pop("template", {}),
+    }
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": name, "generation": 1, **spec.pop("metadata", {})},
+        "spec": {"template": {"spec": template}, **spec},
+    }
+
+
+def a_pending_pod(name: str, *, cpu: str = "1", **changes: Any) -> JsonObject:
+    """A pod that the scheduler has given up on."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", **changes.pop("metadata", {})},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}], **changes},
+        "status": {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        },
+    }
+
+
+def a_joining_node(name: str, provider_id: str) -> JsonObject:
+    """A node as its kubelet registers it, ready at once."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": {"providerID": provider_id, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
+        "status": {
+            "capacity": {"cpu": "4", "memory": "16Gi", "pods": "29"},
+            "allocatable": {"cpu": "4", "memory": "16Gi", "pods": "29"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }

@@ -1,0 +1,246 @@
+"""A small world behind the ports: stateful and scarce, with a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from core.catalogue.facts import MarketFacts
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.resources import Resource
+from core.model.catalogue import Catalogue
+from lambdas.ports import (
+    ConflictError,
+    EvictionBlockedError,
+    Instance,
+    InsufficientCapacityError,
+    JsonObject,
+    Launched,
+    LaunchOrder,
+    Listing,
+    NotFoundError,
+    OfferingKey,
+)
+
+
+class CrashError(BaseException):
+    """The process dies: nothing may catch it."""
+
+
+class FakeClock:
+    """Time stands still until a test moves it."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def advance(self, **span: float) -> None:
+        self._now += timedelta(**span)
+
+
+class FakeKubernetes:
+    """Objects by kind and name. Nothing runs by itself: tests play the kubelet and the controllers."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._objects: dict[tuple[str, str, str], JsonObject] = {}
+        self._version = 0
+        self.protected: set[str] = set()
+        self.evicted: list[str] = []
+        self.before_call: Callable[[str], None] = lambda _: None
+
+    def put(self, *manifests: JsonObject) -> None:
+        """Apply objects as a user or a kubelet would."""
+        for manifest in manifests:
+            kind = kinds.BY_KIND[manifest["kind"]]
+            self._store(
+                kind, {**manifest, "metadata": {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"]}}
+            )
+
+    def drop(self, kind: Resource, name: str, namespace: str = "") -> None:
+        """Let an object vanish."""
+        self._objects.pop((kind.kind, namespace, name), None)
+
+    def raw(self, kind: Resource, name: str, namespace: str = "") -> JsonObject:
+        """An object as it is stored."""
+        return self._objects[kind.kind, namespace, name]
+
+    def names(self, kind: Resource) -> list[str]:
+        """Names of the objects of a kind."""
+        return sorted(name for found, _, name in self._objects if found == kind.kind)
+
+    def list(self, resource: Resource) -> Listing:
+        self.before_call(f"list {resource.plural}")
+        found = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
+        return Listing(tuple(wire.from_object(resource, msgspec.json.decode(msgspec.json.encode(o))) for o in found))
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        self.before_call(f"get {resource.plural}")
+        return wire.from_object(resource, self._found(resource, name, namespace))
+
+    def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
+        self.before_call(f"create {resource.plural}")
+        if (resource.kind, namespace, body["metadata"]["name"]) in self._objects:
+            raise ConflictError(f"kube:create {resource.plural}", "already exists")
+        self._store(resource, body)
+
+    def patch(
+        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
+    ) -> None:
+        self.before_call(f"patch {resource.plural}")
+        present = self._found(resource, name, namespace)
+        expected = body.get("metadata", {}).get("resourceVersion")
+        if expected is not None and expected != present["metadata"]["resourceVersion"]:
+            raise ConflictError(f"kube:patch {resource.plural}", "the object has been modified")
+        self._store(resource, _merged(present, body))
+
+    def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
+    ) -> None:
+        self.before_call(f"delete {resource.plural}")
+        present = self._found(resource, name, namespace)
+        if uid and uid != present["metadata"].get("uid"):
+            raise ConflictError(f"kube:delete {resource.plural}", "another object of this name")
+        self.drop(resource, name, namespace)
+
+    def evict(self, namespace: str, name: str, *, uid: str) -> None:
+        self.before_call("create pods/eviction")
+        self._found(kinds.PODS, name, namespace)
+        if f"{namespace}/{name}" in self.protected:
+            raise EvictionBlockedError("kube:create pods/eviction", "disruption budget says no")
+        self.evicted.append(f"{namespace}/{name}")
+        self.drop(kinds.PODS, name, namespace)
+
+    def _found(self, resource: Resource, name: str, namespace: str) -> JsonObject:
+        try:
+            return self._objects[resource.kind, namespace, name]
+        except KeyError:
+            raise NotFoundError(f"kube:get {resource.plural}", f"{namespace}/{name}") from None
+
+    def _store(self, resource: Resource, manifest: JsonObject) -> None:
+        self._version += 1
+        metadata = {**manifest["metadata"], "resourceVersion": str(self._version)}
+        key = (resource.kind, metadata.get("namespace", ""), metadata["name"])
+        self._objects[key] = {**manifest, "metadata": metadata}
+
+
+class FakeCloud:
+    """EC2 with so much capacity as `scarce` leaves it; one instance for each launch token."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._by_token: dict[str, str] = {}
+        self._instances: dict[str, Instance] = {}
+        self.scarce: set[tuple[str, str, str]] = set()
+        self.before_call: Callable[[str], None] = lambda _: None
+        self.after_call: Callable[[str], None] = lambda _: None
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        self.before_call("launch")
+        token = self._by_token.get(order.token)
+        if token is None:
+            token = self._by_token[order.token] = self._new(order)
+        self.after_call("launch")
+        return Launched(instance=self._instances[token])
+
+    def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
+        self.before_call("instances")
+        wanted = sorted(self._instances) if not ids else sorted(ids)
+        return tuple(self._instances[i] for i in wanted if i in self._instances)
+
+    def terminate(self, instance_ids: Sequence[str]) -> None:
+        self.before_call("terminate")
+        for instance_id in instance_ids:
+            self._instances.pop(instance_id, None)
+        self.after_call("terminate")
+
+    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+        if instance_id not in self._instances:
+            raise NotFoundError("ec2:CreateTags", instance_id)
+
+    def resolve(self, node_class: JsonObject) -> JsonObject:
+        self.before_call("resolve")
+        return {"amis": [], "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
+
+    def _new(self, order: LaunchOrder) -> str:
+        usable = [key for key, _ in order.offerings if _tuple(key) not in self.scarce]
+        if not usable:
+            refused = [(key, "InsufficientInstanceCapacity") for key, _ in order.offerings]
+            raise InsufficientCapacityError("ec2:CreateFleet", "no capacity", refused)
+        offering = usable[0]
+        instance_id = f"i-{len(self._by_token):04d}"
+        self._instances[instance_id] = Instance(
+            instance_id=instance_id,
+            instance_type=offering.instance_type,
+            zone=offering.zone,
+            capacity_type=offering.capacity_type,
+            state="running",
+            launched_at=self._clock.now(),
+            image_id="ami-1",
+            tags=dict(order.tags),
+        )
+        return instance_id
+
+
+class FakeQueue:
+    """Keeps messages with their delays until a test takes them."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[JsonObject, timedelta]] = []
+
+    def send(self, messages: Iterable[JsonObject], *, delay: timedelta = timedelta(0)) -> None:
+        self.sent += [(message, delay) for message in messages]
+
+    def take(self) -> list[JsonObject]:
+        """Everything that was sent, whatever its delay."""
+        taken, self.sent = [message for message, _ in self.sent], []
+        return taken
+
+
+class FakeCatalogues:
+    """A market that does not change."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def facts(self) -> MarketFacts | None:
+        return None
+
+    def save(self, facts: MarketFacts) -> None:
+        """There is nothing to keep."""
+
+    def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
+        return self._catalogue
+
+
+class FakeWindows:
+    """The schedules that exist."""
+
+    def __init__(self) -> None:
+        self.present: dict[str, str] = {}
+
+    def replace(self, wanted: Mapping[str, str]) -> None:
+        self.present = dict(wanted)
+
+
+def _tuple(key: OfferingKey) -> tuple[str, str, str]:
+    return key.instance_type, key.zone, key.capacity_type
+
+
+def _merged(present: Any, patch: Any) -> Any:
+    """JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, dict) or not isinstance(present, dict):
+        return patch
+    merged = dict(present)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key, {}), value)
+    return merged
