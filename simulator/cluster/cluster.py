@@ -11,6 +11,7 @@ from core.errors import InvalidInputError
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from simulator.clock import VirtualClock
+from simulator.cluster.admission import check
 from simulator.cluster.api import ClusterApi, FaultHook
 from simulator.cluster.audit import AuditListener, AuditLog
 from simulator.cluster.eviction import Evictions
@@ -57,8 +58,13 @@ class Cluster:
         """Create or update objects, as `kubectl apply` does: what the last manifest had and this one lacks is removed.
 
         Kinds that are not known here are passed over.
+
+        Raises:
+            InvalidInputError: If the API server would refuse one of them; none is applied then.
         """
         known = [(kinds.BY_KIND[obj["kind"]], obj) for obj in objects if obj.get("kind") in kinds.BY_KIND]
+        for resource, obj in known:
+            check(resource, obj)
         for resource, obj in sorted(known, key=lambda pair: pair[0] not in _FIRST):
             self._apply(resource, copy.deepcopy(obj), by)
 

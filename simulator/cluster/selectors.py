@@ -52,12 +52,12 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt":
-            return _is_whole(value) and int(str(value)) > int(values[0])
+            return _are_whole(value, values) and int(str(value)) > int(values[0])
         case "Lt":
-            return _is_whole(value) and int(str(value)) < int(values[0])
+            return _are_whole(value, values) and int(str(value)) < int(values[0])
         case _:
             return False
 
 
-def _is_whole(value: str | None) -> bool:
-    return value is not None and value.lstrip("-").isdigit()
+def _are_whole(value: str | None, values: list[str]) -> bool:
+    return len(values) == 1 and all(text is not None and text.lstrip("-").isdigit() for text in (value, *values))

@@ -20,12 +20,11 @@ def test_a_list_holds_every_object_by_namespace_and_name_and_follows_changes(wor
 
 
 def test_one_object_that_cannot_be_read_never_loses_the_others(world: World) -> None:
-    broken = {"kind": "PodDisruptionBudget", "metadata": {"name": "broken"}, "spec": {"selector": {"matchLabels": 5}}}
-    fine = {"kind": "PodDisruptionBudget", "metadata": {"name": "fine"}, "spec": {"maxUnavailable": 1}}
-    world.cluster.apply([broken, fine])
-    listing = world.cluster.api.list(kinds.POD_DISRUPTION_BUDGETS)
-    assert [budget.metadata.name for budget in listing.items] == ["fine"]
-    assert [name for name, _ in listing.rejected] == ["default/broken"]
+    world.cluster.apply([a_node("broken"), a_node("fine")])
+    world.cluster.api.patch(kinds.NODES, "broken", {"metadata": {"labels": {"a": 5}}})
+    listing = world.cluster.api.list(kinds.NODES)
+    assert [node.metadata.name for node in listing.items] == ["fine"]
+    assert [name for name, _ in listing.rejected] == ["broken"]
 
 
 def test_a_patch_with_a_stale_version_is_refused(world: World) -> None:

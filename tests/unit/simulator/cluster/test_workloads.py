@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from core.errors import InvalidInputError
 from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload, has_condition
 
 RUNS = "simulate.fleetwright.dev/run-seconds"
@@ -172,11 +169,6 @@ def test_a_cron_job_that_forbids_overlap_skips_a_time(world: World) -> None:
     world.cluster.apply([a_cron_job("* * * * *", "100", concurrencyPolicy="Forbid")])
     world.run(310)
     assert len(world.events("podCreated")) == 3
-
-
-def test_a_schedule_that_never_comes_is_refused(world: World) -> None:
-    with pytest.raises(InvalidInputError, match="tick"):
-        world.cluster.apply([a_cron_job("0 0 31 2 *")])
 
 
 def test_a_replication_controller_keeps_its_pods(world: World) -> None:
