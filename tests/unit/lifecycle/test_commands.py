@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core.lifecycle import steps
+from core.lifecycle.commands import next_command_step, time_limit
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.records import ClaimPhase, CommandPhase, Deletion
+from tests.builders import NOW
+from tests.unit.lifecycle.records_for_tests import a_command, a_record
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+CANDIDATE = {"c": a_record()}
+
+
+def test_a_command_waits_for_its_second_look() -> None:
+    """Karpenter's 15 seconds: pods that were about to be bound show up in them."""
+    step = next_command_step(a_command(age=5 * SECOND), CommandFacts(claims=CANDIDATE), NOW)
+    assert isinstance(step, steps.Wait)
+    assert step.delay == 10 * SECOND
+    assert next_command_step(a_command(age=15 * SECOND), CommandFacts(claims=CANDIDATE), NOW) == steps.Verify()
+
+
+def test_a_command_from_a_world_long_past_is_dropped() -> None:
+    step = next_command_step(a_command(age=6 * MINUTE), CommandFacts(claims=CANDIDATE), NOW)
+    assert isinstance(step, steps.Abandon)
+    assert step.reason == "Stale"
+
+
+def test_nothing_is_done_for_nodes_that_are_gone() -> None:
+    step = next_command_step(a_command(CommandPhase.REPLACING), CommandFacts(), NOW)
+    assert isinstance(step, steps.Abandon)
+    assert step.reason == "CandidatesGone"
+
+
+def test_candidates_stay_until_every_replacement_is_initialized() -> None:
+    """Else pods lose their node before the next one can take them."""
+    record = a_command(CommandPhase.REPLACING, replacements=("r",))
+    facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.REGISTERED)})
+    assert isinstance(next_command_step(record, facts, NOW), steps.Wait)
+    facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.INITIALIZED)})
+    assert next_command_step(record, facts, NOW) == steps.RemoveCandidates(("c",))
+
+
+@pytest.mark.parametrize("replacement", [None, a_record(deletion=Deletion(reason="InstanceGone", asked_at=NOW))])
+def test_a_lost_replacement_ends_the_command(replacement: object) -> None:
+    claims = CANDIDATE | ({"r": replacement} if replacement else {})
+    step = next_command_step(a_command(CommandPhase.REPLACING, replacements=("r",)), CommandFacts(claims=claims), NOW)
+    assert isinstance(step, steps.Abandon)
+    assert step.reason == "ReplacementLost"
+
+
+def test_a_command_without_replacements_goes_ahead_at_once() -> None:
+    step = next_command_step(a_command(CommandPhase.REPLACING), CommandFacts(claims=CANDIDATE), NOW)
+    assert step == steps.RemoveCandidates(("c",))
+
+
+def test_replacements_have_ten_minutes_and_long_queues_up_to_an_hour() -> None:
+    assert time_limit(1) == 10 * MINUTE
+    assert time_limit(15_000) == 20 * MINUTE
+    assert time_limit(1_000_000) == 60 * MINUTE
+    record = a_command(CommandPhase.REPLACING, age=11 * MINUTE, replacements=("r",))
+    step = next_command_step(record, CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.LAUNCHED)}), NOW)
+    assert isinstance(step, steps.Abandon)
+    assert step.reason == "Timeout"
