@@ -14,7 +14,6 @@ from core.api.schemas import fields
 from core.api.schemas.base import ApiModel
 from core.model.duration import parse_duration
 
-
 _COUNT_MAX: Final = 2**31 - 1
 
 

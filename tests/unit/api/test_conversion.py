@@ -1,0 +1,282 @@
+"""Older API versions keep their meaning in v1, and what comes out is valid."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from core import api
+from core.api import conversion
+from core.errors import InvalidInputError
+
+JsonObject = dict[str, Any]
+
+TERMS = [{"tags": {"karpenter.sh/discovery": "demo"}}]
+
+
+def a_beta_pool(name: str = "default", disruption: JsonObject | None = None, **template: Any) -> JsonObject:
+    spec = {"nodeClassRef": {"name": "default"}, "requirements": [], **template}
+    obj: JsonObject = {"template": {"spec": spec}} | ({} if disruption is None else {"disruption": disruption})
+    return {"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "metadata": {"name": name}, "spec": obj}
+
+
+def a_beta_class(**spec: Any) -> JsonObject:
+    common = {"role": "nodes", "subnetSelectorTerms": TERMS, "securityGroupSelectorTerms": TERMS}
+    metadata = {"name": "default"}
+    full = {"amiFamily": "AL2023", **common, **spec}
+    return {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "metadata": metadata, "spec": full}
+
+
+def a_provisioner(**spec: Any) -> JsonObject:
+    full = {"providerRef": {"name": "default"}, **spec}
+    return {"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "metadata": {"name": "default"}, "spec": full}
+
+
+def a_template(**spec: Any) -> JsonObject:
+    selector = {"karpenter.sh/discovery": "demo"}
+    full = {"instanceProfile": "nodes", "subnetSelector": selector, "securityGroupSelector": selector, **spec}
+    metadata = {"name": "default"}
+    return {"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "metadata": metadata, "spec": full}
+
+
+def converted(old: JsonObject) -> JsonObject:
+    before = copy.deepcopy(old)
+    new = api.as_v1(old)
+    assert old == before, "the input is never changed"
+    assert api.problems(new) == ()
+    spec: JsonObject = new["spec"]
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("old", "expiry", "policy", "after"),
+    [
+        (None, "720h", "WhenEmptyOrUnderutilized", "0s"),
+        (
+            {"consolidationPolicy": "WhenUnderutilized", "expireAfter": "Never"},
+            "Never",
+            "WhenEmptyOrUnderutilized",
+            "0s",
+        ),
+        ({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}, "720h", "WhenEmpty", "30s"),
+        ({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}, "720h", "WhenEmpty", "Never"),
+    ],
+)
+def test_the_disruption_block_keeps_its_meaning(old: JsonObject | None, expiry: str, policy: str, after: str) -> None:
+    spec = converted(a_beta_pool(disruption=old))
+    assert spec["template"]["spec"]["expireAfter"] == expiry
+    assert spec["disruption"]["consolidationPolicy"] == policy
+    assert spec["disruption"]["consolidateAfter"] == after
+    assert "expireAfter" not in spec["disruption"]
+
+
+def test_budgets_limits_and_weight_stay() -> None:
+    old = a_beta_pool(disruption={"budgets": [{"nodes": "0", "schedule": "@daily", "duration": "1h"}]})
+    old["spec"] |= {"limits": {"cpu": "10"}, "weight": 7}
+    spec = converted(old)
+    assert spec["disruption"]["budgets"] == [{"nodes": "0", "schedule": "@daily", "duration": "1h"}]
+    assert (spec["limits"], spec["weight"]) == ({"cpu": "10"}, 7)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"name": "default"},
+        {"apiVersion": "karpenter.k8s.aws/v1beta1", "kind": "EC2NodeClass", "name": "default"},
+    ],
+)
+def test_a_class_is_named_by_group_without_version(reference: JsonObject) -> None:
+    spec = converted(a_beta_pool(nodeClassRef=reference))
+    expected = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    assert spec["template"]["spec"]["nodeClassRef"] == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "family", "terms"),
+    [
+        ({"amiFamily": "AL2"}, None, [{"alias": "al2@latest"}]),
+        ({"amiFamily": "Windows2019"}, None, [{"alias": "windows2019@latest"}]),
+        ({"amiFamily": "AL2", "amiSelectorTerms": [{"id": "ami-1"}]}, "AL2", [{"id": "ami-1"}]),
+        ({"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}]}, "Custom", [{"id": "ami-1"}]),
+        ({"amiFamily": "Ubuntu", "amiSelectorTerms": [{"id": "ami-1"}]}, "AL2", [{"id": "ami-1"}]),
+    ],
+)
+def test_a_family_without_images_becomes_an_alias(changes: JsonObject, family: str | None, terms: list[Any]) -> None:
+    spec = converted(a_beta_class(**changes))
+    assert (spec.get("amiFamily"), spec["amiSelectorTerms"]) == (family, terms)
+
+
+def test_ubuntu_keeps_its_root_volume_and_says_that_it_needs_images() -> None:
+    new = api.as_v1(a_beta_class(amiFamily="Ubuntu"))
+    assert new["spec"]["blockDeviceMappings"][0]["deviceName"] == "/dev/sda1"
+    assert any("Ubuntu" in remark for remark in conversion.remarks(new))
+
+
+def test_the_metadata_hop_limit_stays_two() -> None:
+    """v1 defaults to one hop, at which pods lose the instance metadata that they may rely on."""
+    assert converted(a_beta_class())["metadataOptions"]["httpPutResponseHopLimit"] == 2
+    assert converted(a_beta_class(metadataOptions={"httpPutResponseHopLimit": 1}))["metadataOptions"] == {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 1,
+        "httpTokens": "required",
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "expiry", "policy", "after"),
+    [
+        ({}, "Never", "WhenEmpty", "Never"),
+        ({"consolidation": {"enabled": True}}, "Never", "WhenEmptyOrUnderutilized", "0s"),
+        ({"consolidation": {"enabled": False}}, "Never", "WhenEmpty", "Never"),
+        ({"ttlSecondsAfterEmpty": 0}, "Never", "WhenEmpty", "0s"),
+        ({"ttlSecondsAfterEmpty": 30, "ttlSecondsUntilExpired": 3600}, "3600s", "WhenEmpty", "30s"),
+    ],
+)
+def test_a_provisioner_s_times_become_a_policy(spec: JsonObject, expiry: str, policy: str, after: str) -> None:
+    new = converted(a_provisioner(**spec))
+    assert new["template"]["spec"]["expireAfter"] == expiry
+    assert new["disruption"] == {"consolidationPolicy": policy, "consolidateAfter": after}
+
+
+def test_requirements_that_the_old_webhook_added_are_written_out() -> None:
+    """Without them a Provisioner that said nothing would start to launch Windows, arm64 and spot."""
+    entries = converted(a_provisioner())["template"]["spec"]["requirements"]
+    assert {entry["key"]: entry["values"] for entry in entries} == {
+        "kubernetes.io/os": ["linux"],
+        "kubernetes.io/arch": ["amd64"],
+        "karpenter.sh/capacity-type": ["on-demand"],
+        "karpenter.k8s.aws/instance-category": ["c", "m", "r"],
+        "karpenter.k8s.aws/instance-generation": ["2"],
+    }
+
+
+def test_requirements_that_were_given_are_not_added_to() -> None:
+    given = [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]},
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+        {"key": "beta.kubernetes.io/arch", "operator": "In", "values": ["arm64"]},
+    ]
+    new = converted(a_provisioner(requirements=given, labels={"kubernetes.io/os": "linux"}))
+    assert new["template"]["spec"]["requirements"] == given
+
+
+def test_the_rest_of_a_provisioner_finds_its_place() -> None:
+    new = converted(
+        a_provisioner(
+            labels={"team": "a"},
+            annotations={"karpenter.sh/do-not-consolidate": "true"},
+            taints=[{"key": "a", "effect": "NoSchedule"}],
+            startupTaints=[{"key": "s", "effect": "NoExecute"}],
+            limits={"resources": {"cpu": "100"}},
+            weight=3,
+        )
+    )
+    assert (new["limits"], new["weight"]) == ({"cpu": "100"}, 3)
+    template = new["template"]
+    assert template["metadata"] == {"labels": {"team": "a"}, "annotations": {"karpenter.sh/do-not-disrupt": "true"}}
+    assert template["spec"]["taints"] == [{"key": "a", "effect": "NoSchedule"}]
+    assert template["spec"]["startupTaints"] == [{"key": "s", "effect": "NoExecute"}]
+
+
+@pytest.mark.parametrize(
+    ("selector", "terms"),
+    [
+        ({"aws-ids": "subnet-1, subnet-2"}, [{"id": "subnet-1"}, {"id": "subnet-2"}]),
+        ({"aws::ids": "subnet-1"}, [{"id": "subnet-1"}]),
+        ({"a": "b", "c": "*"}, [{"tags": {"a": "b", "c": "*"}}]),
+        ({"Name": "x,y", "a": "b"}, [{"tags": {"Name": "x", "a": "b"}}, {"tags": {"Name": "y", "a": "b"}}]),
+    ],
+)
+def test_a_selector_becomes_one_term_for_each_choice(selector: JsonObject, terms: list[JsonObject]) -> None:
+    assert converted(a_template(subnetSelector=selector))["subnetSelectorTerms"] == terms
+
+
+@pytest.mark.parametrize(
+    ("selector", "terms"),
+    [
+        ({"aws::ids": "ami-1,ami-2"}, [{"id": "ami-1"}, {"id": "ami-2"}]),
+        ({"aws::name": "a,b"}, [{"name": "a"}, {"name": "b"}]),
+        (
+            {"aws::name": "a", "aws::owners": "self,amazon"},
+            [{"name": "a", "owner": "self"}, {"name": "a", "owner": "amazon"}],
+        ),
+        ({"team": "x", "aws::owners": "self"}, [{"owner": "self", "tags": {"team": "x"}}]),
+    ],
+)
+def test_images_are_selected_by_every_name_with_every_owner(selector: JsonObject, terms: list[JsonObject]) -> None:
+    new = converted(a_template(amiSelector=selector))
+    assert (new["amiFamily"], new["amiSelectorTerms"]) == ("AL2", terms)
+
+
+def test_a_template_without_a_profile_gets_a_role_to_fill_in() -> None:
+    new = api.as_v1(a_template(instanceProfile=None))
+    assert "instanceProfile" not in new["spec"]
+    assert any("spec.role" in remark for remark in conversion.remarks(new))
+
+
+def test_a_launch_template_of_one_s_own_cannot_be_converted() -> None:
+    with pytest.raises(InvalidInputError, match=r"AWSNodeTemplate default: spec\.launchTemplate"):
+        api.as_v1(a_template(launchTemplate="mine"))
+    assert [p.field for p in api.problems(a_template(launchTemplate="mine"))] == ["spec.launchTemplate"]
+
+
+def test_a_provider_inside_a_provisioner_becomes_a_class() -> None:
+    inside = a_template(amiFamily="Bottlerocket")["spec"]
+    pool, node_class = api.all_as_v1([a_provisioner(providerRef=None, provider=inside)])
+    assert pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] == node_class["metadata"]["name"] == "default"
+    assert node_class["spec"]["amiSelectorTerms"] == [{"alias": "bottlerocket@latest"}]
+    assert api.problems(node_class) == ()
+
+
+def test_the_kubelet_s_settings_move_to_the_class() -> None:
+    pool, node_class = api.all_as_v1([a_beta_pool(kubelet={"maxPods": 20}), a_beta_class()])
+    assert node_class["spec"]["kubelet"] == {"maxPods": 20}
+    assert pool["metadata"]["annotations"] == {}
+    assert "kubelet" not in pool["spec"]["template"]["spec"]
+
+
+def test_a_pool_with_settings_of_its_own_gets_a_class_of_its_own() -> None:
+    """Otherwise the nodes of the other pools of that class would change."""
+    pools = [a_beta_pool("plain"), a_beta_pool("dense", kubelet={"maxPods": 200})]
+    plain, dense, shared, own = api.all_as_v1([*pools, a_beta_class()])
+    assert "kubelet" not in shared["spec"]
+    assert own["metadata"]["name"] == dense["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "default-dense"
+    assert own["spec"]["kubelet"] == {"maxPods": 200}
+    assert plain["spec"]["template"]["spec"]["nodeClassRef"]["name"] == "default"
+
+
+def test_without_its_class_a_pool_keeps_the_settings_and_says_so() -> None:
+    (pool,) = api.all_as_v1([a_beta_pool(kubelet={"maxPods": 20})])
+    (text,) = pool["metadata"]["annotations"].values()
+    assert json.loads(text) == {"maxPods": 20}
+    assert len(conversion.remarks(pool)) == 1
+
+
+def test_a_claim_takes_the_expiry_of_its_pool() -> None:
+    """v1beta1 kept it on the pool alone; the v1 default of 720h would end nodes that were to stay."""
+    claim = {
+        "apiVersion": "karpenter.sh/v1beta1",
+        "kind": "NodeClaim",
+        "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"nodeClassRef": {"name": "default"}, "requirements": []},
+    }
+    new, _ = api.all_as_v1([claim, a_beta_pool(disruption={"expireAfter": "Never"})])
+    assert new["spec"]["expireAfter"] == "Never"
+    assert api.problems(new) == ()
+
+
+def test_what_is_in_v1_or_of_others_comes_back_as_it_is() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    current = api.as_v1(a_beta_pool())
+    assert api.all_as_v1([pod, current]) == [pod, current]
+    assert api.as_v1(current) is current
+
+
+@pytest.mark.parametrize("spec", [None, 5, {"template": 5}, {"template": {"spec": []}}, {"disruption": "no"}])
+def test_nonsense_of_an_older_version_is_a_problem_not_a_crash(spec: Any) -> None:
+    old = {**a_beta_pool(), "spec": spec}
+    assert api.problems(old)

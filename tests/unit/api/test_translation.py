@@ -1,0 +1,144 @@
+"""Users' objects as decisions read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from core import api
+from core.errors import InvalidInputError
+from core.model.node_claim import ObjectRef
+from core.model.node_pool import Budget
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+from tests.unit.api.objects import ABSENT, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY, NODE_POOL, changed
+
+TEMPLATE = "spec.template.spec"
+
+
+def test_a_pool_is_read_whole() -> None:
+    obj = changed(NODE_POOL, "metadata.uid", "u")
+    obj = changed(obj, "metadata.deletionTimestamp", "2026-11-20T00:00:00Z")
+    obj = changed(obj, "metadata.annotations", {"karpenter.sh/nodepool-hash": "1"})
+    obj = changed(obj, "spec.weight", 7)
+    obj = changed(obj, "status", {"conditions": [{"type": "Ready", "status": "True"}]})
+    pool = api.node_pool(obj)
+    assert (pool.name, pool.uid, pool.weight, pool.is_ready) == ("default", "u", 7, True)
+    assert pool.labels == {"team": "a"}
+    assert pool.requirements == (Requirement.one_of("karpenter.sh/capacity-type", "on-demand"),)
+    assert pool.taints == (Taint("a", "NoSchedule"),)
+    assert pool.startup_taints == (Taint("s", "NoExecute"),)
+    assert pool.node_class == ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "default")
+    assert pool.limits == {"cpu": 100_000}
+    assert pool.deleted_at == datetime(2026, 11, 20, tzinfo=UTC)
+    assert pool.own_annotations == {"karpenter.sh/nodepool-hash": "1"}
+
+
+def test_a_pool_that_says_little_gets_the_defaults_of_the_api() -> None:
+    pool = api.node_pool(changed(changed(NODE_POOL, "spec.disruption", ABSENT), "spec.limits", ABSENT))
+    assert pool.expire_after == timedelta(hours=720)
+    assert pool.termination_grace_period is None
+    assert pool.disruption.policy == "WhenEmptyOrUnderutilized"
+    assert pool.disruption.consolidate_after == timedelta(0)
+    assert pool.disruption.budgets == (Budget("10%"),)
+    assert (pool.limits, pool.weight, pool.replicas, pool.is_ready) == ({}, 0, None, None)
+
+
+def test_never_is_no_duration() -> None:
+    obj = changed(changed(NODE_POOL, f"{TEMPLATE}.expireAfter", "Never"), "spec.disruption.consolidateAfter", "Never")
+    pool = api.node_pool(obj)
+    assert (pool.expire_after, pool.disruption.consolidate_after) == (None, None)
+
+
+@pytest.mark.parametrize(("status", "ready"), [("True", True), ("False", False), ("Unknown", False)])
+def test_only_a_true_condition_makes_ready(status: str, ready: bool) -> None:
+    obj = changed(NODE_POOL, "status", {"conditions": [{"type": "Ready", "status": status}]})
+    assert api.node_pool(obj).is_ready is ready
+
+
+def test_an_empty_list_of_budgets_is_not_the_default_one() -> None:
+    """Karpenter: no budgets at all means no limit, and no word about budgets means ten percent."""
+    assert api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [])).disruption.budgets == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"nodes": "many"}, Budget("many")),
+        ({"nodes": "1", "schedule": "*"}, Budget("1", schedule="*")),
+        ({"nodes": "1", "schedule": "@daily", "duration": "soon"}, Budget("1", schedule="@daily")),
+        ({"nodes": "1", "duration": "1h"}, Budget("1", schedule="", duration=timedelta(hours=1))),
+        ({"nodes": "1", "reasons": []}, Budget("1", reasons=())),
+    ],
+)
+def test_a_bad_budget_closes_its_pool_and_spoils_nothing_else(written: dict[str, Any], read: Budget) -> None:
+    """Such a pool still launches nodes; the budget's own reader finds the fault and lets none go."""
+    assert api.node_pool(changed(NODE_POOL, "spec.disruption.budgets", [written])).disruption.budgets == (read,)
+
+
+def test_any_other_fault_names_object_and_field() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        api.node_pool(changed(NODE_POOL, "spec.weight", 0))
+    assert (caught.value.subject, caught.value.field) == ("NodePool default", "spec.weight")
+
+
+def test_older_versions_are_read_as_they_are() -> None:
+    old = {
+        "apiVersion": "karpenter.sh/v1beta1",
+        "kind": "NodePool",
+        "metadata": {"name": "old"},
+        "spec": {"template": {"spec": {"nodeClassRef": {"name": "c"}, "requirements": []}}},
+    }
+    assert api.node_pool(old).node_class.name == "c"
+
+
+def test_a_class_is_read_with_what_it_resolved_to() -> None:
+    found = {
+        "amis": [
+            {"id": "ami-1", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]},
+            {"id": "ami-2"},
+        ],
+        "subnets": [{"id": "subnet-1", "zone": "us-east-1a", "zoneID": "use1-az1"}],
+        "securityGroups": [{"id": "sg-1", "name": "nodes"}],
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    node_class = api.node_class(changed(NODE_CLASS, "status", found))
+    assert node_class.amis == (("ami-1", (Requirement.one_of("kubernetes.io/arch", "arm64"),)), ("ami-2", ()))
+    assert node_class.subnets == (("subnet-1", "us-east-1a"),)
+    assert node_class.security_groups == ("sg-1",)
+    assert node_class.is_ready is True
+
+
+def test_a_claim_is_read_with_its_status() -> None:
+    moment = "2026-11-20T01:02:03Z"
+    status = {
+        "providerID": "aws:///us-east-1a/i-1",
+        "nodeName": "node-1",
+        "imageID": "ami-1",
+        "capacity": {"cpu": "2"},
+        "allocatable": {"cpu": "1930m"},
+        "lastPodEventTime": moment,
+        "conditions": [{"type": "Initialized", "status": "True", "reason": "R", "lastTransitionTime": moment}],
+    }
+    obj = changed(changed(NODE_CLAIM, "status", status), "metadata.labels", {"karpenter.sh/nodepool": "default"})
+    claim = api.node_claim(changed(obj, "spec.resources", {"requests": {"cpu": "1"}}))
+    assert (claim.provider_id, claim.node_name, claim.image_id) == ("aws:///us-east-1a/i-1", "node-1", "ami-1")
+    assert (claim.capacity, claim.allocatable, claim.resources) == ({"cpu": 2000}, {"cpu": 1930}, {"cpu": 1000})
+    assert claim.node_pool == "default"
+    assert claim.is_true("Initialized")
+    assert claim.conditions["Initialized"].changed_at == claim.last_pod_event_at
+    assert claim.last_pod_event_at == datetime(2026, 11, 20, 1, 2, 3, tzinfo=UTC)
+
+
+def test_a_claim_with_an_unreadable_amount_is_refused_by_name() -> None:
+    with pytest.raises(InvalidInputError, match=r"NodeClaim default-0: status\.capacity\.cpu"):
+        api.node_claim(changed(NODE_CLAIM, "status", {"capacity": {"cpu": "lots"}}))
+
+
+def test_an_overlay_s_price_is_exact() -> None:
+    overlay = api.node_overlay(changed(changed(NODE_OVERLAY, "spec.price", "0.0425"), "spec.weight", 10))
+    assert (overlay.name, overlay.price, overlay.weight) == ("cheaper", 42_500_000, 10)
+    adjusted = api.node_overlay(changed(NODE_OVERLAY, "spec.priceAdjustment", "-10%"))
+    assert (adjusted.price, adjusted.price_adjustment) == (None, "-10%")
