@@ -1,0 +1,67 @@
+"""`fleetwright convert`: older objects in, v1 out, nothing lost and nothing half done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.__main__ import main
+from tests.unit.api.objects import NODE_POOL
+
+OLD_POOL = {
+    "apiVersion": "karpenter.sh/v1beta1",
+    "kind": "NodePool",
+    "metadata": {"name": "old"},
+    "spec": {"template": {"spec": {"nodeClassRef": {"name": "default"}, "requirements": []}}},
+}
+OLD_TEMPLATE = {
+    "apiVersion": "karpenter.k8s.aws/v1alpha1",
+    "kind": "AWSNodeTemplate",
+    "metadata": {"name": "default"},
+    "spec": {"subnetSelector": {"a": "b"}, "securityGroupSelector": {"a": "b"}},
+}
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs"}, "data": {"on": "yes"}}
+
+
+def write(path: Path, *objects: dict[str, Any]) -> str:
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def test_old_objects_come_out_in_v1_and_all_others_as_they_were(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", "-f", write(tmp_path / "a.yaml", CONFIG_MAP, OLD_POOL, NODE_POOL)]) == 0
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    assert (documents[0], documents[2]) == (CONFIG_MAP, NODE_POOL)
+    assert documents[1]["apiVersion"] == "karpenter.sh/v1"
+    assert documents[1]["spec"]["template"]["spec"]["expireAfter"] == "720h"
+
+
+def test_the_output_is_valid_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "-f", write(tmp_path / "a.yaml", OLD_POOL, OLD_TEMPLATE)]) == 0
+    (tmp_path / "b.yaml").write_text(capsys.readouterr().out)
+    assert main(["validate", "-f", str(tmp_path / "b.yaml")]) == 0
+
+
+def test_what_a_person_must_still_do_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "-f", write(tmp_path / "a.yaml", OLD_TEMPLATE)]) == 0
+    assert capsys.readouterr().err.startswith("warning: EC2NodeClass default: it had no instance profile")
+
+
+def test_one_object_that_cannot_be_converted_stops_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Half an output, applied, would leave pools without their classes."""
+    own = {**OLD_TEMPLATE, "spec": {"launchTemplate": "mine"}}
+    file = write(tmp_path / "a.yaml", OLD_POOL, own)
+    assert main(["convert", "-f", file]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{file}: document 1: AWSNodeTemplate default: spec.launchTemplate" in err
+
+
+def test_unreadable_input_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", "-f", str(tmp_path / "none.yaml")]) == 2
+    assert capsys.readouterr().out == ""
