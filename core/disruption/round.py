@@ -38,7 +38,7 @@ class Round:
         self._expecting: dict[str, set[str]] = {}
         self._simulations = 0
         self._names = _ClaimNames(snapshot)
-        self._simulators: dict[int | None, Simulator] = {None: self._new_simulator(planner or Planner(snapshot))}
+        self._simulators: dict[int | None, Simulator] = {None: Simulator(planner or Planner(snapshot))}
         self.survey: Survey = self._survey(self._nominated())
         self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
 
@@ -114,19 +114,14 @@ class Round:
             self.snapshot = carried_out(self.snapshot, command)
             self.commands = _widened(self.commands, command)
         self._states = state_nodes(self.snapshot)
-        self._simulators = {None: self._new_simulator(Planner(self.snapshot))}
+        self._simulators = {None: Simulator(Planner(self.snapshot))}
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)
-
-    def _new_simulator(self, planner: Planner) -> Simulator:
-        return Simulator(planner, [state.name for state in self._states if not state.is_initialized])
 
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:
             market = cheaper_than(price or 0, self.snapshot.catalogue)
-            self._simulators[price] = self._new_simulator(
-                Planner(msgspec.structs.replace(self.snapshot, catalogue=market))
-            )
+            self._simulators[price] = Simulator(Planner(msgspec.structs.replace(self.snapshot, catalogue=market)))
         return self._simulators[price]
 
     def _survey(self, nominated: dict[str, str]) -> Survey:
@@ -134,7 +129,9 @@ class Round:
 
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
-        found = {binding.node: f"pod {binding.pod}" for binding in reversed(self._simulators[None].base.bindings)}
+        base = self._simulators[None].base
+        found = {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
+        found |= {name: "room for a capacity buffer" for name in base.buffer_nodes if name not in found}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:
                 found.setdefault(name, "a pod")

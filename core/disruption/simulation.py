@@ -7,8 +7,8 @@ from collections.abc import Collection
 import msgspec
 
 from core.disruption.candidate import Candidate
-from core.model.plan import Move, Plan, PlannedClaim
-from core.scheduling.planner import Planner
+from core.model.plan import Move, PlannedClaim
+from core.scheduling.planner import Outcome, Planner
 
 
 class Simulation(msgspec.Struct, frozen=True):
@@ -30,29 +30,27 @@ class Simulation(msgspec.Struct, frozen=True):
 class Simulator:
     """Simulates on one snapshot; `base` is what happens if no node goes."""
 
-    def __init__(self, planner: Planner, uninitialized: Collection[str]) -> None:
+    def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self._uninitialized = frozenset(uninitialized)
-        self.base: Plan = planner.what_if(())
-        self._waiting_price = sum(claim.price for claim in self.base.claims)
-        self._placeless = {pod.pod for pod in self.base.unschedulable}
+        self.base: Outcome = planner.outcome()
+        self._waiting_price = self.base.plan.cost.hourly
+        self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
 
     def simulate(self, leaving: Collection[Candidate], *, consolidation: bool) -> Simulation:
         """Plan for the pods of the leaving nodes along with all that wait for a place anyway."""
-        names = tuple(sorted(candidate.name for candidate in leaving))
-        plan = self._planner.what_if(names, consolidation=consolidation)
-        own = {pod.key for candidate in leaving for pod in candidate.pods}
+        names = [candidate.name for candidate in leaving]
+        outcome = self._planner.what_if(names, consolidation=consolidation)
+        plan, own = outcome.plan, set(outcome.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
-        return Simulation(claims, tuple(sorted(moves)), self._stranded(plan, moves), others > self._waiting_price)
+        return Simulation(claims, tuple(sorted(moves)), self._stranded(outcome), others > self._waiting_price)
 
-    def _stranded(self, plan: Plan, moves: list[Move]) -> str:
-        for pod in plan.unschedulable:
+    def _stranded(self, outcome: Outcome) -> str:
+        for pod in outcome.plan.unschedulable:
             if pod.pod not in self._placeless:
                 return f"pod {pod.pod} would find no place: {pod.message}"
-        for move in moves:
-            if move.to in self._uninitialized:
-                return f"pod {move.pod} would have to wait for node {move.to}, which is not initialized"
+        for key in outcome.on_uninitialized:
+            return f"pod {key} would have to wait for a node that is not initialized"
         return ""

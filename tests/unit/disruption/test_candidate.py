@@ -1,0 +1,162 @@
+"""Nodes would go that must stay, or the wrong ones first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import reasons
+from core.disruption.candidate import Candidate, Survey, survey
+from core.disruption.eviction_cost import UNIT, eviction_cost, reschedule_cost
+from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import Disruption
+from core.model.pod import Owner, Pod
+from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+
+TYPE = a_type(price=0.2)
+CLAIM, NODE = a_node_of(TYPE)
+
+
+def pod(name: str = "web-0", **changes: Any) -> Pod:
+    """A pod that runs on the node."""
+    return a_pod(name, **{"node_name": NODE.name, "phase": "Running", **changes})
+
+
+def world(*pods: Pod, node: Node = NODE, claim: NodeClaim | None = CLAIM, **changes: Any) -> Snapshot:
+    """One node with these pods."""
+    claims = () if claim is None else (claim,)
+    return a_snapshot(types=(TYPE,), **{"pods": pods, "nodes": (node,), "node_claims": claims, **changes})
+
+
+def look(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> Survey:
+    """Survey it."""
+    return survey(snapshot, state_nodes(snapshot), EvictionLedger(snapshot), nominated or {})
+
+
+def codes(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> list[str]:
+    """Everything that keeps the node, pods' objections included."""
+    found = look(snapshot, nominated)
+    return [b.reason for b in (*found.blocked, *(b for c in found.candidates for b in c.protected))]
+
+
+def only(snapshot: Snapshot) -> Candidate:
+    """The one candidate."""
+    (candidate,) = look(snapshot).candidates
+    return candidate
+
+
+def without_label(node: Node, key: str) -> Node:
+    """The node without a label."""
+    return msgspec.structs.replace(node, labels={k: v for k, v in node.labels.items() if k != key})
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "expected"),
+    [
+        (world(), []),
+        (world(claim=None), [reasons.NOT_MANAGED]),
+        (world(node=msgspec.structs.replace(NODE, deleted_at=NOW)), [reasons.DELETING]),
+        (world(claim=msgspec.structs.replace(CLAIM, deleted_at=NOW)), [reasons.DELETING]),
+        (world(marked_for_deletion=(CLAIM.name,)), [reasons.DELETING]),
+        (world(node=without_label(NODE, labels.INITIALIZED)), [reasons.NOT_INITIALIZED]),
+        (world(node=without_label(NODE, labels.NODEPOOL)), [reasons.NODE_POOL_NOT_FOUND]),
+        (world(node_pools=()), [reasons.NODE_POOL_NOT_FOUND]),
+        (world(node_pools=(a_pool(problem="spec: bad"),)), [reasons.NODE_POOL_INVALID]),
+        (
+            world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "true"})),
+            [reasons.DO_NOT_DISRUPT],
+        ),
+        (world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "True"})), []),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [reasons.DO_NOT_DISRUPT]),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW)), [reasons.DO_NOT_DISRUPT]),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW - timedelta(hours=1))), []),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"}, phase="Succeeded")), []),
+        (
+            world(pod(annotations={labels.DO_NOT_DISRUPT: "true"}, owners=(Owner("DaemonSet", "d"),))),
+            [reasons.DO_NOT_DISRUPT],
+        ),
+    ],
+)
+def test_what_keeps_a_node(snapshot: Snapshot, expected: list[str]) -> None:
+    """Karpenter's list of disqualifiers, one by one."""
+    assert codes(snapshot) == expected
+
+
+def test_every_objection_is_told() -> None:
+    """Mending one must not reveal the next only tomorrow."""
+    guard = PodDisruptionBudget(namespace="default", name="db", selector=a_selector(app="db"), disruptions_allowed=0)
+    snapshot = world(
+        pod(annotations={labels.DO_NOT_DISRUPT: "true"}), pod("db-0", labels={"app": "db"}), budgets=(guard,)
+    )
+    assert codes(snapshot) == [reasons.DO_NOT_DISRUPT, reasons.POD_DISRUPTION_BUDGET]
+
+
+def test_nominated_by_node_or_claim() -> None:
+    """A node on which pods are expected stays, named by node or by claim."""
+    assert codes(world(), {NODE.name: "pod a/b"}) == codes(world(), {CLAIM.name: "pod a/b"}) == [reasons.NOMINATED]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "priority", "expected"),
+    [
+        ("", 0, UNIT),
+        (str(2**26), 0, UNIT + 2**26),
+        ("-134217728", 0, 0),
+        ("nonsense", 0, UNIT),
+        (str(2**40), 0, UNIT),
+        ("", 2**25, 2 * UNIT),
+        ("", 2_000_000_000, 10 * UNIT),
+        ("", -2_000_000_000, -10 * UNIT),
+    ],
+)
+def test_eviction_cost(annotation: str, priority: int, expected: int) -> None:
+    """One unit, more for dear or important pods, bounded both ways."""
+    annotations = {labels.POD_DELETION_COST: annotation} if annotation else {}
+    assert eviction_cost(a_pod(annotations=annotations, priority=priority)) == expected
+
+
+def test_pods_that_cost_nothing_do_not_hold_a_node() -> None:
+    """DaemonSets' pods, mirror pods, finished ones and those cheaper than nothing leave a node empty."""
+    free = pod("free", annotations={labels.POD_DELETION_COST: "-2147483648"})
+    daemon = pod("agent", owners=(Owner("DaemonSet", "agent"),))
+    mirror = pod("kube-proxy", owners=(Owner("Node", NODE.name),))
+    assert only(world(free, daemon, mirror, pod("done", phase="Failed"))).is_empty
+    assert not only(world(pod())).is_empty
+    assert reschedule_cost([free]) == UNIT
+
+
+def test_savings_ratio() -> None:
+    """Dear nodes with few pods go first."""
+    few, many = only(world(pod())), only(world(pod("a"), pod("b")))
+    assert few.savings_ratio > many.savings_ratio > 0
+
+
+@pytest.mark.parametrize(
+    ("idle", "after", "expected"),
+    [
+        (timedelta(minutes=5), timedelta(minutes=5), True),
+        (timedelta(minutes=5) - timedelta(seconds=1), timedelta(minutes=5), False),
+        (timedelta(0), timedelta(0), True),
+        (timedelta(days=9), None, False),
+    ],
+)
+def test_consolidate_after(idle: timedelta, after: timedelta | None, expected: bool) -> None:
+    """The window is over when it has elapsed exactly; Never is never."""
+    claim = msgspec.structs.replace(CLAIM, last_pod_event_at=NOW - idle)
+    pools = (a_pool(disruption=Disruption(consolidate_after=after)),)
+    assert only(world(claim=claim, node_pools=pools)).is_consolidatable(NOW) is expected
+
+
+def test_consolidate_after_counts_from_initialization_where_no_pod_came() -> None:
+    """A node that nobody used yet rests from its start."""
+    claim = msgspec.structs.replace(CLAIM, last_pod_event_at=None)
+    assert only(world(claim=claim)).idle_since == NOW - timedelta(hours=2)

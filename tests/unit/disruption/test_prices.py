@@ -1,0 +1,120 @@
+"""A replacement would cost more than what it replaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.disruption.prices import Options, cheaper_than, node_price, type_of, worst_price
+from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.plan import PlannedClaim
+from core.model.quantity import nanodollars
+from core.model.requirements import Requirement
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_type
+
+SMALL = a_type("small", price=0.1)
+LARGE = a_type("large", price=0.4, size="l")
+BOTH = Catalogue(default=(LARGE, SMALL))
+
+
+def claim(**changes: Any) -> PlannedClaim:
+    """A planned claim that may be either type, anywhere, spot or on-demand."""
+    fields: dict[str, Any] = {
+        "name": "default-0",
+        "node_pool": "default",
+        "node_class": CLASS_REF,
+        "instance_types": ("small", "large"),
+        "zones": ZONES,
+        "capacity_types": (labels.ON_DEMAND, labels.SPOT),
+    }
+    return PlannedClaim(**{**fields, **changes})
+
+
+def dear(text: float) -> int:
+    """Dollars in nano-dollars."""
+    return nanodollars(text)
+
+
+def test_price_of_a_node_ignores_availability() -> None:
+    """What runs is paid for, sold out or not."""
+    _, node = a_node_of(SMALL)
+    gone = InstanceType(
+        name="small", labels={}, capacity={}, offerings=(Offering(ZONES[0], labels.ON_DEMAND, 7, available=False),)
+    )
+    assert node_price(node.labels, SMALL) == dear(0.1)
+    assert node_price(node.labels, gone) == 7
+
+
+def test_unknown_node_costs_nothing() -> None:
+    """Without a price nothing is saved: such nodes are not consolidated."""
+    _, node = a_node_of(SMALL)
+    assert type_of(node.labels, (LARGE,)) is None
+    assert node_price(node.labels, None) == 0
+    assert node_price({**node.labels, labels.ZONE: "elsewhere"}, SMALL) == 0
+
+
+@pytest.mark.parametrize(
+    ("offered", "expected"),
+    [
+        ([("spot", 3), ("spot", 5), ("on-demand", 9)], 5),
+        ([("on-demand", 9), ("on-demand", 8)], 9),
+        ([("reserved", 1), ("spot", 3)], 1),
+        ([], 0),
+    ],
+)
+def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
+    """The dearest of what a launch would take first: reserved, then spot, then on-demand."""
+    assert worst_price(Offering("a", kind, price) for kind, price in offered) == expected
+
+
+def test_below_is_strict() -> None:
+    """Equal price is no saving: otherwise two like nodes would replace each other for ever."""
+    options = Options.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
+    assert [t.name for t, _ in options.below(dear(0.4)).types] == ["small"]
+    assert [t.name for t, _ in options.below(dear(0.1)).types] == []
+
+
+def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
+    """Every type named has an offering in every respect that the claim states."""
+    found = Options.of(claim(), BOTH).held_to(labels.SPOT).below(dear(0.1)).planned()
+    assert found.instance_types == ("small",)
+    assert found.capacity_types == (labels.SPOT,)
+    assert found.price == dear(0.04)
+
+
+def test_requirements_follow_the_narrowing() -> None:
+    """A launcher that reads the requirements must not launch what was filtered out."""
+    wide = (
+        Requirement.one_of(labels.INSTANCE_TYPE, "small", "large"),
+        Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
+    )
+    found = Options.of(claim(requirements=wide), BOTH).held_to(labels.SPOT).first(1).planned()
+    assert {r.key: r.values for r in found.requirements} == {
+        labels.INSTANCE_TYPE: ("small",),
+        labels.CAPACITY_TYPE: ("spot",),
+    }
+
+
+def test_min_values() -> None:
+    """MinValues count the distinct values of the types, cheapest first."""
+    asked = claim(requirements=(Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 2),))
+    options = Options.of(asked, BOTH)
+    assert options.missing_values() == ""
+    assert options.needed_for_min_values() == 2
+    assert options.first(1).missing_values() == labels.INSTANCE_TYPE
+
+
+def test_zone_requirement_is_respected() -> None:
+    """A claim held to one zone is priced there."""
+    asked = claim(requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),))
+    assert Options.of(asked, BOTH).planned().zones == (ZONES[1],)
+
+
+def test_market_below_a_price() -> None:
+    """Dearer offerings can no longer be launched, but still price running nodes."""
+    found = cheaper_than(dear(0.1), BOTH).default
+    usable = {(t.name, o.capacity_type) for t in found for o in t.offerings if o.available}
+    assert usable == {("small", labels.SPOT)}
+    assert sum(len(t.offerings) for t in found) == 12
