@@ -8,7 +8,7 @@ from core.model import quantity, resources
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
 from core.model.state_node import StateNode
-from core.scheduling.type_filter import TypeFilter, positions
+from core.scheduling.type_filter import TypeFilter
 
 
 class Room:
@@ -26,15 +26,10 @@ class Room:
         """Those of the types that could be launched once more."""
         if not self.nodes_left or any(amount < 0 for amount in self.left.values()):
             return 0
-        bounds = [(name, amount) for name, amount in self.left.items() if name != quantity.NODES]
-        if not bounds:
-            return among
-        mask = 0
-        for position in positions(among):
-            capacity = types.types[position].capacity
-            if all(capacity.get(name, 0) <= amount for name, amount in bounds):
-                mask |= 1 << position
-        return mask
+        for name, amount in self.left.items():
+            if name != quantity.NODES:
+                among &= types.capacities(name).at_most(amount)
+        return among
 
     def charge(self, types: TypeFilter, mask: int) -> None:
         """Book a claim that may become any of these types."""
@@ -51,7 +46,7 @@ def dearest(types: TypeFilter, mask: int, name: str) -> int:
     """The most of a resource that a claim of these types may turn out to have; a node is one node."""
     if name == quantity.NODES:
         return 1
-    return max((types.types[position].capacity.get(name, 0) for position in positions(mask)), default=0)
+    return types.capacities(name).largest(mask)
 
 
 def used_by_pool(

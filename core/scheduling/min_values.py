@@ -13,16 +13,18 @@ def unmet(types: TypeFilter, mask: int, wanted: Mapping[str, int]) -> dict[str, 
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
-def cut(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int], most: int) -> list[int]:
-    """The first `most` types of a list in price order, with dearer ones let in where minValues needs them."""
-    if len(ordered) <= most:
-        return ordered
-    chosen = _first_of_each(types, ordered, wanted)
-    for position in ordered:
+def cut(
+    types: TypeFilter, priced: list[tuple[int, int]], wanted: Mapping[str, int], most: int
+) -> list[tuple[int, int]]:
+    """The first `most` (price, type) of a list in price order; dearer ones get in where minValues needs them."""
+    if len(priced) <= most:
+        return priced
+    chosen = _first_of_each(types, [position for _, position in priced], wanted)
+    for _, position in priced:
         if len(chosen) >= most:
             break
         chosen.add(position)
-    return [position for position in ordered if position in chosen]
+    return [entry for entry in priced if entry[1] in chosen]
 
 
 def _first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:

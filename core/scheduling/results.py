@@ -13,7 +13,6 @@ from core.scheduling.min_values import cut
 from core.scheduling.pending import is_virtual
 from core.scheduling.resource_axis import ResourceAxis, Vector, plus
 from core.scheduling.template import SIMULATED, Template
-from core.scheduling.type_filter import positions
 
 MAX_TYPES: Final = 600
 """Most instance types that a claim names (Karpenter)."""
@@ -36,9 +35,10 @@ def planned_claims(
 
 def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozenset[str]) -> PlannedClaim:
     template = claim.template
-    chosen = _types_in_price_order(claim)
-    offerings = [o for position in chosen for o in template.types.offerings(position, claim.reqs)]
-    capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
+    priced = _types_in_price_order(claim)
+    chosen = [position for _, position in priced]
+    mask = sum(1 << position for position in chosen)
+    zones, capacity_types = template.types.markets(mask, claim.reqs)
     names = tuple(template.types.types[position].name for position in chosen)
     requirements = _requirements(claim, names, capacity_types)
     return PlannedClaim(
@@ -51,22 +51,21 @@ def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozens
         startup_taints=template.pool.startup_taints,
         requirements=requirements,
         instance_types=names,
-        zones=tuple(sorted({o.zone for o in offerings})),
+        zones=zones,
         capacity_types=capacity_types,
         resources=axis.amounts(plus(claim.used, _least_overhead(template, chosen, axis))),
         pods=tuple(sorted(pod.key for pod in claim.pods if not is_virtual(pod))),
-        price=min(o.price for o in offerings),
+        price=priced[0][0],
         expire_after=template.pool.expire_after,
         termination_grace_period=template.pool.termination_grace_period,
         min_values_relaxed=claim.min_values_relaxed,
     )
 
 
-def _types_in_price_order(claim: InFlight) -> list[int]:
+def _types_in_price_order(claim: InFlight) -> list[tuple[int, int]]:
     types = claim.template.types
     left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
-    priced = ((types.offerings(p, claim.reqs)[0].price, types.types[p].name, p) for p in positions(left))
-    return cut(types, [position for _, _, position in sorted(priced)], claim.min_values, MAX_TYPES)
+    return cut(types, types.in_price_order(left, claim.reqs), claim.min_values, MAX_TYPES)
 
 
 def _requirements(claim: InFlight, names: Iterable[str], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from core.model import quantity
 from core.model.pod import Pod
 from core.scheduling.claim_search import ClaimSearch
 from core.scheduling.ground import Ground
@@ -18,7 +19,6 @@ from core.scheduling.pod_class import Batch, Stage
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, least
 from core.scheduling.topology import Tally
-from core.scheduling.type_filter import positions
 
 _NEVER_BORN = datetime.max.replace(tzinfo=UTC)
 
@@ -152,12 +152,11 @@ class Solve:
     def _hold_to_cheapest(self, claim: InFlight) -> bool:
         types, room = claim.template.types, self.rooms[claim.template.index]
         left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
-        prices = ((types.offerings(p, claim.reqs)[0].price, types.types[p].name, p) for p in positions(left))
-        model = types.types[min(prices)[2]].capacity
-        small = 0
-        for position in positions(left):
-            if all(types.types[position].capacity.get(n, 0) <= model.get(n, 0) for n in room.left if n != "nodes"):
-                small |= 1 << position
+        small = left
+        for name in room.left:
+            if name != quantity.NODES:
+                cheapest = types.types[types.in_price_order(left, claim.reqs)[0][1]]
+                small &= types.capacities(name).at_most(cheapest.capacity.get(name, 0))
         if small == claim.charged or unmet(types, small, claim.min_values):
             return False
         freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in room.left)

@@ -11,6 +11,7 @@ from core.model.requirements import Requirement, Requirements
 from core.scheduling.ports import conflict
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis, Vector, minus, pareto, within
+from core.scheduling.thresholds import Thresholds
 
 OFFERING_KEYS = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
 _Market = tuple[str, str, str]
@@ -44,6 +45,10 @@ class TypeFilter:
         self._masks: dict[int, int] = {}
         self._label_masks: dict[Requirement, int] = {}
         self._market_masks: dict[tuple[Requirement | None, ...], int] = {}
+        self._by_room: list[Thresholds] = []
+        self._by_capacity: dict[str, Thresholds] = {}
+        self._met_markets: dict[int, tuple[_Market, ...]] = {}
+        self._priced: dict[int, tuple[tuple[int, int], ...]] = {}
         self._fronts: dict[int, tuple[Vector, ...]] = {}
         self._cheapest: dict[tuple[int, int], int | None] = {}
         self._port_masks: dict[tuple[HostPort, ...], int] = {}
@@ -89,7 +94,18 @@ class TypeFilter:
 
     def survivors(self, mask: int, total: Vector) -> int:
         """Those of these types that have room for `total`."""
-        return _bits(i for i in positions(mask) if within(total, self.room[i]))
+        if not self._by_room and self.types:
+            self._by_room = [Thresholds(column) for column in zip(*self.room, strict=True)]
+        for column, amount in zip(self._by_room, total, strict=True):
+            mask &= column.at_least(amount)
+        return mask
+
+    def capacities(self, resource: str) -> Thresholds:
+        """What each type has of a resource before anything is set aside, for limits."""
+        known = self._by_capacity.get(resource)
+        if known is None:
+            known = self._by_capacity[resource] = Thresholds([t.capacity.get(resource, 0) for t in self.types])
+        return known
 
     def port_mask(self, ports: tuple[HostPort, ...]) -> int:
         """Types whose DaemonSets' pods leave these host ports free."""
@@ -112,12 +128,10 @@ class TypeFilter:
 
     def values(self, mask: int, number: int, key: str) -> tuple[str, ...]:
         """The values of a label that a node of these types may get under the requirements; sorted."""
-        requirements = self.table[number]
         if key in OFFERING_KEYS:
             place = OFFERING_KEYS.index(key)
-            met = (m for m, types in self._markets.items() if types & mask and _market_meets(m, requirements))
-            return tuple(sorted({market[place] for market in met} - {""}))
-        required = requirements.get(key)
+            return tuple(sorted({market[place] for market in self._met(number) if self._markets[market] & mask} - {""}))
+        required = self.table[number].get(key)
         if key == labels.INSTANCE_TYPE:
             return tuple(
                 self.types[i].name for i in positions(mask) if required is None or required.has(self.types[i].name)
@@ -144,15 +158,14 @@ class TypeFilter:
             self._cheapest[key] = min((price for price in found if price is not None), default=None)
         return self._cheapest[key]
 
-    def offerings(self, position: int, number: int) -> tuple[Offering, ...]:
-        """The available offerings of one type under the requirements, cheapest first."""
-        requirements = self.table[number]
-        return tuple(
-            sorted(
-                (o for o in self.types[position].offerings if o.available and _market_meets(_market(o), requirements)),
-                key=lambda o: (o.price, o.zone, o.capacity_type, o.reservation_id),
-            )
-        )
+    def in_price_order(self, mask: int, number: int) -> list[tuple[int, int]]:
+        """(price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
+        return [entry for entry in self._all_in_price_order(number) if mask >> entry[1] & 1]
+
+    def markets(self, mask: int, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Zones and capacity types in which any of these types is on offer under the requirements."""
+        open_ones = [market for market in self._met(number) if self._markets[market] & mask]
+        return tuple(sorted({zone for zone, _, _ in open_ones})), tuple(sorted({kind for _, kind, _ in open_ones}))
 
     def meets(self, offering: Offering, requirements: Requirements) -> bool:
         """Whether an offering, available or not, is what the requirements ask for."""
@@ -166,9 +179,22 @@ class TypeFilter:
             found[offering.reservation_id] = min(known, offering.reservation_capacity)
         return dict(sorted(found.items()))
 
-    def _met(self, number: int) -> Iterator[_Market]:
-        requirements = self.table[number]
-        return (market for market in self._markets if _market_meets(market, requirements))
+    def _met(self, number: int) -> tuple[_Market, ...]:
+        known = self._met_markets.get(number)
+        if known is None:
+            requirements = self.table[number]
+            known = self._met_markets[number] = tuple(m for m in self._markets if _market_meets(m, requirements))
+        return known
+
+    def _all_in_price_order(self, number: int) -> tuple[tuple[int, int], ...]:
+        known = self._priced.get(number)
+        if known is None:
+            cheapest: dict[int, int] = {}
+            for market in self._met(number):
+                for price, position in self._prices[market]:
+                    cheapest[position] = min(price, cheapest.get(position, price))
+            known = self._priced[number] = tuple(sorted((price, position) for position, price in cheapest.items()))
+        return known
 
     def _price_in(self, market: _Market, mask: int) -> int | None:
         return next((price for price, position in self._prices[market] if mask >> position & 1), None)
