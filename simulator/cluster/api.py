@@ -13,7 +13,7 @@ from core.manifests import wire
 from core.manifests.resources import Resource
 from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
-from simulator.cluster.objects import PROGRAM, JsonObject, full_name
+from simulator.cluster.objects import PROGRAM, JsonObject, Key, key_of
 from simulator.cluster.store import Change, Store
 from simulator.record import Recorder
 
@@ -32,8 +32,10 @@ class ClusterApi:
         self._recorder = recorder
         self._hooks: list[FaultHook] = []
         self._listings: dict[Resource, Listing] = {}
-        self._decoded: dict[Resource, dict[str, tuple[str, Any]]] = {}
-        store.watch(self._forget)
+        self._decoded: dict[Resource, dict[Key, Any]] = {resource: {} for resource in kinds.ALL}
+        self._rejected: dict[Resource, dict[Key, str]] = {resource: {} for resource in kinds.ALL}
+        self._changed: dict[Resource, dict[Key, JsonObject | None]] = {resource: {} for resource in kinds.ALL}
+        store.watch(self._note)
 
     def on_fault_point(self, hook: FaultHook) -> None:
         """Call `hook` before and after each call."""
@@ -43,7 +45,7 @@ class ClusterApi:
         """Every object of the kind, by namespace and name. What did not change since is not decoded again."""
         with self._call(f"kube:list {resource.plural}"):
             if resource not in self._listings:
-                self._listings[resource] = self._decode_all(resource)
+                self._listings[resource] = self._decode_changed(resource)
             return self._listings[resource]
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
@@ -98,26 +100,34 @@ class ClusterApi:
         for hook in self._hooks:
             hook(call, "after")
 
-    def _forget(self, change: Change) -> None:
+    def _note(self, change: Change) -> None:
         self._listings.pop(change.resource, None)
+        self._changed[change.resource][key_of(change.obj)] = change.new
 
-    def _decode_all(self, resource: Resource) -> Listing:
-        before, after = self._decoded.get(resource, {}), {}
-        items: list[Any] = []
-        rejected: list[tuple[str, str]] = []
-        for obj in self._store.all(resource):
-            uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
-            known = before.get(uid)
-            if known is None or known[0] != version:
-                try:
-                    known = (version, wire.from_object(resource, obj))
-                except InvalidInputError as error:
-                    rejected.append((full_name(obj), str(error)))
-                    continue
-            after[uid] = known
-            items.append(known[1])
-        self._decoded[resource] = after
-        return Listing(tuple(items), tuple(rejected))
+    def _decode_changed(self, resource: Resource) -> Listing:
+        """The list as it is now: only what changed since the last one is decoded."""
+        decoded, rejected, changed = self._decoded[resource], self._rejected[resource], self._changed[resource]
+        has_new = any(key not in decoded for key in changed)
+        for key, obj in changed.items():
+            if obj is None or not self._decode(resource, key, obj):
+                decoded.pop(key, None)
+            if obj is None:
+                rejected.pop(key, None)
+        if has_new:
+            decoded = self._decoded[resource] = {key: decoded[key] for key in sorted(decoded)}
+        changed.clear()
+        problems = sorted(("/".join(filter(None, key)), why) for key, why in rejected.items())
+        return Listing(tuple(decoded.values()), tuple(problems))
+
+    def _decode(self, resource: Resource, key: Key, obj: JsonObject) -> bool:
+        """Whether the object can be read."""
+        self._rejected[resource].pop(key, None)
+        try:
+            self._decoded[resource][key] = wire.from_object(resource, obj)
+        except InvalidInputError as error:
+            self._rejected[resource][key] = str(error)
+            return False
+        return True
 
 
 def _reachable(body: JsonObject, subresource: str) -> JsonObject:

@@ -6,6 +6,7 @@ what was handed out, and compare old with new.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
 from datetime import timedelta
 from random import Random
@@ -79,6 +80,7 @@ class Store:
         self.clock = clock
         self.rng = rng
         self._objects: dict[Resource, dict[Key, JsonObject]] = {resource: {} for resource in kinds.ALL}
+        self._keys: dict[Resource, list[Key]] = {resource: [] for resource in kinds.ALL}
         self._sorted: dict[Resource, tuple[JsonObject, ...]] = {}
         self._by_node: dict[str, dict[Key, JsonObject]] = {}
         self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
@@ -107,7 +109,7 @@ class Store:
         """Every object of the kind, by namespace and name."""
         if resource not in self._sorted:
             objects = self._objects[resource]
-            self._sorted[resource] = tuple(objects[key] for key in sorted(objects))
+            self._sorted[resource] = tuple(map(objects.__getitem__, self._keys[resource]))
         return self._sorted[resource]
 
     def in_namespace(self, resource: Resource, namespace: str) -> list[JsonObject]:
@@ -255,8 +257,11 @@ class Store:
         self._sorted.pop(resource, None)
         if old is None and new is not None:
             self._uids.add(uid_of(new))
+            insort(self._keys[resource], key)
         elif new is None and old is not None:
             self._uids.discard(uid_of(old))
+            keys = self._keys[resource]
+            del keys[bisect_left(keys, key)]
         if resource == kinds.PODS:
             if old is not None and (node := node_of(old)):
                 self._by_node[node].pop(key)

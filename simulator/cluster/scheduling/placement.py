@@ -25,7 +25,8 @@ class Placement:
         self._state = state
         self._class = pod_class
         self._spread = SpreadRules(state, pod_class) if pod_class.spread else None
-        self._affinity = AffinityRules(state, pod_class)
+        affinity = AffinityRules(state, pod_class)
+        self._affinity = None if affinity.is_open else affinity
         self._volumes = VolumeRules(store, pod) if pod_class.has_volumes else None
 
     def best(self) -> NodeRoom | None:
@@ -54,7 +55,7 @@ class Placement:
             return problem
         if self._spread is not None and not self._spread.admit(room):
             return "node(s) didn't match pod topology spread constraints"
-        return self._affinity.why_not(room)
+        return self._affinity.why_not(room) if self._affinity is not None else ""
 
     def _why_not(self, room: NodeRoom) -> str:
         taint = intolerable_taint(self._class.spec, room.node, ("NoSchedule", "NoExecute"))
@@ -70,7 +71,7 @@ class Placement:
         """Preferences of taints, nodes and pods first, then soft spread, then the emptiest node, then the name."""
         return (
             _unwanted_taints(self._class, room) if room.has_preference else 0,
-            -self._preference(room),
+            -self._preference(room) if self._class.has_wishes else 0,
             self._crowding(room) if self._class.soft_spread else 0,
             -_emptiness(self._class, room),
             room.name,

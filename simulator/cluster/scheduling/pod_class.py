@@ -55,6 +55,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     spread: tuple[Spread, ...]
     soft_spread: tuple[Spread, ...]
     has_volumes: bool
+    has_wishes: bool
 
     @property
     def looks_at_others(self) -> bool:
@@ -117,6 +118,7 @@ def _read(number: int, pod: JsonObject, spec: JsonObject) -> PodClass:
         spread=tuple(_spread(c, namespace, labels) for c in hard),
         soft_spread=tuple(_spread(c, namespace, labels) for c in soft),
         has_volumes=any(kind in volume for volume in spec.get("volumes") or () for kind in _CLAIMING),
+        has_wishes=bool(wishes or (affinity.get("nodeAffinity") or {}).get(preferred)),
     )
 
 

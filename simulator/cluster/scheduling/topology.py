@@ -45,6 +45,11 @@ class AffinityRules:
         nobody_yet = bool(terms) and not any(domains for _, domains in self._open)
         self._is_first = nobody_yet and all(counts.selects(term, pod_class) for term in terms)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether no rule closes any node."""
+        return not (self._open or self._closed or self._repelled)
+
     def why_not(self, room: NodeRoom) -> str:
         """Which rule closes the node, empty for none."""
         for key, domains in self._open:
