@@ -1,0 +1,217 @@
+"""From an order to an instance, over boto3."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from core.launch.template import NAME_PREFIX
+from lambdas.adapters.aws.launch_templates import KEPT_FOR
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    InsufficientCapacityError,
+    JsonObject,
+    LostReplyError,
+    OfferingKey,
+)
+from tests.builders import a_type
+from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order
+
+
+def fleet_answer(request: JsonObject, *, launched: int | None, codes: dict[int, str]) -> JsonObject:
+    """CreateFleet's answer by override number: which was launched, which failed and how."""
+    choices = [
+        {"LaunchTemplateSpecification": config["LaunchTemplateSpecification"], "Overrides": override}
+        for config in request["LaunchTemplateConfigs"]
+        for override in config["Overrides"]
+    ]
+    errors = [
+        {"LaunchTemplateAndOverrides": choices[n], "Lifecycle": "spot", "ErrorCode": code, "ErrorMessage": "m"}
+        for n, code in codes.items()
+    ]
+    instances = [] if launched is None else [launched]
+    return {
+        "FleetId": "fleet-1",
+        "Errors": errors,
+        "Instances": [
+            {
+                "LaunchTemplateAndOverrides": choices[n],
+                "InstanceIds": ["i-0123"],
+                "InstanceType": choices[n]["Overrides"]["InstanceType"],
+                "Lifecycle": "spot",
+            }
+            for n in instances
+        ],
+    }
+
+
+def templates(account: Account) -> list[Any]:
+    found: list[Any] = account.ec2.describe_launch_templates()["LaunchTemplates"]
+    return found
+
+
+def test_an_order_becomes_one_tagged_instance(account: Account) -> None:
+    """The whole way: class resolved, template made, fleet launched, instance found again by its tags."""
+    launched = account.cloud.launch(an_order())
+    (found,) = account.cloud.instances()
+    assert launched.instance.instance_id == found.instance_id
+    assert launched.instance.provider_id == found.provider_id
+    assert found.instance_type == "m5.large"
+    assert found.tags["karpenter.sh/nodeclaim"] == "general-1"
+    assert found.tags["eks:eks-cluster-name"] == CLUSTER
+    assert launched.instance.image_id == account.images["x86_64"]
+    assert launched.refused == ()
+
+
+def test_the_template_in_ec2_joins_the_cluster(account: Account) -> None:
+    """The instance would run and never become a node."""
+    account.cloud.launch(an_order())
+    (template,) = templates(account)
+    version = account.ec2.describe_launch_template_versions(LaunchTemplateId=template["LaunchTemplateId"])
+    data = version["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    user_data = base64.b64decode(data["UserData"]).decode()
+    assert "10.100.0.0/16" in user_data
+    assert "karpenter.sh/unregistered" in user_data
+    assert data["NetworkInterfaces"][0]["Groups"] == [account.group]
+    assert data["MetadataOptions"]["HttpTokens"] == "required"
+    profile = data["IamInstanceProfile"]["Name"]
+    roles = account.iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
+    assert [role["RoleName"] for role in roles] == ["NodeRole"]
+
+
+def test_each_zone_is_offered_with_its_roomiest_subnet(account: Account) -> None:
+    """The small subnet would run out of addresses while the large one stays empty."""
+    account.cloud.launch(an_order())
+    (request,) = account.fleets
+    chosen = {o["SubnetId"] for config in request["LaunchTemplateConfigs"] for o in config["Overrides"]}
+    assert chosen == {account.subnets["a24"], account.subnets["b23"]}
+
+
+def test_templates_are_made_once(account: Account) -> None:
+    """Each launch would make a template of its own until the account is full."""
+    account.cloud.launch(an_order(claim="general-1"))
+    account.cloud.launch(an_order(claim="general-2"))
+    account.new_sandbox().launch(an_order(claim="general-3"))
+    assert len(templates(account)) == 1
+    assert account.called.count("CreateLaunchTemplate") == 2
+
+
+def test_a_template_that_somebody_deleted_is_made_again(account: Account) -> None:
+    """All launches of a warm function would fail until it is replaced."""
+    account.cloud.launch(an_order(claim="general-1"))
+    account.ec2.delete_launch_template(LaunchTemplateName=templates(account)[0]["LaunchTemplateName"])
+    account.cloud.launch(an_order(claim="general-2"))
+    assert len(account.cloud.instances()) == 2
+
+
+def test_old_templates_are_cleared_away_and_others_left_alone(account: Account) -> None:
+    """An account may have 5,000; other people's are not ours to delete."""
+    account.cloud.launch(an_order())
+    account.ec2.create_launch_template(LaunchTemplateName="theirs", LaunchTemplateData={"ImageId": "ami-1"})
+    created = max(template["CreateTime"] for template in templates(account))
+    assert account.cloud.prune_templates(created + KEPT_FOR) == 0
+    assert account.cloud.prune_templates(created + KEPT_FOR + timedelta(minutes=1)) == 1
+    assert [template["LaunchTemplateName"] for template in templates(account)] == ["theirs"]
+    account.cloud.launch(an_order(claim="general-2"))
+    assert any(template["LaunchTemplateName"].startswith(NAME_PREFIX) for template in templates(account))
+
+
+def test_what_was_refused_on_the_way_is_told_with_the_instance(account: Account) -> None:
+    """The next claim would try the empty pools again."""
+    account.answer_fleet = lambda request: fleet_answer(request, launched=1, codes={0: "InsufficientInstanceCapacity"})
+    launched = account.cloud.launch(an_order())
+    assert launched.instance.instance_id == "i-0123"
+    assert launched.instance.zone == "us-east-1b"
+    assert launched.refused == ((OfferingKey("m5.large", "us-east-1a", "spot"), "InsufficientInstanceCapacity"),)
+
+
+def test_no_capacity_anywhere_names_every_pool(account: Account) -> None:
+    """The claim must be planned again without them, at once."""
+    account.answer_fleet = lambda request: fleet_answer(
+        request, launched=None, codes={0: "InsufficientInstanceCapacity", 1: "UnfulfillableCapacity"}
+    )
+    with pytest.raises(InsufficientCapacityError) as raised:
+        account.cloud.launch(an_order())
+    assert [code for _, code in raised.value.refused] == ["InsufficientInstanceCapacity", "UnfulfillableCapacity"]
+
+
+def test_a_denied_fleet_raises_an_alarm_and_closes_no_pool(account: Account) -> None:
+    """A missing permission would look like a region without capacity."""
+    account.answer_fleet = lambda request: fleet_answer(
+        request, launched=None, codes={0: "UnauthorizedOperation", 1: "UnauthorizedOperation"}
+    )
+    with pytest.raises(DeniedError, match="Unauthorized"):
+        account.cloud.launch(an_order())
+
+
+def test_a_lost_answer_is_not_taken_for_a_failure(account: Account) -> None:
+    """Launching under a new token would give the claim two instances."""
+
+    def lose(_: JsonObject) -> JsonObject:
+        raise ReadTimeoutError(endpoint_url="ec2")
+
+    account.answer_fleet = lose
+    with pytest.raises(LostReplyError):
+        account.cloud.launch(an_order())
+    assert {request["ClientToken"] for request in account.fleets} == {"token-general-1"}
+
+
+def test_a_token_that_was_used_before_finds_its_instance(account: Account) -> None:
+    """The first try's answer was lost and prices moved: the instance exists, and must not be launched twice."""
+    first = account.cloud.launch(an_order())
+
+    def mismatch(_: JsonObject) -> JsonObject:
+        return {"Error": {"Code": "IdempotentParameterMismatch", "Message": "m"}}
+
+    account.answer_fleet = mismatch
+    assert account.cloud.launch(an_order()).instance.instance_id == first.instance.instance_id
+    with pytest.raises(ConflictError, match="new token"):
+        account.cloud.launch(an_order(claim="general-2"))
+
+
+def test_a_class_that_cannot_be_rendered_is_denied_with_its_field(account: Account) -> None:
+    """The user must find the mistake in the EC2NodeClass, not in a stack trace."""
+    with pytest.raises(DeniedError, match=r"spec\.userData"):
+        account.cloud.launch(an_order(node_class=a_manifest(userData="MIME-Version: 1.0\n\nbroken")))
+
+
+def test_an_order_that_nothing_fits_closes_no_pool(account: Account) -> None:
+    """Types without an image would be taken for pools without capacity, in all clusters."""
+    arm = a_type("c7g.large", zones=("us-east-1c",), **{"kubernetes.io/arch": "arm64"})
+    with pytest.raises(InsufficientCapacityError) as raised:
+        account.cloud.launch(an_order(arm))
+    assert raised.value.refused == ()
+    assert account.fleets == []
+
+
+def test_only_this_clusters_instances_are_ours(account: Account) -> None:
+    """Terminating a neighbour's node would be the worst mistake of all."""
+    account.cloud.launch(an_order())
+    image = account.images["x86_64"]
+    for tags in ({"eks:eks-cluster-name": "other", "karpenter.sh/nodepool": "x"}, {"eks:eks-cluster-name": CLUSTER}):
+        spec = [{"ResourceType": "instance", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}]
+        account.ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1, TagSpecifications=spec)
+    assert len(account.cloud.instances()) == 1
+
+
+def test_one_unknown_id_keeps_no_other_from_being_terminated(account: Account) -> None:
+    """EC2 refuses the whole call; nodes that should be gone would run on."""
+    instance = account.cloud.launch(an_order()).instance.instance_id
+    account.cloud.terminate([instance, "i-00000000000000000"])
+    assert account.cloud.instances() == ()
+    account.cloud.terminate([instance])
+    account.cloud.terminate([])
+
+
+def test_tags_are_added_to_a_running_instance(account: Account) -> None:
+    """The node's name would be missing in the console and in cost reports."""
+    instance = account.cloud.launch(an_order()).instance.instance_id
+    account.cloud.tag(instance, {"Name": "ip-10-0-0-5"})
+    tags = account.cloud.instances()[0].tags
+    assert tags["Name"] == "ip-10-0-0-5"
+    assert tags["karpenter.sh/nodeclaim"] == "general-1"

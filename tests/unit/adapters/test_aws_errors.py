@@ -1,0 +1,120 @@
+"""What AWS' errors mean to whoever called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+
+from lambdas.adapters.aws.ec2_errors import describe, failure, refused_offerings
+from lambdas.adapters.aws.errors import translate
+from lambdas.ports import (
+    ConflictError,
+    DeniedError,
+    InsufficientCapacityError,
+    LostReplyError,
+    NotFoundError,
+    OfferingKey,
+    PortError,
+    TransientError,
+)
+
+TRIED = (
+    OfferingKey("m5.large", "us-east-1a", "spot"),
+    OfferingKey("m5.large", "us-east-1b", "spot"),
+    OfferingKey("m6i.large", "us-east-1a", "spot"),
+)
+ZONES = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"}
+
+
+def a_fleet_error(code: str, instance_type: str | None = None, subnet: str | None = None) -> dict[str, Any]:
+    override = {"InstanceType": instance_type, "SubnetId": subnet}
+    overrides = {key: value for key, value in override.items() if value}
+    return {"ErrorCode": code, "ErrorMessage": "…", "LaunchTemplateAndOverrides": {"Overrides": overrides}}
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("RequestLimitExceeded", 503, TransientError),
+        ("ThrottlingException", 400, TransientError),
+        ("SomethingNew", 500, TransientError),
+        ("SomethingNew", 400, DeniedError),
+        ("UnauthorizedOperation", 403, DeniedError),
+        ("InvalidInstanceID.NotFound", 400, NotFoundError),
+        ("ConditionalCheckFailedException", 400, ConflictError),
+        ("IdempotentParameterMismatch", 400, ConflictError),
+    ],
+)
+def test_codes_are_read_by_meaning(code: str, status: int, error: type[PortError]) -> None:
+    """Retrying what is denied, or giving up on a throttle, is wrong in opposite ways."""
+    answer: Any = {"Error": {"Code": code, "Message": "m"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    translated = translate("ec2:X", ClientError(answer, "X"))
+    assert type(translated) is error
+    assert code in str(translated)
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (ReadTimeoutError(endpoint_url="u"), LostReplyError),
+        (ConnectTimeoutError(endpoint_url="u"), TransientError),
+        (EndpointConnectionError(endpoint_url="u"), TransientError),
+        (NoCredentialsError(), DeniedError),
+    ],
+)
+def test_a_lost_answer_is_told_from_a_request_that_never_left(raised: BotoCoreError, error: type[PortError]) -> None:
+    """Only after a lost answer must one look before doing it again."""
+    assert type(translate("ec2:X", raised)) is error
+
+
+def test_only_the_pool_that_refused_is_remembered() -> None:
+    """Other zones and types still have capacity."""
+    errors = [a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")]
+    assert refused_offerings(errors, TRIED, ZONES) == ((TRIED[0], "InsufficientInstanceCapacity"),)
+
+
+def test_a_subnet_without_addresses_closes_its_whole_zone() -> None:
+    """Every other type would fail there too, one call after the other."""
+    errors = [a_fleet_error("InsufficientFreeAddressesInSubnet", "m5.large", "subnet-a")]
+    assert [key for key, _ in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
+
+
+def test_without_the_service_linked_role_there_is_no_spot_at_all() -> None:
+    """The account cannot buy spot; on-demand still works."""
+    errors = [a_fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "m5.large", "subnet-a")]
+    assert [key for key, _ in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
+
+
+def test_a_denied_launch_is_no_lack_of_capacity() -> None:
+    """Capacity is remembered for all clusters; a typo in one EC2NodeClass must not be."""
+    errors = [a_fleet_error("UnauthorizedOperation", "m5.large", "subnet-a")]
+    assert refused_offerings(errors, TRIED, ZONES) == ()
+    assert type(failure("c", errors, ())) is DeniedError
+
+
+def test_a_failed_fleet_says_what_to_do_next() -> None:
+    """Plan again without the refused, try later, or raise an alarm."""
+    ice = a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")
+    throttled, denied = a_fleet_error("RequestLimitExceeded"), a_fleet_error("UnauthorizedOperation")
+    refused = refused_offerings([ice], TRIED, ZONES)
+    planned_again = failure("c", [ice, denied], refused)
+    assert isinstance(planned_again, InsufficientCapacityError)
+    assert planned_again.refused == refused
+    assert type(failure("c", [throttled], ())) is TransientError
+    assert type(failure("c", [throttled, denied], ())) is DeniedError
+    assert type(failure("c", [], ())) is InsufficientCapacityError
+
+
+def test_reasons_are_told_in_words() -> None:
+    """An operator should not have to know EC2's codes."""
+    assert describe({"ErrorCode": "VcpuLimitExceeded", "ErrorMessage": "m"}).startswith("VcpuQuotaExceeded")
+    assert describe({"ErrorCode": "New", "ErrorMessage": "m"}) == "LaunchFailed (New: m)"
