@@ -46,7 +46,7 @@ class AuditLog:
             # An eviction is logged as `create pods/eviction`, which no function is subscribed to.
             if change.cause != "eviction":
                 self._emit(kinds.PODS, change.new, "delete", _USERS[change.by], None)
-        elif is_unschedulable(change.new) and not is_unschedulable(change.old):
+        elif _is_verdict(change):
             patch = {"status": {"conditions": [condition_of(change.new, "PodScheduled")]}}
             self._emit(kinds.PODS, change.new, "patch", _SCHEDULER, patch, subresource="status")
 
@@ -105,9 +105,8 @@ class AuditLog:
         }
 
 
-def is_unschedulable(pod: JsonObject | None) -> bool:
-    """Whether the scheduler has said that no node can take the pod."""
-    if pod is None:
-        return False
-    condition = condition_of(pod, "PodScheduled")
-    return condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
+def _is_verdict(change: Change) -> bool:
+    """Whether the scheduler has just said, or said anew, that no node can take the pod."""
+    condition = condition_of(change.obj, "PodScheduled")
+    said = condition.get("status") == "False" and condition.get("reason") == "Unschedulable"
+    return bool(said) and (change.old is None or condition_of(change.old, "PodScheduled") != condition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Final
 
@@ -33,6 +34,7 @@ SCHEDULER_DELAY: Final = timedelta(milliseconds=200)
 VERDICT_DELAY: Final = timedelta(milliseconds=100)
 """From a vain attempt to the condition that says so: 0.3 s after creation, as measured on a real scheduler."""
 
+_DIGITS: Final = re.compile(r"\d+")
 _DEFAULT: Final = "default-scheduler"
 
 
@@ -110,7 +112,7 @@ class Scheduler:
                     bound += 1
                     continue
                 failed[pod_class.number] = placement.explain()
-            if condition_of(pod, "PodScheduled").get("reason") != "Unschedulable":
+            if _is_news(pod, failed[pod_class.number]):
                 verdicts.append((pod, failed[pod_class.number]))
             others_may_help |= pod_class.looks_at_others
         if bound and others_may_help:
@@ -139,6 +141,12 @@ class Scheduler:
             now = self._store.clock.now()
             conditions = with_condition(present, "PodScheduled", "False", now, reason="Unschedulable", message=message)
             self._store.patch_status(kinds.PODS, present, conditions=conditions)
+
+
+def _is_news(pod: JsonObject, message: str) -> bool:
+    """Whether the verdict names other reasons than the pod's condition does; mere counts of nodes are no news."""
+    said = condition_of(pod, "PodScheduled").get("message", "")
+    return _DIGITS.sub("", said) != _DIGITS.sub("", message)
 
 
 def _awaits_binding(pod: JsonObject) -> bool:

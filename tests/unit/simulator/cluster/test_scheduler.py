@@ -48,6 +48,16 @@ def test_a_pod_that_fits_nowhere_is_called_unschedulable_after_three_tenths_of_a
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "Unschedulable")
 
 
+def test_the_verdict_follows_the_cluster(world: World) -> None:
+    world.cluster.apply([a_pod("p", cpu="8")])
+    world.run(1)
+    assert reason(world, "p") == "0/0 nodes are available: no nodes available to schedule pods."
+    world.cluster.apply([a_node("n1", cpu="4"), a_node("n2", taints=[GPU_TAINT])])
+    world.run(1)
+    message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {gpu: yes}."
+    assert reason(world, "p") == message
+
+
 def test_requests_are_held_to_what_the_node_can_allocate(world: World) -> None:
     node = a_node("n1", cpu="4")
     node["status"]["allocatable"] = {"cpu": "3900m", "memory": "8Gi", "pods": "10"}
