@@ -46,12 +46,14 @@ class Application:
         *,
         kubernetes: Kubernetes | None = None,
         catalogue_source: CatalogueSource | None = None,
+        catalogues: CatalogueStore | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._session = session
         self._given_kubernetes = kubernetes
         self._given_source = catalogue_source
+        self._given_catalogues = catalogues
 
     @cached_property
     def audit_log(self) -> AuditLog:
@@ -210,6 +212,8 @@ class Application:
     def _catalogues(self) -> CatalogueStore:
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
+        if self._given_catalogues is not None:
+            return self._given_catalogues
         return S3CatalogueStore(self._service("s3"), self.settings.bucket_name)
 
     @cached_property
@@ -240,9 +244,17 @@ def build(
     clock: Clock,
     kubernetes: Kubernetes | None = None,
     catalogue_source: CatalogueSource | None = None,
+    catalogues: CatalogueStore | None = None,
 ) -> Application:
     """An application over these parts; what is not given is the real thing."""
-    return Application(settings, session, clock, kubernetes=kubernetes, catalogue_source=catalogue_source)
+    return Application(
+        settings,
+        session,
+        clock,
+        kubernetes=kubernetes,
+        catalogue_source=catalogue_source,
+        catalogues=catalogues,
+    )
 
 
 class _Sandbox:

@@ -57,6 +57,11 @@ class Process:
         if self._abandoned:
             raise AbandonedError
 
+    def must_live(self) -> None:
+        """Raise AbandonedError if the simulation is over."""
+        if self._abandoned:
+            raise AbandonedError
+
     def _await_yield(self) -> None:
         self._yielded.acquire()
         if self._finished:
@@ -119,6 +124,8 @@ class VirtualClock:
         """
         until = self._now + duration
         process = _own.process
+        if process is not None:
+            process.must_live()
         if process is not None and self._must_yield(until):
             self._park(process, until)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -30,6 +30,9 @@ RULE_DELAY: Final = timedelta(milliseconds=500)
 RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
 """Lambda's own two retries of an asynchronous invocation that failed."""
 
+OPENING: Final = ("refresh_catalogue", "reconcile")
+"""What a new installation runs first: without a market and a look at the NodePools nothing can be planned."""
+
 Decided = Callable[[str, dict[str, Any]], None]
 
 
@@ -48,7 +51,7 @@ class Pump:
         self._sandboxes = sandboxes
         self._message_faults = message_faults
         self._decided = decided
-        self._waiting: dict[str, list[tuple[dict[str, Any], str, int]]] = {}
+        self._waiting: dict[str, list[tuple[dict[str, Any], str, int, Callable[[], None]]]] = {}
         self._audit: list[dict[str, Any]] = []
         self._audit_filter = compile_filter(wiring.AUDIT_LOG_FILTER)
         self._events = 0
@@ -60,8 +63,10 @@ class Pump:
         }
         queues.on_message(self._message_came)
 
-    def start_schedules(self) -> None:
-        """Let the fixed schedules run from now on, each for the first time one period from now."""
+    def start(self) -> None:
+        """An installation begins: read the market, look at the objects once, then let the schedules run."""
+        opening = [wiring.BY_NAME[name] for name in OPENING]
+        self._in_turn(opening)
         for function in wiring.FUNCTIONS:
             for schedule in function.schedules:
                 self._await_schedule(function, schedule.name, schedule.every)
@@ -93,6 +98,12 @@ class Pump:
             if function.windows:
                 self.invoke(function, payload, f"window:{name}")
 
+    def _in_turn(self, functions: Sequence[FunctionSpec]) -> None:
+        if functions:
+            first, *others = functions
+            event = self._bus_event("aws.scheduler", "Scheduled Event", {})
+            self._invoke(first, event, "start", 0, lambda: self._in_turn(others))
+
     def _message_came(self, queue: str) -> None:
         if queue in self._pollers:
             self._pollers[queue].look()
@@ -118,9 +129,16 @@ class Pump:
             if function.reads_audit_log:
                 self._carry(function, event, "auditLog")
 
-    def _invoke(self, function: FunctionSpec, event: dict[str, Any], trigger: str, attempt: int) -> None:
+    def _invoke(
+        self,
+        function: FunctionSpec,
+        event: dict[str, Any],
+        trigger: str,
+        attempt: int,
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
         if not self._sandboxes.has_room(function):
-            self._waiting.setdefault(function.name, []).append((event, trigger, attempt))
+            self._waiting.setdefault(function.name, []).append((event, trigger, attempt, then))
             return
 
         def done(outcome: str, response: dict[str, Any] | None) -> None:
@@ -128,6 +146,7 @@ class Pump:
             if outcome != OK and attempt < len(RETRY_DELAYS):
                 delay = RETRY_DELAYS[attempt]
                 self._clock.after(delay, lambda: self._invoke(function, event, trigger, attempt + 1))
+            then()
 
         self._sandboxes.invoke(function, event, trigger, done)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from fractions import Fraction
 from random import Random
 from typing import Any
 
 from core.errors import FleetwrightError
+from lambdas.ports import NotFoundError
 from simulator.aws.account import Account
 from simulator.aws.boot import Boot
 from simulator.aws.exchange import Selection
@@ -53,6 +55,12 @@ class Steps:
             self._to_functions(step)
         except FleetwrightError as error:
             self._warn(f"step at {step.at}: {error}")
+
+    def remove(self, manifest: dict[str, Any]) -> None:
+        """Delete a pod of a trace, unless it is gone already."""
+        metadata = manifest["metadata"]
+        with suppress(NotFoundError):
+            self._cluster.delete(manifest["kind"], metadata["namespace"], metadata["name"], by=USER)
 
     def _to_cluster(self, step: Step) -> None:
         if step.apply is not None:

@@ -70,13 +70,14 @@ def _pod(row: Mapping[str, str], appears: int, vanishes: int, namespace: str) ->
             "kind": "Pod",
             "metadata": {"name": row["name"], "namespace": namespace, "labels": {"app": "openb"}},
             "spec": {
+                "terminationGracePeriodSeconds": 0,
                 "containers": [
                     {
                         "name": "main",
                         "image": "openb",
                         "resources": {"requests": {**requests, **limits}, **({"limits": limits} if limits else {})},
                     }
-                ]
+                ],
             },
         },
         appears=timedelta(seconds=appears),

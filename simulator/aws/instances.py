@@ -37,13 +37,14 @@ Bus = Callable[[str, str, dict[str, Any]], None]
 
 
 class Subnet(msgspec.Struct):
-    """One subnet; `free` is how many addresses are left."""
+    """One subnet; `free` is how many addresses are left, `held` which ones instances have."""
 
     id: str
     zone: str
     network: str
     free: int
     handed_out: int = 0
+    held: set[str] = set()
 
 
 class Instance(msgspec.Struct, kw_only=True):
@@ -192,6 +193,7 @@ class Instances:
     def _end(self, instance: Instance, by: str) -> None:
         instance.state, instance.ended_at = SHUTTING_DOWN, self._clock.now()
         instance.subnet.free += 1
+        instance.subnet.held.discard(instance.private_ip)
         self._recorder.emit("instanceTerminated", instance=instance.id, by=by)
         self._announce(instance)
         self._clock.after(ENDS_AFTER, lambda: self._advance(instance, SHUTTING_DOWN, TERMINATED))

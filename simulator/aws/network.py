@@ -15,9 +15,8 @@ from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBacken
 from simulator.aws.instances import Subnet
 
 DISCOVERY: Final = {"karpenter.sh/discovery": "fleetwright"}
-NETWORK: Final = IPv4Network("10.0.0.0/8")
-_PREFIX: Final = 14
-"""Bits of a subnet: a quarter of a million addresses, so that only a `subnet` step makes them scarce."""
+NETWORK: Final = IPv4Network("10.0.0.0/16")
+_FEWEST_SUBNETS: Final = 8
 _RESERVED: Final = 4
 """EC2 keeps the first four addresses (and the last) of each subnet for itself."""
 
@@ -30,10 +29,10 @@ class Network:
         names = tuple(zones)
         _make_known(backend, names, zone_ids)
         vpc = backend.create_vpc(str(NETWORK))
-        blocks = NETWORK.subnets(new_prefix=_PREFIX)
+        blocks = NETWORK.subnets(prefixlen_diff=(max(len(names), _FEWEST_SUBNETS) - 1).bit_length())
         self._subnets: dict[str, Subnet] = {}
         for zone, block in zip(names, blocks, strict=False):
-            made = backend.create_subnet(vpc.id, str(block), zone)
+            made = backend.create_subnet(vpc.id, str(block), availability_zone=zone)
             made.add_tags(DISCOVERY)
             self._subnets[made.id] = Subnet(made.id, zone, str(block), block.num_addresses - _RESERVED - 1)
         group = backend.create_security_group("fleetwright-nodes", "nodes", vpc_id=vpc.id)
@@ -56,10 +55,17 @@ class Network:
                 subnet.free = free
 
     def take_address(self, subnet: Subnet) -> str:
-        """The next address of the subnet; none is given out twice."""
+        """The next address of the subnet that nobody holds. The caller has made sure that one is free."""
+        block = IPv4Network(subnet.network)
+        size = block.num_addresses - _RESERVED - 1
+        while True:
+            address = str(block[_RESERVED + subnet.handed_out % size])
+            subnet.handed_out += 1
+            if address not in subnet.held:
+                break
         subnet.free -= 1
-        subnet.handed_out += 1
-        return str(IPv4Network(subnet.network)[_RESERVED + subnet.handed_out - 1])
+        subnet.held.add(address)
+        return address
 
     def correct(self, answer: dict[str, Any]) -> None:
         """Put the true number of free addresses into an answer to DescribeSubnets."""

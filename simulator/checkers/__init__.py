@@ -1,1 +1,5 @@
 """Judges of a run. They watch the record and share nothing with the code that decides."""
+
+from simulator.checkers.verdict import Judges, Verdict
+
+__all__ = ["Judges", "Verdict"]

@@ -1,0 +1,185 @@
+"""What the judges know of the world, kept up from the record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from simulator.record import Event
+
+DISRUPTED: Final = "karpenter.sh/disrupted"
+POOL: Final = "karpenter.sh/nodepool"
+CLAIM: Final = "karpenter.sh/nodeclaim"
+INITIALIZED: Final = "karpenter.sh/initialized"
+
+_GRACE: Final = 30
+"""Seconds that a pod gets to stop where it does not say."""
+
+JsonObject = Mapping[str, Any]
+
+
+class PodFacts(msgspec.Struct, kw_only=True):
+    """One pod."""
+
+    namespace: str
+    owner: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    grace_seconds: int
+    node: str = ""
+    bound_at: datetime | None = None
+    is_ready: bool = False
+    is_finished: bool = False
+    is_leaving: bool = False
+
+
+class NodeFacts(msgspec.Struct, kw_only=True):
+    """One node; `disrupted_for` is the reason on its taint, None while it carries none."""
+
+    pool: str
+    instance: str
+    is_initialized: bool = False
+    disrupted_for: str | None = None
+    disrupted_at: datetime | None = None
+
+
+class InstanceFacts(msgspec.Struct, kw_only=True):
+    """One instance; claims are those that its tags ever named."""
+
+    instance_type: str
+    pool: str
+    token: str
+    launched_at: datetime
+    claim: str = ""
+    ended_at: datetime | None = None
+
+
+class Ledger:
+    """Pods, nodes, instances, and the objects that users applied."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PodFacts] = {}
+        self.nodes: dict[str, NodeFacts] = {}
+        self.instances: dict[str, InstanceFacts] = {}
+        self.applied: dict[tuple[str, str, str], JsonObject] = {}
+        self._handlers: dict[str, Callable[[datetime, Mapping[str, Any]], None]] = {
+            "podCreated": self._pod_created,
+            "podBound": self._pod_bound,
+            "podReady": lambda _, f: self._set_ready(f["pod"], ready=True),
+            "podUnready": lambda _, f: self._set_ready(f["pod"], ready=False),
+            "podFinished": self._pod_finished,
+            "podEvicted": self._pod_leaving,
+            "podDeleted": lambda _, f: self._drop(self.pods, f["pod"]),
+            "nodeJoined": self._node_joined,
+            "nodeTainted": self._node_tainted,
+            "nodeUntainted": self._node_untainted,
+            "nodeDeleted": lambda _, f: self._drop(self.nodes, f["node"]),
+            "objectApplied": self._object_applied,
+            "objectDeleted": lambda _, f: self._drop(self.applied, (f["kind"], f["namespace"], f["name"])),
+            "instanceLaunched": self._instance_launched,
+            "instanceTagged": self._instance_tagged,
+            "instanceTerminated": self._instance_terminated,
+        }
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Take in one event."""
+        handler = self._handlers.get(event.event)
+        if handler is not None:
+            handler(moment, event.fields)
+
+    def spec_of(self, kind: str, name: str, namespace: str = "") -> JsonObject:
+        """The spec of an object that was applied, empty where there is none."""
+        return self.applied.get((kind, namespace, name), {}).get("spec") or {}
+
+    def of_kind(self, kind: str) -> Iterator[JsonObject]:
+        """The objects of a kind, by name."""
+        for key in sorted(self.applied):
+            if key[0] == kind:
+                yield self.applied[key]
+
+    def pods_on(self, node: str) -> Iterator[tuple[str, PodFacts]]:
+        """The pods that run on a node."""
+        return ((name, pod) for name, pod in self.pods.items() if pod.node == node and not pod.is_finished)
+
+    def node_of(self, instance: str) -> tuple[str, NodeFacts] | None:
+        """The node that runs on an instance, with its name."""
+        return next(((name, node) for name, node in self.nodes.items() if node.instance == instance), None)
+
+    def _pod_created(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        metadata, spec = fields["object"]["metadata"], fields["object"].get("spec") or {}
+        self.pods[fields["pod"]] = PodFacts(
+            namespace=metadata.get("namespace", "default"),
+            owner=fields["owner"],
+            labels=dict(metadata.get("labels") or {}),
+            annotations=dict(metadata.get("annotations") or {}),
+            grace_seconds=spec.get("terminationGracePeriodSeconds", _GRACE),
+        )
+
+    def _pod_bound(self, moment: datetime, fields: Mapping[str, Any]) -> None:
+        pod = self.pods.get(fields["pod"])
+        if pod is not None:
+            pod.node, pod.bound_at = fields["node"], moment
+
+    def _set_ready(self, name: str, *, ready: bool) -> None:
+        if name in self.pods:
+            self.pods[name].is_ready = ready
+
+    def _pod_finished(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        pod = self.pods.get(fields["pod"])
+        if pod is not None:
+            pod.is_finished, pod.is_ready = True, False
+
+    def _pod_leaving(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        if fields["pod"] in self.pods:
+            self.pods[fields["pod"]].is_leaving = True
+
+    def _node_joined(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        found = (fields["object"]["metadata"].get("labels")) or {}
+        instance = str(fields["providerID"]).rpartition("/")[2]
+        known = self.instances.get(instance)
+        pool = found.get(POOL) or (known.pool if known is not None else "")
+        self.nodes[fields["node"]] = NodeFacts(pool=pool, instance=instance)
+
+    def _node_tainted(self, moment: datetime, fields: Mapping[str, Any]) -> None:
+        node = self.nodes.get(fields["node"])
+        if node is not None and fields["key"] == DISRUPTED:
+            node.disrupted_for, node.disrupted_at = fields.get("reason") or "", moment
+
+    def _node_untainted(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        node = self.nodes.get(fields["node"])
+        if node is not None and fields["key"] == DISRUPTED:
+            node.disrupted_for = node.disrupted_at = None
+
+    def _object_applied(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        if fields["kind"] == "Node":
+            node, metadata = self.nodes.get(fields["name"]), fields["object"]["metadata"]
+            if node is not None:
+                node.is_initialized = (metadata.get("labels") or {}).get(INITIALIZED) == "true"
+            return
+        self.applied[fields["kind"], fields["namespace"], fields["name"]] = fields["object"]
+
+    def _instance_launched(self, moment: datetime, fields: Mapping[str, Any]) -> None:
+        self.instances[fields["instance"]] = InstanceFacts(
+            instance_type=fields["instanceType"],
+            pool=fields["tags"].get(POOL, ""),
+            token=fields["clientToken"],
+            launched_at=moment,
+            claim=fields["tags"].get(CLAIM, ""),
+        )
+
+    def _instance_tagged(self, _: datetime, fields: Mapping[str, Any]) -> None:
+        instance = self.instances.get(fields["instance"])
+        if instance is not None:
+            instance.claim = fields["tags"].get(CLAIM, instance.claim)
+            instance.pool = fields["tags"].get(POOL, instance.pool)
+
+    def _instance_terminated(self, moment: datetime, fields: Mapping[str, Any]) -> None:
+        if fields["instance"] in self.instances:
+            self.instances[fields["instance"]].ended_at = moment
+
+    @staticmethod
+    def _drop(held: dict[Any, Any], key: Any) -> None:
+        held.pop(key, None)

@@ -1,0 +1,75 @@
+"""All judges together, and what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Protocol
+
+import msgspec
+
+from simulator.checkers.budgets import BudgetJudge
+from simulator.checkers.do_not_disrupt import DoNotDisruptJudge
+from simulator.checkers.launches import CapacityOf, DoubleLaunchJudge, LimitJudge
+from simulator.checkers.ledger import Ledger
+from simulator.checkers.orphans import OrphanJudge
+from simulator.checkers.pod_disruption_budgets import PodDisruptionBudgetJudge
+from simulator.record import Event
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One thing that must not happen, and did."""
+
+    at: datetime
+    law: str
+    message: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the judges found: violations in order."""
+
+    violations: tuple[Violation, ...]
+
+    def count(self, law: str) -> int:
+        """How often this law was broken."""
+        return sum(1 for violation in self.violations if violation.law == law)
+
+
+class _Judge(Protocol):
+    def see(self, moment: datetime, event: Event) -> None: ...
+
+
+class Judges:
+    """Watch a record and say at the end what was wrong.
+
+    Args:
+        capacity_of: Capacity of an instance type by name.
+    """
+
+    def __init__(self, capacity_of: CapacityOf) -> None:
+        self._ledger = Ledger()
+        self._found: list[Violation] = []
+        self._now = datetime.min.replace(tzinfo=UTC)
+        self._judges: tuple[_Judge, ...] = (
+            BudgetJudge(self._ledger, self._reporter(BudgetJudge.name)),
+            PodDisruptionBudgetJudge(self._ledger, self._reporter(PodDisruptionBudgetJudge.name)),
+            DoNotDisruptJudge(self._ledger, self._reporter(DoNotDisruptJudge.name)),
+            DoubleLaunchJudge(self._ledger, self._reporter(DoubleLaunchJudge.name)),
+            LimitJudge(self._ledger, self._reporter(LimitJudge.name), capacity_of),
+        )
+        self._orphans = OrphanJudge(self._ledger, self._reporter(OrphanJudge.name))
+
+    def see(self, event: Event) -> None:
+        """Judge one event of the record."""
+        self._now = datetime.fromisoformat(event.t)
+        for judge in self._judges:
+            judge.see(self._now, event)
+        self._ledger.see(self._now, event)
+
+    def finish(self) -> Verdict:
+        """What was found, after the last event."""
+        self._orphans.finish(self._now)
+        return Verdict(tuple(self._found))
+
+    def _reporter(self, law: str) -> Callable[[str], None]:
+        return lambda message: self._found.append(Violation(self._now, law, message))

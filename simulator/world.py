@@ -1,0 +1,184 @@
+"""The embedded world put together: clock, record, account, cluster, functions, judges."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+from unittest.mock import patch
+
+import boto3
+import msgspec
+
+from lambdas import bootstrap
+from lambdas.observability import logger
+from lambdas.settings import Settings
+from lambdas.wiring import BY_NAME, FunctionSpec
+from simulator.aws.account import Account, Surroundings, open_account
+from simulator.aws.boot import Boot
+from simulator.aws.instances import Instance
+from simulator.aws.region import Region
+from simulator.checkers import Judges
+from simulator.clock import VirtualClock
+from simulator.cluster import Cluster
+from simulator.cluster_calls import ClusterCalls
+from simulator.draws import stream
+from simulator.faults import Faults, MessageFaults
+from simulator.meter import Meter
+from simulator.own_catalogue import OwnCatalogue
+from simulator.pump import Pump
+from simulator.record import Recorder
+from simulator.sandbox import Handler, Sandboxes
+from simulator.scenario import Scenario
+from simulator.steps import USER, Steps
+from simulator.summary import Tally
+from simulator.trace import TracedPod
+from simulator.window_schedules import WindowSchedules
+
+IMPROVE_ITERATIONS: Final = 200
+"""The optimiser is bounded by steps: a bound in seconds would make runs differ."""
+
+_QUIET: Final = {"POWERTOOLS_METRICS_DISABLED": "true"}
+
+
+class World:
+    """Everything that a scenario plays on. Made by `open_world`."""
+
+    def __init__(self, scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock) -> None:
+        self.scenario = scenario
+        self.clock = clock
+        self.recorder = recorder
+        self.decisions: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+        self._seed = seed
+        self._region = region
+        self._faults = Faults(clock, recorder)
+        self._message_faults = MessageFaults(clock, recorder)
+        self.sandboxes = Sandboxes(clock, recorder, build=self._application, use=_show, handler_of=_handler_of)
+        self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
+        self.tally = Tally()
+        self.judges = Judges(self._capacity_of)
+        recorder.listen(self.tally.see)
+        recorder.listen(self.judges.see)
+
+    def surroundings(self) -> Surroundings:
+        """What the account needs of this world."""
+        return Surroundings(
+            clock=self.clock,
+            recorder=self.recorder,
+            faults=self._faults,
+            message_faults=self._message_faults,
+            bus=lambda *event: self.pump.put_event(*event),
+            spend=self.sandboxes.spend,
+            seed=self._seed,
+        )
+
+    def settle_in(self, account: Account) -> None:
+        """Join the account and the cluster with each other and with the functions."""
+        scenario, clock = self.scenario, self.clock
+        self.account = account
+        self.meter = Meter(clock, account.exchange)
+        self.pump = Pump(clock, self.sandboxes, account.queues, self._message_faults, self._decided)
+        WindowSchedules(clock, account.wire, self.pump.window)
+        self.boot = Boot(
+            clock,
+            account.exchange,
+            lambda node, claim: self.cluster.join_node(node, node_claim=claim),
+            takes=scenario.boot,
+            region=self._region.name,
+            zone_ids=self._region.zone_ids,
+        )
+        account.instances.on_launch(self.meter.started)
+        account.instances.on_launch(self.boot.launched)
+        account.instances.on_end(self._ended)
+        self.cluster.on_fault_point(ClusterCalls(self._faults, self.sandboxes.spend))
+        self.cluster.on_audit_event(self.pump.audit)
+        self._steps = Steps(
+            account,
+            self.cluster,
+            self.boot,
+            self._faults,
+            self._message_faults,
+            self.meter,
+            stream(self._seed, "steps"),
+            self.warnings.append,
+        )
+
+    def play(self, traced: list[TracedPod]) -> None:
+        """Put everything that the scenario brings on the clock, and wake the functions for the first time."""
+        start = self.clock.now()
+        self.cluster.apply(self.scenario.manifests, by=USER)
+        self.pump.start()
+        for step in self.scenario.steps:
+            self.clock.at(start + step.at, partial(self._steps.perform, step))
+        for pod in traced:
+            self.clock.at(start + pod.appears, partial(self.cluster.apply, [pod.manifest], by=USER))
+            self.clock.at(start + pod.vanishes, partial(self._steps.remove, pod.manifest))
+
+    def finish(self) -> None:
+        """The scenario is over: stop what runs, and say what was odd."""
+        self.clock.abandon()
+        self.meter.settle()
+        self.warnings += [f"no call matched the fault on {call}" for call in self._faults.unused()]
+
+    def _ended(self, instance: Instance) -> None:
+        self.meter.ended(instance)
+        self.cluster.lose_instance(instance.provider_id)
+
+    def _decided(self, function: str, decision: dict[str, Any]) -> None:
+        self.decisions.append({"at": self.clock.now(), "function": function, **decision})
+
+    def _capacity_of(self, instance_type: str) -> dict[str, int]:
+        found = self.account.exchange.instance_type(instance_type)
+        return {} if found is None else found.capacity
+
+    def _application(self, _: FunctionSpec) -> bootstrap.Application:
+        own = None
+        if not self._region.shapes:
+            own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
+        return bootstrap.build(
+            self._settings(),
+            session=boto3.Session(),
+            clock=self.clock,
+            kubernetes=self.cluster.api,
+            catalogue_source=own,
+            catalogues=own,
+        )
+
+    def _settings(self) -> Settings:
+        gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
+        return msgspec.structs.replace(
+            self.account.settings, feature_gates=gates, improve_iterations=IMPROVE_ITERATIONS
+        )
+
+
+@contextmanager
+def open_world(
+    scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock
+) -> Iterator[World]:
+    """The world, for as long as it is to be played on."""
+    level = logger.level
+    with patch.dict(os.environ, _QUIET):
+        world = World(scenario, region, seed, recorder, clock)
+        with open_account(world.surroundings(), region) as account:
+            logger.setLevel(logging.CRITICAL)
+            world.settle_in(account)
+            try:
+                yield world
+            finally:
+                clock.abandon()
+                logger.setLevel(level)
+
+
+def _show(application: bootstrap.Application) -> None:
+    bootstrap.use(lambda: application)
+
+
+def _handler_of(function: FunctionSpec) -> Handler:
+    module, _, name = BY_NAME[function.name].handler.rpartition(".")
+    handler: Handler = getattr(import_module(module), name)
+    return handler
