@@ -1,0 +1,242 @@
+"""The market, read and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import boto3
+import msgspec
+import pytest
+from moto import mock_aws
+
+from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
+from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
+from lambdas.adapters.aws.service import connect
+from lambdas.controllers.catalogue import CatalogueRefresh
+from lambdas.ports import JsonObject, NotFoundError, PortError, TransientError
+from simulator.market.embedded import builtin_shapes
+from tests.builders import NOW
+
+DESCRIBED = {s.instance_type: msgspec.to_builtins(s) for s in builtin_shapes("us-east-1")}
+TYPES = ("m5.large", "c7g.xlarge", "m5.metal")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+
+class Region:
+    """EC2 and Pricing as one service, one entry a page; `broken` operations fail, `asked` counts first pages."""
+
+    def __init__(self) -> None:
+        self.broken: set[str] = set()
+        self.asked: list[str] = []
+        self.requests: list[JsonObject] = []
+        self.spot = {("m5.large", "us-east-1a"): "0.031", ("c7g.xlarge", "us-east-1b"): "0.05"}
+        self.on_demand = {"m5.large": "0.096", "c7g.xlarge": "0.145", "m5.metal": "4.608"}
+        self.types = [DESCRIBED[name] for name in TYPES]
+
+    def items(self, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
+        self.asked.append(operation)
+        self.requests.append(arguments)
+        if operation in self.broken:
+            raise TransientError(f"aws:{operation}", "down")
+        answers = {
+            "DescribeInstanceTypes": lambda: self.types,
+            "DescribeInstanceTypeOfferings": lambda: [
+                {"InstanceType": name, "Location": f"us-east-1{zone}"} for name in TYPES for zone in "ab"
+            ],
+            "DescribeSpotPriceHistory": self._spot_history,
+            "GetProducts": lambda: self._products(arguments["Filters"]),
+        }
+        yield from answers[operation]()
+
+    def _spot_history(self) -> list[JsonObject]:
+        older = {"Timestamp": NOW - timedelta(days=1), "SpotPrice": "9.99"}
+        now = {"Timestamp": NOW}
+        return [
+            {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": price, **when}
+            for (name, zone), price in self.spot.items()
+            for when in (now, older)
+        ]
+
+    def _products(self, filters: list[JsonObject]) -> list[str]:
+        wanted = {entry["Field"]: entry["Value"] for entry in filters}
+        is_metal = wanted["productFamily"] == "Compute Instance (bare metal)"
+        assert wanted["tenancy"] == ("Dedicated" if is_metal else "Shared")
+        return [
+            json.dumps(
+                {
+                    "product": {"attributes": {"instanceType": name}},
+                    "terms": {"OnDemand": {"t": {"priceDimensions": {"d": {"pricePerUnit": {"USD": price}}}}}},
+                }
+            )
+            for name, price in self.on_demand.items()
+            if ("metal" in name) == is_metal
+        ]
+
+
+@pytest.fixture
+def region() -> Region:
+    return Region()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def market(region: Region, clock: Clock) -> AwsMarket:
+    service: Any = region
+    return AwsMarket(service, service, region="us-east-1", clock=clock)
+
+
+def test_shapes_zones_and_prices_are_read(market: AwsMarket, region: Region) -> None:
+    """Anything missing here can never be launched."""
+    facts = market.read(None)
+    assert [shape.instance_type for shape in facts.shapes] == sorted(TYPES)
+    assert facts.market.offered["m5.large"] == ("us-east-1a", "us-east-1b")
+    assert facts.market.on_demand == {"c7g.xlarge": 145_000_000, "m5.large": 96_000_000, "m5.metal": 4_608_000_000}
+    assert facts.market.spot == {"c7g.xlarge": {"us-east-1b": 50_000_000}, "m5.large": {"us-east-1a": 31_000_000}}
+    assert facts.problems == ()
+    history = next(r for r in region.requests if "ProductDescriptions" in r)
+    assert set(history["ProductDescriptions"]) == {"Linux/UNIX", "Linux/UNIX (Amazon VPC)"}
+
+
+def test_what_was_read_lately_is_not_read_again(market: AwsMarket, region: Region, clock: Clock) -> None:
+    """EC2 throttles; shapes change with announcements, prices within hours."""
+    facts = market.read(None)
+    region.asked.clear()
+    assert market.read(facts) == facts
+    assert region.asked == []
+    clock.time += PRICES_FRESH_FOR
+    facts = market.read(facts)
+    assert set(region.asked) == {"GetProducts", "DescribeSpotPriceHistory"}
+    clock.time += SHAPES_FRESH_FOR
+    market.read(facts)
+    assert "DescribeInstanceTypes" in region.asked
+
+
+@pytest.mark.parametrize("broken", ["DescribeInstanceTypes", "GetProducts", "DescribeSpotPriceHistory"])
+def test_half_a_reading_keeps_the_other_half(broken: str, market: AwsMarket, region: Region, clock: Clock) -> None:
+    """A Pricing outage would stop the cluster from scaling."""
+    facts = market.read(None)
+    clock.time += SHAPES_FRESH_FOR
+    region.broken.add(broken)
+    region.on_demand["m5.large"] = "0.1"
+    region.spot = {("m5.large", "us-east-1b"): "0.04"}
+    again = market.read(facts)
+    assert again.shapes == facts.shapes
+    assert (again.market.on_demand["m5.large"] == 100_000_000) == (broken != "GetProducts")
+    assert again.market.spot_price("m5.large", "us-east-1a") == 31_000_000
+    assert (again.market.spot_price("m5.large", "us-east-1b") == 40_000_000) == (broken != "DescribeSpotPriceHistory")
+    assert [problem for problem in again.problems if broken in problem]
+
+
+@pytest.mark.parametrize("broken", ["DescribeInstanceTypes", "GetProducts"])
+def test_a_first_reading_without_types_or_prices_fails(broken: str, market: AwsMarket, region: Region) -> None:
+    """An empty catalogue would call every pod unschedulable."""
+    region.broken.add(broken)
+    with pytest.raises(PortError):
+        market.read(None)
+
+
+def test_a_first_reading_without_spot_prices_stands_in_on_demand(market: AwsMarket, region: Region) -> None:
+    """Spot would be impossible until the first good reading."""
+    region.broken.add("DescribeSpotPriceHistory")
+    facts = market.read(None)
+    assert facts.market.spot_price("m5.large", "us-east-1b") == 96_000_000
+
+
+def test_an_empty_answer_is_no_market(market: AwsMarket, region: Region, clock: Clock) -> None:
+    """EC2 answered with nothing once; all types would vanish and every node drift."""
+    facts = market.read(None)
+    clock.time += SHAPES_FRESH_FOR
+    region.types = []
+    assert market.read(facts).shapes == facts.shapes
+
+
+def test_a_type_that_cannot_be_sized_hides_no_other(market: AwsMarket, region: Region) -> None:
+    """AWS announces a machine of a new kind, and nothing could be launched any more."""
+    region.types = [{"InstanceType": "z9.odd"}, *region.types]
+    assert len(market.read(None).shapes) == len(TYPES)
+
+
+def test_prices_are_asked_where_the_service_answers() -> None:
+    """Pricing has three endpoints for all regions."""
+    assert [pricing_region(r) for r in ("us-east-1", "sa-east-1", "eu-west-1", "ap-south-2", "cn-north-1")] == [
+        "us-east-1",
+        "us-east-1",
+        "eu-central-1",
+        "ap-south-1",
+        "cn-northwest-1",
+    ]
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="state")
+        yield "state"
+
+
+def a_store(bucket: str) -> S3CatalogueStore:
+    return S3CatalogueStore(connect("s3", region="us-east-1"), bucket)
+
+
+def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -> None:
+    """Provision would have no catalogue, or one of its own."""
+    with pytest.raises(NotFoundError, match="refresh_catalogue"):
+        a_store(bucket).catalogue([])
+    outcome = CatalogueRefresh(market, a_store(bucket)).refresh()
+    assert outcome.counts == {"catalogueSaved": 1, "instanceTypes": 3, "onDemandPrices": 3, "spotPrices": 2}
+    store = a_store(bucket)
+    assert store.facts() == market.read(store.facts())
+    assert [found.name for found in store.catalogue([]).default] == sorted(TYPES)
+
+
+def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
+    market: AwsMarket, region: Region, clock: Clock, bucket: str
+) -> None:
+    """Stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
+    refresh, store = CatalogueRefresh(market, a_store(bucket)), a_store(bucket)
+    refresh.refresh()
+    first = store.catalogue([])
+    assert store.catalogue([]).default is first.default
+    clock.time += PRICES_FRESH_FOR
+    region.on_demand["m5.large"] = "0.2"
+    refresh.refresh()
+    prices = {o.price for t in store.catalogue([]).default if t.name == "m5.large" for o in t.offerings}
+    assert 200_000_000 in prices
+
+
+def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: str) -> None:
+    """Pods would be planned by the old kubelet settings until the next hourly reading."""
+    CatalogueRefresh(market, a_store(bucket)).refresh()
+    store = a_store(bucket)
+    for max_pods in (20, 30):
+        node_class = {"metadata": {"name": "c"}, "spec": {"kubelet": {"maxPods": max_pods}}}
+        assert {t.capacity["pods"] for t in store.catalogue([node_class]).types_for("c")} == {max_pods}
+
+
+def test_what_could_not_be_read_is_told(market: AwsMarket, region: Region, clock: Clock, bucket: str) -> None:
+    """Prices that are days old must not go unnoticed."""
+    refresh = CatalogueRefresh(market, a_store(bucket))
+    refresh.refresh()
+    clock.time += PRICES_FRESH_FOR
+    region.broken.add("GetProducts")
+    outcome = refresh.refresh()
+    assert outcome.counts["catalogueProblems"] == 1
+    assert outcome.decisions[0].reason == "NotRead"

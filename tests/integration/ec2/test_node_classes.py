@@ -1,0 +1,130 @@
+"""What an EC2NodeClass resolves to in an account."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lambdas.ports import JsonObject
+from tests.integration.ec2.conftest import DISCOVERY, VERSION, Account, a_manifest, set_parameter
+
+
+def condition(status: JsonObject, name: str) -> JsonObject:
+    found: JsonObject = next(c for c in status["conditions"] if c["type"] == name)
+    return found
+
+
+def amis(status: JsonObject) -> dict[str, set[str]]:
+    """Image → its requirements as text."""
+    return {
+        ami["id"]: {
+            f"{r['key'].rpartition('/')[2]} {r['operator']} {','.join(r.get('values', ()))}".strip()
+            for r in ami["requirements"]
+        }
+        for ami in status["amis"]
+    }
+
+
+def test_a_class_that_resolves_is_ready(account: Account) -> None:
+    """No NodePool of it would ever launch."""
+    status = account.cloud.resolve(a_manifest())
+    assert condition(status, "Ready")["status"] == "True"
+    assert condition(status, "Ready")["observedGeneration"] == 3
+    assert [s["zone"] for s in status["subnets"]] == ["us-east-1b", "us-east-1a", "us-east-1b"]
+    assert status["subnets"][0]["id"] == account.subnets["b23"]
+    assert status["subnets"][0]["zoneID"] == "use1-az1"
+    assert status["securityGroups"] == [{"id": account.group, "name": "nodes"}]
+
+
+def test_each_architecture_gets_its_image(account: Account) -> None:
+    """arm64 nodes would be given amd64 images, and plain ones images with GPU drivers."""
+    plain = {"instance-gpu-count DoesNotExist", "instance-accelerator-count DoesNotExist"}
+    assert amis(account.cloud.resolve(a_manifest())) == {
+        account.images["x86_64"]: {"arch In amd64", *plain},
+        account.images["arm64"]: {"arch In arm64", *plain},
+    }
+
+
+def test_an_alias_may_be_pinned(account: Account) -> None:
+    """A pinned class must not roll to a new image by itself."""
+    pinned = account.ec2.register_image(Name="pinned")["ImageId"]
+    root = f"/aws/service/eks/optimized-ami/{VERSION}/amazon-linux-2023/x86_64/standard"
+    set_parameter(f"{root}/amazon-eks-node-al2023-x86_64-standard-{VERSION}-v20260101/image_id", pinned)
+    status = account.cloud.resolve(a_manifest(amiSelectorTerms=[{"alias": "al2023@v20260101"}]))
+    assert [ami["id"] for ami in status["amis"]] == [pinned]
+
+
+def test_bottlerocket_images_serve_neuron_too(account: Account) -> None:
+    """Inferentia nodes would have no image, although Bottlerocket's standard one has the drivers."""
+    image = account.ec2.register_image(Name="bottlerocket-aws-k8s-v1.46.0")["ImageId"]
+    set_parameter(f"/aws/service/bottlerocket/aws-k8s-{VERSION}/x86_64/latest/image_id", image)
+    status = account.cloud.resolve(a_manifest(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
+    assert [ami["id"] for ami in status["amis"]] == [image, image]
+    assert {r["operator"] for ami in status["amis"] for r in ami["requirements"] if "accelerator" in r["key"]} == {
+        "Exists",
+        "DoesNotExist",
+    }
+
+
+@pytest.mark.parametrize("by", ["id", "name", "ssmParameter", "tags"])
+def test_images_are_found_by_every_kind_of_term(by: str, account: Account) -> None:
+    """Users with images of their own choose them in any of these ways."""
+    image = account.ec2.register_image(Name=f"own-{by}")["ImageId"]
+    account.ec2.create_tags(Resources=[image], Tags=[{"Key": "use", "Value": by}])
+    set_parameter("/own/image", image)
+    term: Any = {"id": image, "name": "own-name", "ssmParameter": "/own/image", "tags": {"use": by}}[by]
+    status = account.cloud.resolve(a_manifest(amiFamily="AL2023", amiSelectorTerms=[{by: term}]))
+    assert [ami["id"] for ami in status["amis"]] == [image]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "reason"),
+    [
+        ({"subnetSelectorTerms": [{"tags": {"no": "such"}}]}, "SubnetsReady", "SubnetsNotFound"),
+        ({"securityGroupSelectorTerms": [{"name": "no-such"}]}, "SecurityGroupsReady", "SecurityGroupsNotFound"),
+        ({"amiFamily": "AL2023", "amiSelectorTerms": [{"id": "ami-0123"}]}, "AMIsReady", "AMINotFound"),
+        ({"amiSelectorTerms": [{"alias": "al2@latest"}]}, "AMIsReady", "UnsupportedAlias"),
+        ({"role": "NoSuchRole"}, "InstanceProfileReady", "InstanceProfileNotFound"),
+        ({"userData": "MIME-Version: 1.0\n\nx"}, "ValidationSucceeded", "InvalidConfiguration"),
+        ({"kubelet": {"maxPods": -1}}, "ValidationSucceeded", "InvalidConfiguration"),
+        ({"tags": ["not", "a", "map"]}, "ValidationSucceeded", "InvalidSpec"),
+    ],
+)
+def test_what_does_not_resolve_is_named_and_the_class_not_ready(
+    spec: dict[str, Any], name: str, reason: str, account: Account
+) -> None:
+    """Every launch would fail, or the user would search in the wrong place."""
+    status = account.cloud.resolve(a_manifest(**spec))
+    assert (condition(status, name)["status"], condition(status, name)["reason"]) == ("False", reason)
+    assert condition(status, "Ready")["status"] == "False"
+    assert condition(status, "Ready")["message"]
+
+
+def test_subnets_are_found_by_id_by_tag_and_by_key_alone(account: Account) -> None:
+    """Terms are alternatives: what any of them finds counts, once."""
+    by_id, by_tag = {"id": account.subnets["a24"]}, {"tags": DISCOVERY}
+    by_key = {"tags": {"karpenter.sh/discovery": "*"}}
+    for terms, count in (([by_id], 1), ([by_id, by_tag], 3), ([by_key], 3)):
+        assert len(account.cloud.resolve(a_manifest(subnetSelectorTerms=terms))["subnets"]) == count
+
+
+def test_a_condition_keeps_the_time_of_its_last_change(account: Account) -> None:
+    """Otherwise each look would write the object again, and wake everybody who watches it."""
+    first = account.cloud.resolve(a_manifest())
+    account.clock.pass_by(timedelta(minutes=5))
+    again = account.cloud.resolve({**a_manifest(), "status": first})
+    assert again == first
+    broken = account.cloud.resolve({**a_manifest(role="NoSuchRole"), "status": first})
+    assert condition(broken, "Ready")["lastTransitionTime"] == "2026-11-20T00:05:00Z"
+    assert condition(broken, "SubnetsReady")["lastTransitionTime"] == "2026-11-20T00:00:00Z"
+
+
+def test_an_instance_profile_is_made_once_for_a_role(account: Account) -> None:
+    """A profile for each look would fill the account."""
+    before = len(account.iam.list_instance_profiles()["InstanceProfiles"])
+    names = {account.new_sandbox().resolve(a_manifest("fresh"))["instanceProfile"] for _ in range(2)}
+    assert len(names) == 1
+    assert len(account.iam.list_instance_profiles()["InstanceProfiles"]) == before + 1
+    assert account.cloud.resolve(a_manifest(role="", instanceProfile="own"))["instanceProfile"] == "own"
