@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,6 +15,7 @@ from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
+from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.bootstrap import Application
 from lambdas.decisions import Outcome
 from lambdas.ports import JsonObject
@@ -34,13 +35,24 @@ SETTINGS = Settings(
 )
 
 
+class Account:
+    """An AWS account with our table in it. `before_call` and `after_call` hear of every call to DynamoDB."""
+
+    def __init__(self) -> None:
+        self.session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        create_table(self.session)
+        self.client = self.session.client("dynamodb")
+        self.before_call: Callable[[str], None] = lambda _: None
+        self.after_call: Callable[[str], None] = lambda _: None
+        self.client.meta.events.register("before-call.dynamodb", lambda **_: self.before_call("dynamodb"))
+        self.client.meta.events.register("after-call.dynamodb", lambda **_: self.after_call("dynamodb"))
+
+
 @contextmanager
-def aws() -> Iterator[boto3.Session]:
-    """An empty account with our table."""
+def aws() -> Iterator[Account]:
+    """An empty account."""
     with mock_aws():
-        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
-        create_table(session)
-        yield session
+        yield Account()
 
 
 def create_table(session: boto3.Session) -> None:
@@ -62,8 +74,9 @@ class LabApplication(Application):
     """The application with fakes where it would reach EC2, S3, SQS and EventBridge."""
 
     def __init__(self, lab: Lab) -> None:
-        super().__init__(lab.settings, lab.session, lab.clock, kubernetes=lab.kubernetes)
+        super().__init__(lab.settings, lab.account.session, lab.clock, kubernetes=lab.kubernetes)
         self.__dict__ |= {
+            "_table": DynamoTable(lab.account.client, lab.settings.table_name),
             "_cloud": lab.cloud,
             "_catalogues": FakeCatalogues(Catalogue(default=lab.types)),
             "_wake_ups": lab.wake_ups,
@@ -76,10 +89,10 @@ class Lab:
     """One cluster to try controllers on. `boot` and `tick` play kubelet, queue and clock."""
 
     def __init__(
-        self, session: boto3.Session, *, types: tuple[InstanceType, ...] = (), settings: Settings = SETTINGS
+        self, account: Account, *, types: tuple[InstanceType, ...] = (), cluster: str = "test", **settings: Any
     ) -> None:
-        self.session = session
-        self.settings = settings
+        self.account = account
+        self.settings = msgspec.structs.replace(SETTINGS, cluster_name=cluster, **settings)
         self.types = types or (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
         self.clock = FakeClock(NOW)
         self.kubernetes = FakeKubernetes(self.clock)

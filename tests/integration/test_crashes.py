@@ -1,0 +1,132 @@
+"""A function may die at any call. Whatever it leaves half-done, the schedules alone bring everything together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from core.lifecycle.records import ClaimPhase
+from core.manifests import resources as kinds
+from lambdas.controllers.launching import OWNED_TAG
+from tests.fakes.lab import Account, Lab, a_pending_pod, aws
+from tests.fakes.world import CrashError
+
+
+@pytest.fixture(scope="module")
+def account() -> Iterator[Account]:
+    with aws() as found:
+        yield found
+
+
+class Deaths:
+    """Dies at the n-th call to DynamoDB, EC2 or Kubernetes: before it reaches the world, or after. Zero: never."""
+
+    def __init__(self, lab: Lab, *, at: int, after: bool) -> None:
+        self.calls = 0
+        self._at = at
+        self._after = after
+        for place in (lab.cloud, lab.account, lab.kubernetes):
+            place.before_call = self._before
+        for place in (lab.cloud, lab.account):
+            place.after_call = self._done
+
+    def kill(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
+        """Do something; if that kills the function, lose all messages and start a new one. Whether it died."""
+        try:
+            act(lab)
+        except CrashError:
+            lab.work.take()
+            lab.wake_ups.take()
+            lab.restart()
+            return True
+        finally:
+            self._at = 0
+        return False
+
+    def _before(self, _: str) -> None:
+        self.calls += 1
+        if self.calls == self._at and not self._after:
+            raise CrashError
+
+    def _done(self, _: str) -> None:
+        if self.calls == self._at and self._after:
+            raise CrashError
+
+
+def schedules_alone(lab: Lab, rounds: int) -> None:
+    """A world in which only the schedules work, and kubelets and the scheduler; two minutes a round."""
+    for _ in range(rounds):
+        for _ in range(2):
+            lab.clock.advance(seconds=60)
+            lab.provision()
+            lab.boot()
+            lab.disrupt()
+        lab.reconcile()
+        for _ in range(6):
+            lab.clock.advance(seconds=5)
+            lab.execute()
+        bind_where_possible(lab)
+
+
+def bind_where_possible(lab: Lab) -> None:
+    free = [n for n in lab.kubernetes.names(kinds.NODES) if not lab.kubernetes.raw(kinds.NODES, n)["spec"]["taints"]]
+    for pod in lab.kubernetes.names(kinds.PODS):
+        if free and not lab.kubernetes.raw(kinds.PODS, pod, "default")["spec"].get("nodeName"):
+            body = {"spec": {"nodeName": free[0]}, "status": {"phase": "Running", "conditions": []}}
+            lab.kubernetes.patch(kinds.PODS, pod, body, namespace="default")
+
+
+def launch(lab: Lab) -> None:
+    """Two pods get a node."""
+    lab.provision()
+    lab.boot()
+    lab.tick(4)
+
+
+def empty(lab: Lab) -> None:
+    """An empty node goes, with all that follows from it."""
+    for _ in range(2):
+        lab.clock.advance(seconds=60)
+        lab.disrupt()
+        lab.tick(5, seconds=8)
+
+
+def deaths_at_every_call(account: Account, name: str, act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
+    """One lab for each call that `act` makes, after a death at it; the first lab counts and does not die."""
+    number = total = 0
+    while number <= total:
+        lab = Lab(account, cluster=f"{name}-{after}-{number}")
+        lab.kubernetes.put(a_pending_pod("p0"), a_pending_pod("p1"))
+        if act is empty:
+            lab.settle()
+            lab.kubernetes.drop(kinds.PODS, "p0", "default")
+            lab.kubernetes.drop(kinds.PODS, "p1", "default")
+        deaths = Deaths(lab, at=number, after=after)
+        died = deaths.kill(lab, act)
+        total = max(total, deaths.calls)
+        assert died or not number or after, f"no death at call {number}"
+        yield lab
+        number += 1
+    assert total > 15
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_death_while_launching_costs_no_instance_and_no_pod(account: Account, *, after: bool) -> None:
+    """Else every crash leaves an instance that nobody knows, or pods that wait for ever."""
+    for lab in deaths_at_every_call(account, "launch", launch, after=after):
+        schedules_alone(lab, rounds=3)
+        assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED], lab.settings.cluster_name
+        assert [found.tags[OWNED_TAG] for found in lab.cloud.instances()] == [lab.claim.name]
+        assert lab.claim.provider_id == lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["providerID"]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_death_while_removing_leaves_neither_instance_nor_node_nor_claim(account: Account, *, after: bool) -> None:
+    """Else a crash in the middle of a drain leaves a tainted node that is paid for and takes no pods."""
+    for lab in deaths_at_every_call(account, "remove", empty, after=after):
+        schedules_alone(lab, rounds=4)
+        assert lab.claims == (), lab.settings.cluster_name
+        assert lab.cloud.instances() == ()
+        assert lab.kubernetes.names(kinds.NODES) == []
+        assert lab.app._memory.commands.all() == ()
