@@ -92,11 +92,12 @@ def _broken_rules(
     if not isinstance(raw, dict) or base in blocked:
         return
     for rule in model.rules:
-        if not any(_is_blocked((*base, field), blocked) for field in rule.reads):
-            yield from (((*base, *location), rule.message) for location in rule.broken(raw))
+        if not (blocked and any(_is_blocked((*base, field), blocked) for field in rule.reads)):
+            for location in rule.broken(raw):
+                yield (*base, *location), rule.message
     for name, part in _parts(model):
         value = raw.get(name)
-        if (*base, name) in blocked:
+        if value is None or (blocked and (*base, name) in blocked):
             continue
         if isinstance(value, list):
             for index, item in enumerate(value):
