@@ -55,8 +55,9 @@ class Options(msgspec.Struct, frozen=True):
         return Options(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
 
     def held_to(self, capacity_type: str) -> Options:
-        """Only what can be launched with this capacity type."""
-        claim = msgspec.structs.replace(self.claim, capacity_types=(capacity_type,))
+        """Only what can be launched with this capacity type; nothing where the claim does not admit it."""
+        kept = tuple(admitted for admitted in self.claim.capacity_types if admitted == capacity_type)
+        claim = msgspec.structs.replace(self.claim, capacity_types=kept)
         return Options(claim, ()).with_types(t for t, _ in self.types)
 
     def first(self, count: int) -> Options:

@@ -118,3 +118,9 @@ def test_market_below_a_price() -> None:
     usable = {(t.name, o.capacity_type) for t in found for o in t.offerings if o.available}
     assert usable == {("small", labels.SPOT)}
     assert sum(len(t.offerings) for t in found) == 12
+
+
+def test_claim_that_admits_no_spot_stays_on_demand() -> None:
+    """A pool of on-demand nodes never gets a spot node, however cheap."""
+    options = Options.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
+    assert options.held_to(labels.SPOT).types == ()
