@@ -118,7 +118,11 @@ def _written(recorder: Recorder, record: Path | None) -> Iterator[None]:
         yield
         return
     with record.open("wb") as file:
-        recorder.listen(lambda event: file.write(event.to_line() + b"\n") and None)
+
+        def write(event: Event) -> None:
+            file.write(event.to_line() + b"\n")
+
+        recorder.listen(write)
         yield
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from fractions import Fraction
@@ -56,6 +56,14 @@ class Steps:
         except FleetwrightError as error:
             self._warn(f"step at {step.at}: {error}")
 
+    def apply(self, objects: Iterable[dict[str, Any]]) -> None:
+        """Apply objects; one that the API server refuses is a warning."""
+        for found in objects:
+            try:
+                self._cluster.apply([found], by=USER)
+            except FleetwrightError as error:
+                self._warn(f"{found['kind']} {found['metadata']['name']} was not applied: {error}")
+
     def remove(self, manifest: dict[str, Any]) -> None:
         """Delete a pod of a trace, unless it is gone already."""
         metadata = manifest["metadata"]
@@ -64,7 +72,7 @@ class Steps:
 
     def _to_cluster(self, step: Step) -> None:
         if step.apply is not None:
-            self._cluster.apply(step.apply, by=USER)
+            self.apply(step.apply)
         if step.scale is not None:
             scale = step.scale
             self._cluster.scale(scale.kind, scale.namespace, scale.name, scale.replicas, by=USER)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
 import boto3
 import msgspec
@@ -34,15 +35,13 @@ from simulator.pump import Pump
 from simulator.record import Recorder
 from simulator.sandbox import Handler, Sandboxes
 from simulator.scenario import Scenario
-from simulator.steps import USER, Steps
+from simulator.steps import Steps
 from simulator.summary import Tally
 from simulator.trace import TracedPod
 from simulator.window_schedules import WindowSchedules
 
 IMPROVE_ITERATIONS: Final = 200
 """The optimiser is bounded by steps: a bound in seconds would make runs differ."""
-
-_QUIET: Final = {"POWERTOOLS_METRICS_DISABLED": "true"}
 
 
 class World:
@@ -72,7 +71,7 @@ class World:
             recorder=self.recorder,
             faults=self._faults,
             message_faults=self._message_faults,
-            bus=lambda *event: self.pump.put_event(*event),
+            bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
         )
@@ -111,12 +110,12 @@ class World:
     def play(self, traced: list[TracedPod]) -> None:
         """Put everything that the scenario brings on the clock, and wake the functions for the first time."""
         start = self.clock.now()
-        self.cluster.apply(self.scenario.manifests, by=USER)
+        self._steps.apply(self.scenario.manifests)
         self.pump.start()
         for step in self.scenario.steps:
             self.clock.at(start + step.at, partial(self._steps.perform, step))
         for pod in traced:
-            self.clock.at(start + pod.appears, partial(self.cluster.apply, [pod.manifest], by=USER))
+            self.clock.at(start + pod.appears, partial(self._steps.apply, [pod.manifest]))
             self.clock.at(start + pod.vanishes, partial(self._steps.remove, pod.manifest))
 
     def finish(self) -> None:
@@ -124,6 +123,9 @@ class World:
         self.clock.abandon()
         self.meter.settle()
         self.warnings += [f"no call matched the fault on {call}" for call in self._faults.unused()]
+
+    def _put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
+        self.pump.put_event(source, detail_type, detail)
 
     def _ended(self, instance: Instance) -> None:
         self.meter.ended(instance)
@@ -161,17 +163,26 @@ def open_world(
     scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock
 ) -> Iterator[World]:
     """The world, for as long as it is to be played on."""
-    level = logger.level
-    with patch.dict(os.environ, _QUIET):
-        world = World(scenario, region, seed, recorder, clock)
-        with open_account(world.surroundings(), region) as account:
-            logger.setLevel(logging.CRITICAL)
-            world.settle_in(account)
-            try:
-                yield world
-            finally:
-                clock.abandon()
-                logger.setLevel(level)
+    world = World(scenario, region, seed, recorder, clock)
+    with _quiet(), open_account(world.surroundings(), region) as account:
+        world.settle_in(account)
+        try:
+            yield world
+        finally:
+            clock.abandon()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What functions log and print goes to CloudWatch, which nobody reads here."""
+    level = logger.log_level
+    logger.setLevel(logging.CRITICAL)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="aws_lambda_powertools")
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
 
 
 def _show(application: bootstrap.Application) -> None:
