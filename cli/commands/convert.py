@@ -7,6 +7,7 @@ import sys
 
 import yaml
 
+from cli.arguments import add_files
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.reading import Document, read
 from core.api import conversion
@@ -21,10 +22,7 @@ _EPILOG = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.epilog = _EPILOG
-    parser.add_argument(
-        "-f", "--filename", dest="paths", metavar="PATH", action="append", required=True,
-        help="file, folder (walked recursively) or - for standard input; repeatable",
-    )  # fmt: skip
+    add_files(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If a path or a document cannot be read.
     """
-    documents = read(arguments.paths)
+    documents = read(arguments.files)
     refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
     for refusal in refusals:
         print(f"fleetwright: {refusal}", file=sys.stderr)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from typing import Any
 
+from cli.arguments import add_files
 from cli.errors import DONE, NEGATIVE
+from cli.output import show
 from cli.reading import Document, read
+from core.api.objects import JsonObject, is_ours
 from core.api.problem import Problem
 from core.api.validation import problems
+from core.manifests.resources import BY_KIND
 
 _EPILOG = """examples:
   fleetwright validate -f pools/
@@ -21,11 +23,10 @@ _EPILOG = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.epilog = _EPILOG
+    add_files(parser)
     parser.add_argument(
-        "-f", "--filename", dest="paths", metavar="PATH", action="append", required=True,
-        help="file, folder (walked recursively) or - for standard input; repeatable",
-    )  # fmt: skip
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="form of the answer")
+        "-o", "--output", choices=("table", "json", "yaml"), default="table", help="form of the answer (default: table)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,13 +35,24 @@ def run(arguments: argparse.Namespace) -> int:
     Raises:
         InputError: If a path or a document cannot be read.
     """
-    found = [(document, problem) for document in read(arguments.paths) for problem in problems(document.object)]
+    documents = read(arguments.files)
+    _warn_of_unknown(documents)
+    found = [(document, problem) for document in documents for problem in problems(document.object)]
     if arguments.output == "table":
         for document, problem in found:
             print(_line(document, problem))
     else:
-        _print_structured([_entry(document, problem) for document, problem in found], arguments.output)
+        show(_answer([_entry(document, problem) for document, problem in found]), arguments.output, str)
     return NEGATIVE if found else DONE
+
+
+def _warn_of_unknown(documents: list[Document]) -> None:
+    """One line that counts what nobody looked at: kinds that are neither ours nor read here for another purpose."""
+    known = (*BY_KIND, "")
+    unknown = [doc.kind for doc in documents if doc.kind not in known and not is_ours(doc.object)]
+    if unknown:
+        counts = ", ".join(f"{kind} {unknown.count(kind)}" for kind in sorted(set(unknown)))
+        print(f"warning: skipped {len(unknown)} objects of kinds that are not read here: {counts}", file=sys.stderr)
 
 
 def _line(document: Document, problem: Problem) -> str:
@@ -51,7 +63,7 @@ def _place(document: Document) -> str:
     return f"document {document.index}" + (f", {document.item}" if document.item else "")
 
 
-def _entry(document: Document, problem: Problem) -> dict[str, Any]:
+def _entry(document: Document, problem: Problem) -> JsonObject:
     return {
         "file": document.source,
         "document": document.index,
@@ -63,16 +75,5 @@ def _entry(document: Document, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _print_structured(entries: list[dict[str, Any]], form: str) -> None:
-    answer = {
-        "apiVersion": "fleetwright.dev/v1",
-        "kind": "Validation",
-        "valid": not entries,
-        "problems": entries,
-    }
-    if form == "json":
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
-    else:
-        import yaml
-
-        yaml.safe_dump(answer, sys.stdout, sort_keys=False, allow_unicode=True)
+def _answer(entries: list[JsonObject]) -> JsonObject:
+    return {"apiVersion": "fleetwright.dev/v1", "kind": "Validation", "valid": not entries, "problems": entries}

@@ -25,18 +25,19 @@ MODELS: Final[dict[tuple[str, str, str], type[ApiModel]]] = {
 
 
 def problems(obj: JsonObject) -> tuple[Problem, ...]:
-    """Every problem of an object of ours; none for objects of other API groups.
+    """Every problem of an object of ours; of other API groups' objects only what every object must have.
 
     An object of an older version is judged by what it becomes in v1, so its field paths are v1's.
     """
-    if not is_ours(obj):
-        return ()
     kind, name = kind_of(obj), name_of(obj)
+    nameless = [field for field in ("apiVersion", "kind") if not obj.get(field)]
+    if nameless or not is_ours(obj):
+        return tuple(Problem(kind or "object", name, field, "is required") for field in nameless)
     try:
         present = without_nulls(conversion.as_v1(obj))
     except InvalidInputError as error:
         return (Problem(kind, name, error.field, error.problem),)
     model = MODELS.get((*group_and_version(present), kind_of(present)))
     if model is None:
-        return (Problem(kind, name, "apiVersion", f"{obj.get('apiVersion')} has no kind {kind or 'of that name'}"),)
+        return (Problem(kind, name, "apiVersion", f"{obj['apiVersion']} has no kind {kind}"),)
     return tuple(Problem(kind, name, path_of(location), message) for location, message in examined(model, present)[1])

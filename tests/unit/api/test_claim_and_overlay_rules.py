@@ -79,3 +79,9 @@ def test_an_unknown_version_or_kind_of_our_groups_is_a_problem() -> None:
 
 def test_objects_of_others_are_none_of_our_business() -> None:
     assert fields({"apiVersion": "v1", "kind": "Pod", "spec": 5}) == []
+
+
+def test_an_object_without_version_or_kind_is_a_problem() -> None:
+    """It is nobody's, so nobody else would complain."""
+    assert fields({"kind": "NodePool", "metadata": {"name": "x"}}) == ["apiVersion"]
+    assert fields({"metadata": {"name": "x"}}) == ["apiVersion", "kind"]

@@ -84,3 +84,10 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     monkeypatch.setattr(sys, "stdin", Input)
     assert main(["validate", "-f", "-"]) == 1
     assert capsys.readouterr().out.startswith("-: document 0: NodePool wrong")
+
+
+def test_kinds_that_nobody_looks_at_are_counted_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt kind would otherwise pass for valid."""
+    others = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in ("Pod", "Widget", "Widget")]
+    assert main(["validate", "-f", write(tmp_path / "a.yaml", *others)]) == 0
+    assert capsys.readouterr().err == "warning: skipped 2 objects of kinds that are not read here: Widget 2\n"
