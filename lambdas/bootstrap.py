@@ -218,12 +218,13 @@ class Application:
 
     @cached_property
     def _source(self) -> CatalogueSource:
-        from lambdas.adapters.aws.market import AwsMarket
+        from lambdas.adapters.aws.market import AwsMarket, pricing_region
 
         if self._given_source is not None:
             return self._given_source
-        pricing = Service(self._session.client("pricing", region_name="us-east-1", config=CONFIG))
-        return AwsMarket(self._service("ec2"), pricing, region=self._session.region_name, clock=self.clock)
+        region = self._session.region_name
+        pricing = Service(self._session.client("pricing", region_name=pricing_region(region), config=CONFIG))
+        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
 
     @cached_property
     def _kubernetes(self) -> Kubernetes:

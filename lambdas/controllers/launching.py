@@ -73,7 +73,7 @@ class Launcher:
             forgotten, so that its pods are planned anew.
         """
         try:
-            launched = self._cloud.launch(self._order(record, node_class))
+            launched = self._cloud.launch(self._order(record, node_class, catalogue))
         except InsufficientCapacityError as error:
             self._unavailable.mark((key for key, _ in error.refused), now)
             outcome.count("refusedLaunches")
@@ -128,8 +128,8 @@ class Launcher:
     def _token(self, name: str, attempt: int) -> str:
         return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
 
-    def _order(self, record: ClaimRecord, node_class: JsonObject) -> LaunchOrder:
-        plan = record.plan
+    def _order(self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue) -> LaunchOrder:
+        plan, named = record.plan, {choice.instance_type for choice in record.offerings}
         return LaunchOrder(
             claim=record.name,
             node_pool=plan.node_pool,
@@ -145,6 +145,9 @@ class Launcher:
                 labels.NODECLASS: plan.node_class.name,
                 OWNED_TAG: record.name,
             },
+            instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
+            requests=plan.resources,
+            has_min_values=any(requirement.min_values is not None for requirement in plan.requirements),
         )
 
 

@@ -52,9 +52,9 @@ class Ec2Cloud:
         """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
         return self._launcher.launch(order, self._resolved(order.node_class), self._cluster.describe().cluster)
 
-    def instances(self) -> tuple[Instance, ...]:
-        """All instances of this cluster that are not terminated, by id."""
-        return self._instances.all()
+    def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
+        """All instances of this cluster that are not terminated, by id; with `ids` only those of them."""
+        return self._instances.some(ids) if ids else self._instances.all()
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate them; those that are gone already are fine."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
@@ -12,6 +12,8 @@ from lambdas.ports import Instance, JsonObject, NotFoundError
 
 _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
 _IDS_PER_CALL: Final = 500
+_FILTER_VALUES_MAX: Final = 200
+"""EC2's limit."""
 
 
 class Instances:
@@ -23,13 +25,18 @@ class Instances:
 
     def all(self) -> tuple[Instance, ...]:
         """Every instance of ours that is not terminated, by id. Raises PortError."""
-        return tuple(sorted(self._described([]), key=lambda instance: instance.instance_id))
+        return _in_order(self._described([]))
+
+    def some(self, ids: Sequence[str]) -> tuple[Instance, ...]:
+        """Those of these that are ours and not terminated, by id; unknown ones are left out. Raises PortError."""
+        wanted = sorted(set(ids))
+        batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
+        return _in_order(i for batch in batches for i in self._described([{"Name": "instance-id", "Values": batch}]))
 
     def of_claim(self, claim: str) -> Instance | None:
         """The living instance that was launched for a claim; the first by id if there were two. Raises PortError."""
         found = self._described([{"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
-        alive = sorted((i for i in found if i.is_alive), key=lambda instance: instance.instance_id)
-        return alive[0] if alive else None
+        return next((instance for instance in _in_order(found) if instance.is_alive), None)
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate them. EC2 refuses a whole call for one unknown id, so then each is tried alone. Raises PortError."""
@@ -62,6 +69,10 @@ class Instances:
         ]
         for reservation in self._ec2.items("DescribeInstances", "Reservations", Filters=filters, MaxResults=1000):
             yield from (_instance(described) for described in reservation.get("Instances", ()))
+
+
+def _in_order(instances: Iterable[Instance]) -> tuple[Instance, ...]:
+    return tuple(sorted(instances, key=lambda instance: instance.instance_id))
 
 
 def _instance(described: Mapping[str, Any]) -> Instance:

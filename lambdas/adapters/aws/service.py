@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, Final
 
-import botocore.session
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
@@ -51,14 +49,3 @@ class Service:
                 return
             token = {"NextToken": page["NextToken"]}
         raise TransientError(f"{self._name}:{operation}", f"more than {PAGES_MAX} pages")
-
-
-@cache
-def session() -> botocore.session.Session:
-    """The sandbox's one session: each further one would read botocore's data files again, most of a cold start."""
-    return botocore.session.get_session()
-
-
-def connect(service: str, *, region: str = "") -> Service:
-    """A client of `service` in the function's own region, or in another one."""
-    return Service(session().create_client(service, region_name=region or None, config=CONFIG))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from lambdas.adapters.aws.service import session
+from lambdas.adapters.aws.eks import EksCluster
+from lambdas.adapters.aws.service import CONFIG, Service
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Endpoint, Transport
 from lambdas.ports import Clock
 
+if TYPE_CHECKING:
+    import boto3
 
-def connect(endpoint: Callable[[], Endpoint], *, cluster: str, region: str, clock: Clock) -> HttpKubernetes:
-    """A client of the EKS cluster of this name, with the function's own credentials; nothing is sent yet."""
-    token = EksToken(presigner(session(), cluster=cluster, region=region), clock)
-    return HttpKubernetes(Transport(endpoint, token))
+
+def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKubernetes:
+    """A client of the EKS cluster of this name, with the session's credentials; nothing is sent yet."""
+    described = EksCluster(Service(session.client("eks", config=CONFIG)), cluster, clock)
+
+    def endpoint() -> Endpoint:
+        found = described.describe().cluster
+        return Endpoint(found.endpoint, found.certificate_authority)
+
+    return HttpKubernetes(Transport(endpoint, EksToken(presigner(session, cluster=cluster), clock)))

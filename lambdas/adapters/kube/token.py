@@ -5,12 +5,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import botocore.session
+from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
 from lambdas.ports import Clock, DeniedError
+
+if TYPE_CHECKING:
+    import boto3
 
 PREFIX: Final = "k8s-aws-v1."
 CLUSTER_HEADER: Final = "x-k8s-aws-id"
@@ -44,15 +47,14 @@ class EksToken:
         self._made = None
 
 
-def presigner(session: botocore.session.Session, *, cluster: str, region: str) -> Presign:
+def presigner(session: boto3.Session, *, cluster: str) -> Presign:
     """Signs `sts:GetCallerIdentity` for `cluster` with the session's credentials, offline."""
 
     def presign() -> str:
-        credentials = session.get_credentials()
+        credentials, region = session.get_credentials(), session.region_name
         if credentials is None:
             raise DeniedError("sts:GetCallerIdentity", "no AWS credentials")
-        sts = session.get_service_model("sts")
-        signer = RequestSigner(sts.service_id, region, "sts", "v4", credentials, session.get_component("event_emitter"))
+        signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", credentials, session.events)
         request: dict[str, Any] = {
             "method": "GET",
             "url": f"https://sts.{region}.{_domain(region)}/?Action=GetCallerIdentity&Version=2011-06-15",

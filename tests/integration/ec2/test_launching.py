@@ -199,6 +199,13 @@ def test_only_this_clusters_instances_are_ours(account: Account) -> None:
     assert len(account.cloud.instances()) == 1
 
 
+def test_a_look_may_be_narrowed_to_known_instances(account: Account) -> None:
+    """Looking at all instances for each of a thousand claims would be throttled; one that is gone is no error."""
+    ids = [account.cloud.launch(an_order(claim=f"general-{n}")).instance.instance_id for n in range(2)]
+    found = account.cloud.instances([ids[0], "i-00000000000000000"])
+    assert [instance.instance_id for instance in found] == ids[:1]
+
+
 def test_one_unknown_id_keeps_no_other_from_being_terminated(account: Account) -> None:
     """EC2 refuses the whole call; nodes that should be gone would run on."""
     instance = account.cloud.launch(an_order()).instance.instance_id

@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
-from lambdas.adapters.aws.service import connect
+from lambdas.adapters.aws.service import Service
 from lambdas.controllers.catalogue import CatalogueRefresh
 from lambdas.ports import JsonObject, NotFoundError, PortError, TransientError
 from simulator.market.embedded import builtin_shapes
@@ -193,7 +193,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def a_store(bucket: str) -> S3CatalogueStore:
-    return S3CatalogueStore(connect("s3", region="us-east-1"), bucket)
+    return S3CatalogueStore(Service(boto3.client("s3", region_name="us-east-1")), bucket)
 
 
 def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -> None:

@@ -6,7 +6,7 @@ import base64
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
-import botocore.session
+import boto3
 import pytest
 
 from lambdas.adapters.kube.token import VALID_FOR, EksToken, presigner
@@ -24,11 +24,8 @@ class Watch:
         return self.time
 
 
-def a_session(key: str | None = "AKID") -> botocore.session.Session:
-    session = botocore.session.Session()
-    if key:
-        session.set_credentials(key, "secret", "session-token")
-    return session
+def a_session(region: str = "us-east-1") -> boto3.Session:
+    return boto3.Session("AKID", "secret", "session-token", region_name=region)
 
 
 def signed(token: str) -> str:
@@ -39,7 +36,7 @@ def signed(token: str) -> str:
 
 def test_the_token_proves_who_we_are_to_one_cluster() -> None:
     """EKS would answer 401 to everything; a token for one cluster must not open another."""
-    url = urlsplit(signed(EksToken(presigner(a_session(), cluster="shop", region="eu-west-1"), Watch())()))
+    url = urlsplit(signed(EksToken(presigner(a_session("eu-west-1"), cluster="shop"), Watch())()))
     query = parse_qs(url.query)
     assert (url.scheme, url.netloc) == ("https", "sts.eu-west-1.amazonaws.com")
     assert query["Action"] == ["GetCallerIdentity"]
@@ -64,7 +61,7 @@ def test_the_token_is_kept_while_it_is_valid() -> None:
 
 def test_without_credentials_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message must name the cause, not the server's 401."""
-    session = a_session(None)
+    session = a_session()
     monkeypatch.setattr(session, "get_credentials", lambda: None)
     with pytest.raises(DeniedError, match="credentials"):
-        EksToken(presigner(session, cluster="shop", region="us-east-1"), Watch())()
+        EksToken(presigner(session, cluster="shop"), Watch())()

@@ -1,0 +1,45 @@
+"""Listings of AWS, page by page."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from lambdas.adapters.aws.service import PAGES_MAX, Service
+from lambdas.ports import TransientError
+
+
+class Pager:
+    """A client whose listing has so many pages of one item."""
+
+    def __init__(self, pages: int | None) -> None:
+        self.pages = pages
+        self.meta = SimpleNamespace(service_model=SimpleNamespace(service_name="ec2"))
+
+    def describe_things(self, *, Kind: str, NextToken: str = "0") -> dict[str, Any]:  # noqa: N803 - EC2's own names
+        page = int(NextToken)
+        if page == 2 and Kind == "throttled":
+            raise ClientError({"Error": {"Code": "RequestLimitExceeded", "Message": "m"}}, "DescribeThings")
+        answer: dict[str, Any] = {"Things": [f"{Kind}-{page}"]}
+        is_last = self.pages is not None and page + 1 == self.pages
+        return answer if is_last else {**answer, "NextToken": str(page + 1)}
+
+
+def test_all_pages_are_read_with_the_same_question() -> None:
+    """Types, instances or prices beyond the first page would not exist for us."""
+    assert list(Service(Pager(3)).items("DescribeThings", "Things", Kind="x")) == ["x-0", "x-1", "x-2"]
+
+
+def test_a_listing_without_end_is_given_up() -> None:
+    """A token that never ends would keep the function busy until it is killed."""
+    with pytest.raises(TransientError, match=str(PAGES_MAX)):
+        list(Service(Pager(None)).items("DescribeThings", "Things", Kind="x"))
+
+
+def test_half_a_listing_is_none() -> None:
+    """Half of the instances would make orphans of the others' claims."""
+    with pytest.raises(TransientError, match="ec2:DescribeThings"):
+        list(Service(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
