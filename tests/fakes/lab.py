@@ -1,8 +1,8 @@
-"""Controllers over the fake world and the real store on moto; the tables are real, the machines are not."""
+"""Controllers, wired as in the functions, over a fake world; and the table on moto for those who test the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -15,13 +15,13 @@ from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
-from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.bootstrap import Application
 from lambdas.decisions import Outcome
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
 from lambdas.wiring import TABLE
 from tests.builders import NOW, a_type
+from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
 
 SETTINGS = Settings(
@@ -35,48 +35,34 @@ SETTINGS = Settings(
 )
 
 
-class Account:
-    """An AWS account with our table in it. `before_call` and `after_call` hear of every call to DynamoDB."""
-
-    def __init__(self) -> None:
-        self.session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
-        create_table(self.session)
-        self.client = self.session.client("dynamodb")
-        self.before_call: Callable[[str], None] = lambda _: None
-        self.after_call: Callable[[str], None] = lambda _: None
-        self.client.meta.events.register("before-call.dynamodb", lambda **_: self.before_call("dynamodb"))
-        self.client.meta.events.register("after-call.dynamodb", lambda **_: self.after_call("dynamodb"))
-
-
 @contextmanager
-def aws() -> Iterator[Account]:
-    """An empty account."""
+def aws() -> Iterator[boto3.Session]:
+    """An empty account with our table in it."""
     with mock_aws():
-        yield Account()
+        session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+        create_table(session)
+        yield session
 
 
 def create_table(session: boto3.Session) -> None:
     """The table as the template makes it."""
+    keys = (TABLE.partition_key, TABLE.sort_key)
     session.client("dynamodb").create_table(
         TableName=SETTINGS.table_name,
-        KeySchema=[
-            {"AttributeName": TABLE.partition_key, "KeyType": "HASH"},
-            {"AttributeName": TABLE.sort_key, "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"} for name in (TABLE.partition_key, TABLE.sort_key)
-        ],
+        KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)],
+        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
         BillingMode="PAY_PER_REQUEST",
     )
 
 
 class LabApplication(Application):
-    """The application with fakes where it would reach EC2, S3, SQS and EventBridge."""
+    """The application with fakes where it would reach AWS."""
 
     def __init__(self, lab: Lab) -> None:
-        super().__init__(lab.settings, lab.account.session, lab.clock, kubernetes=lab.kubernetes)
+        super().__init__(lab.settings, boto3.Session(region_name="us-east-1"), lab.clock, kubernetes=lab.kubernetes)
         self.__dict__ |= {
-            "_table": DynamoTable(lab.account.client, lab.settings.table_name),
+            "_memory": lab.rows.memory(),
+            "_leases": MemoryLeases(lab.rows),
             "_cloud": lab.cloud,
             "_catalogues": FakeCatalogues(Catalogue(default=lab.types)),
             "_wake_ups": lab.wake_ups,
@@ -88,11 +74,9 @@ class LabApplication(Application):
 class Lab:
     """One cluster to try controllers on. `boot` and `tick` play kubelet, queue and clock."""
 
-    def __init__(
-        self, account: Account, *, types: tuple[InstanceType, ...] = (), cluster: str = "test", **settings: Any
-    ) -> None:
-        self.account = account
-        self.settings = msgspec.structs.replace(SETTINGS, cluster_name=cluster, **settings)
+    def __init__(self, *, types: tuple[InstanceType, ...] = (), **settings: Any) -> None:
+        self.rows = Rows()
+        self.settings = msgspec.structs.replace(SETTINGS, **settings)
         self.types = types or (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
         self.clock = FakeClock(NOW)
         self.kubernetes = FakeKubernetes(self.clock)

@@ -9,26 +9,20 @@ import pytest
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.controllers.launching import OWNED_TAG
-from tests.fakes.lab import Account, Lab, a_pending_pod, aws
+from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 
 
-@pytest.fixture(scope="module")
-def account() -> Iterator[Account]:
-    with aws() as found:
-        yield found
-
-
 class Deaths:
-    """Dies at the n-th call to DynamoDB, EC2 or Kubernetes: before it reaches the world, or after. Zero: never."""
+    """Dies at the n-th call to the table, EC2 or Kubernetes: before it reaches the world, or after. Zero: never."""
 
     def __init__(self, lab: Lab, *, at: int, after: bool) -> None:
         self.calls = 0
         self._at = at
         self._after = after
-        for place in (lab.cloud, lab.account, lab.kubernetes):
+        for place in (lab.cloud, lab.rows, lab.kubernetes):
             place.before_call = self._before
-        for place in (lab.cloud, lab.account):
+        for place in (lab.cloud, lab.rows):
             place.after_call = self._done
 
     def kill(self, lab: Lab, act: Callable[[Lab], None]) -> bool:
@@ -92,11 +86,11 @@ def empty(lab: Lab) -> None:
         lab.tick(5, seconds=8)
 
 
-def deaths_at_every_call(account: Account, name: str, act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
+def deaths_at_every_call(act: Callable[[Lab], None], *, after: bool) -> Iterator[Lab]:
     """One lab for each call that `act` makes, after a death at it; the first lab counts and does not die."""
     number = total = 0
     while number <= total:
-        lab = Lab(account, cluster=f"{name}-{after}-{number}")
+        lab = Lab()
         lab.kubernetes.put(a_pending_pod("p0"), a_pending_pod("p1"))
         if act is empty:
             lab.settle()
@@ -112,21 +106,21 @@ def deaths_at_every_call(account: Account, name: str, act: Callable[[Lab], None]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_death_while_launching_costs_no_instance_and_no_pod(account: Account, *, after: bool) -> None:
+def test_a_death_while_launching_costs_no_instance_and_no_pod(*, after: bool) -> None:
     """Else every crash leaves an instance that nobody knows, or pods that wait for ever."""
-    for lab in deaths_at_every_call(account, "launch", launch, after=after):
+    for lab in deaths_at_every_call(launch, after=after):
         schedules_alone(lab, rounds=3)
-        assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED], lab.settings.cluster_name
+        assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
         assert [found.tags[OWNED_TAG] for found in lab.cloud.instances()] == [lab.claim.name]
         assert lab.claim.provider_id == lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["providerID"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_death_while_removing_leaves_neither_instance_nor_node_nor_claim(account: Account, *, after: bool) -> None:
+def test_a_death_while_removing_leaves_neither_instance_nor_node_nor_claim(*, after: bool) -> None:
     """Else a crash in the middle of a drain leaves a tainted node that is paid for and takes no pods."""
-    for lab in deaths_at_every_call(account, "remove", empty, after=after):
+    for lab in deaths_at_every_call(empty, after=after):
         schedules_alone(lab, rounds=4)
-        assert lab.claims == (), lab.settings.cluster_name
+        assert lab.claims == ()
         assert lab.cloud.instances() == ()
         assert lab.kubernetes.names(kinds.NODES) == []
         assert lab.app._memory.commands.all() == ()

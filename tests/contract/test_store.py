@@ -1,0 +1,215 @@
+"""What controllers rely on, of DynamoDB and of the stores in memory that other tests use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.adapters.aws.dynamo_claims import DynamoClaims
+from lambdas.adapters.aws.dynamo_commands import DynamoCommands
+from lambdas.adapters.aws.dynamo_leases import DynamoLeases
+from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
+from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
+from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.observer import Memory
+from lambdas.ports import ConflictError, OfferingKey
+from lambdas.store import PLANNER, Lease, Leases
+from tests.builders import NOW
+from tests.fakes.lab import SETTINGS, aws
+from tests.fakes.store import MemoryLeases, Rows
+from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
+
+MINUTE = timedelta(minutes=1)
+KEY = OfferingKey("m5.large", "us-east-1a", "spot")
+
+
+class Store(msgspec.Struct, frozen=True):
+    """All of it."""
+
+    memory: Memory
+    leases: Leases
+
+    def planner(self) -> Lease:
+        lease = self.leases.acquire(PLANNER, "me", now=NOW, for_=MINUTE)
+        assert lease is not None
+        return lease
+
+
+def dynamo(table: DynamoTable, cluster: str) -> Store:
+    memory = Memory(
+        claims=DynamoClaims(table, cluster),
+        commands=DynamoCommands(table, cluster),
+        unavailable=DynamoOfferings(table),
+        nominations=DynamoNominations(table, cluster),
+    )
+    return Store(memory, DynamoLeases(table, cluster))
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[DynamoTable]:
+    with aws() as session:
+        yield DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
+
+
+@pytest.fixture(params=["dynamodb", "memory"])
+def store(request: pytest.FixtureRequest, table: DynamoTable) -> Store:
+    if request.param == "memory":
+        rows = Rows()
+        return Store(rows.memory(), MemoryLeases(rows))
+    return dynamo(table, request.node.name)
+
+
+def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
+    """A new claim that reserves so many nodes."""
+    return msgspec.structs.replace(
+        a_record(age=timedelta(hours=1)), name=name, plan=a_plan(node_pool=pool), reserved={"nodes": nodes, "cpu": 2000}
+    )
+
+
+def test_a_claim_comes_back_as_it_was_stored(store: Store) -> None:
+    """Else what a function knew is not what the next one reads."""
+    (stored,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
+    assert store.memory.claims.get("a") == stored
+    assert store.memory.claims.all() == (stored,)
+    assert store.memory.claims.get("b") is None
+
+
+def test_claims_are_listed_by_name(store: Store) -> None:
+    store.memory.claims.request([claim(f"c-{n}") for n in (3, 1, 2)], {}, store.planner())
+    assert [found.name for found in store.memory.claims.all()] == ["c-1", "c-2", "c-3"]
+
+
+def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
+    """Else a NodePool costs more than its owner allowed."""
+    claims = [claim(f"c{n}") for n in range(5)]
+    requested = store.memory.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
+    assert [found.name for found in requested.accepted] == ["c0", "c1", "c2"]
+    assert [found.name for found in requested.refused] == ["c3", "c4"]
+    assert len(store.memory.claims.all()) == 3
+
+
+def test_pools_have_limits_of_their_own(store: Store) -> None:
+    claims = [claim("a", pool="one"), claim("b", pool="two")]
+    requested = store.memory.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
+    assert [found.name for found in requested.accepted] == ["b"]
+
+
+def test_what_a_claim_gives_back_can_be_had_again(store: Store) -> None:
+    """Else limits fill up with nodes that are gone."""
+    limits = {"default": {"nodes": 1}}
+    (first,) = store.memory.claims.request([claim("a")], limits, store.planner()).accepted
+    assert store.memory.claims.request([claim("b")], limits, store.planner()).accepted == ()
+    leaving = store.memory.claims.change(first, msgspec.structs.replace(first, reserved={}))
+    (second,) = store.memory.claims.request([claim("b")], limits, store.planner()).accepted
+    store.memory.claims.forget(leaving)
+    assert store.memory.claims.request([claim("c")], limits, store.planner()).accepted == ()
+    store.memory.claims.forget(second)
+    assert store.memory.claims.request([claim("c")], limits, store.planner()).refused == ()
+
+
+def test_asking_twice_stores_and_reserves_once(store: Store) -> None:
+    """A reply may be lost; asking again must neither fail nor count double."""
+    limits = {"default": {"nodes": 1}}
+    store.memory.claims.request([claim("a")], limits, store.planner())
+    again = store.memory.claims.request([claim("a")], limits, store.planner())
+    assert [found.name for found in again.accepted] == ["a"]
+
+
+def test_a_planner_that_overslept_stores_nothing(store: Store) -> None:
+    """Else two planners launch for the same pods."""
+    old = store.planner()
+    new = store.leases.acquire(PLANNER, "other", now=NOW + 2 * MINUTE, for_=MINUTE)
+    assert new is not None
+    assert new.fence > old.fence
+    with pytest.raises(ConflictError):
+        store.memory.claims.request([claim("a")], {}, old)
+    assert store.memory.claims.all() == ()
+
+
+def test_the_second_of_two_writers_is_refused(store: Store) -> None:
+    """Else a step taken on old facts undoes a newer one."""
+    (seen,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
+    store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
+    for write in (
+        lambda: store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="two")),
+        lambda: store.memory.claims.change(seen, msgspec.structs.replace(seen, reserved={})),
+        lambda: store.memory.claims.forget(seen),
+    ):
+        with pytest.raises(ConflictError):
+            write()
+    stored = store.memory.claims.get("a")
+    assert stored is not None
+    assert stored.node_name == "one"
+
+
+def test_forgetting_twice_is_fine(store: Store) -> None:
+    (seen,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
+    store.memory.claims.forget(seen)
+    store.memory.claims.forget(seen)
+    assert store.memory.claims.all() == ()
+
+
+def test_a_lease_has_one_holder_until_it_ends_or_is_given_back(store: Store) -> None:
+    mine = store.planner()
+    assert store.leases.acquire(PLANNER, "other", now=NOW, for_=MINUTE) is None
+    assert store.leases.acquire(PLANNER, "me", now=NOW, for_=MINUTE) is not None, "a lost reply"
+    store.leases.release(mine)
+    assert store.leases.acquire(PLANNER, "other", now=NOW, for_=MINUTE) is None, "an old holder cannot give it back"
+    assert store.leases.acquire(PLANNER, "other", now=NOW + MINUTE, for_=MINUTE) is not None
+
+
+def test_commands_are_kept_changed_and_removed(store: Store) -> None:
+    store.memory.commands.add(a_command())
+    with pytest.raises(ConflictError):
+        store.memory.commands.add(a_command())
+    (seen,) = store.memory.commands.all()
+    moved = store.memory.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
+    assert store.memory.commands.get("x") == moved
+    with pytest.raises(ConflictError):
+        store.memory.commands.change(seen, seen)
+    store.memory.commands.remove(moved)
+    store.memory.commands.remove(moved)
+    assert store.memory.commands.all() == ()
+
+
+def test_nominations_end_by_themselves(store: Store) -> None:
+    """Else nodes stay protected for pods that came long ago."""
+    store.memory.nominations.nominate(["a"], now=NOW, until=NOW + MINUTE)
+    store.memory.nominations.nominate(["b"], now=NOW + MINUTE / 2, until=NOW + 2 * MINUTE)
+    assert set(store.memory.nominations.until(NOW + MINUTE / 2)) == {"a", "b"}
+    assert set(store.memory.nominations.until(NOW + MINUTE)) == {"b"}
+
+
+def test_a_refused_offering_is_avoided_for_three_minutes(store: Store) -> None:
+    key = msgspec.structs.replace(KEY, instance_type="contract.large")
+    store.memory.unavailable.mark([key], NOW)
+    assert key in store.memory.unavailable.active(NOW + 2 * MINUTE)
+    assert key not in store.memory.unavailable.active(NOW + 3 * MINUTE)
+
+
+def test_an_offering_that_refuses_again_and_again_is_avoided_longer_and_longer(table: DynamoTable) -> None:
+    """Else a launch is wasted on it every three minutes for as long as the shortage lasts."""
+    offerings, now, pauses = DynamoOfferings(table), NOW, []
+    for _ in range(7):
+        offerings.mark([KEY], now)
+        offerings.mark([KEY], now + timedelta(seconds=1))
+        pause = 1
+        while KEY in offerings.active(now + pause * MINUTE):
+            pause += 1
+        pauses.append(pause)
+        now += (pause + 1) * MINUTE
+    assert pauses == [3, 6, 12, 24, 48, 48, 48]
+    offerings.mark([KEY], now + timedelta(hours=3))
+    assert KEY not in offerings.active(now + timedelta(hours=3, minutes=3)), "long ago is forgotten"
+
+
+def test_many_claims_fit_in_several_transactions(table: DynamoTable) -> None:
+    """DynamoDB takes a hundred operations at once."""
+    store = dynamo(table, "many")
+    claims = [claim(f"c-{n:03d}") for n in range(95)]
+    requested = store.memory.claims.request(claims, {"default": {"nodes": 90}}, store.planner())
+    assert (len(requested.accepted), len(requested.refused)) == (90, 5)

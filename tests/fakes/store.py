@@ -1,0 +1,193 @@
+"""The table's ports in memory. The same contract tests hold for these and for DynamoDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.model import resources
+from lambdas.observer import Memory
+from lambdas.ports import ConflictError, OfferingKey
+from lambdas.store import Lease, Requested
+
+
+class Rows:
+    """What is stored. It outlives the stores, as a table outlives functions; the hooks hear of every call."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, ClaimRecord] = {}
+        self.commands: dict[str, CommandRecord] = {}
+        self.usage: dict[str, dict[str, int]] = {}
+        self.leases: dict[str, tuple[str, int, datetime | None]] = {}
+        self.refused: dict[OfferingKey, datetime] = {}
+        self.nominated: dict[str, datetime] = {}
+        self.before_call: Callable[[str], None] = lambda _: None
+        self.after_call: Callable[[str], None] = lambda _: None
+
+    def memory(self) -> Memory:
+        """The stores of one cluster."""
+        return Memory(
+            claims=MemoryClaims(self),
+            commands=MemoryCommands(self),
+            unavailable=MemoryOfferings(self),
+            nominations=MemoryNominations(self),
+        )
+
+
+class MemoryClaims:
+    """`lambdas.store.ClaimStore`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def all(self) -> tuple[ClaimRecord, ...]:
+        self._rows.before_call("read")
+        return tuple(self._rows.claims[name] for name in sorted(self._rows.claims))
+
+    def get(self, name: str) -> ClaimRecord | None:
+        self._rows.before_call("read")
+        return self._rows.claims.get(name)
+
+    def request(
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+    ) -> Requested:
+        self._rows.before_call("write")
+        accepted, refused = [], []
+        for claim in claims:
+            if self._rows.leases[lease.name][1] != lease.fence:
+                raise ConflictError("store", "the lease is another's")
+            stored = self._rows.claims.get(claim.name)
+            new = msgspec.structs.replace(claim, version=1)
+            used = resources.add(self._rows.usage.get(claim.plan.node_pool, {}), claim.reserved)
+            bounds = limits.get(claim.plan.node_pool, {})
+            if stored is not None:
+                (accepted if stored.token == claim.token else refused).append(new)
+            elif any(used.get(name, 0) > bound for name, bound in bounds.items()):
+                refused.append(new)
+            else:
+                self._rows.claims[claim.name] = new
+                self._rows.usage[claim.plan.node_pool] = used
+                accepted.append(new)
+        self._rows.after_call("write")
+        return Requested(tuple(accepted), tuple(refused))
+
+    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        self._rows.before_call("write")
+        self._expect(before)
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        self._rows.claims[before.name] = stored
+        self._move(before, stored.reserved)
+        self._rows.after_call("write")
+        return stored
+
+    def forget(self, record: ClaimRecord) -> None:
+        self._rows.before_call("write")
+        if record.name in self._rows.claims:
+            self._expect(record)
+            del self._rows.claims[record.name]
+            self._move(record, {})
+        self._rows.after_call("write")
+
+    def _expect(self, record: ClaimRecord) -> None:
+        stored = self._rows.claims.get(record.name)
+        if stored is None or stored.version != record.version:
+            raise ConflictError("store", f"claim {record.name} has changed")
+
+    def _move(self, before: ClaimRecord, reserved: Mapping[str, int]) -> None:
+        pool = before.plan.node_pool
+        used = resources.subtract(self._rows.usage.get(pool, {}), before.reserved)
+        self._rows.usage[pool] = resources.add(used, reserved)
+
+
+class MemoryCommands:
+    """`lambdas.store.CommandStore`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def all(self) -> tuple[CommandRecord, ...]:
+        self._rows.before_call("read")
+        return tuple(self._rows.commands[name] for name in sorted(self._rows.commands))
+
+    def get(self, command_id: str) -> CommandRecord | None:
+        self._rows.before_call("read")
+        return self._rows.commands.get(command_id)
+
+    def add(self, record: CommandRecord) -> None:
+        self._rows.before_call("write")
+        if record.id in self._rows.commands:
+            raise ConflictError("store", f"command {record.id} exists")
+        self._rows.commands[record.id] = msgspec.structs.replace(record, version=1)
+        self._rows.after_call("write")
+
+    def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
+        self._rows.before_call("write")
+        stored = self._rows.commands.get(before.id)
+        if stored is None or stored.version != before.version:
+            raise ConflictError("store", f"command {before.id} has changed")
+        self._rows.commands[before.id] = msgspec.structs.replace(after, version=before.version + 1)
+        self._rows.after_call("write")
+        return self._rows.commands[before.id]
+
+    def remove(self, record: CommandRecord) -> None:
+        self._rows.before_call("write")
+        self._rows.commands.pop(record.id, None)
+        self._rows.after_call("write")
+
+
+class MemoryLeases:
+    """`lambdas.store.Leases`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
+        self._rows.before_call("write")
+        holder, fence, until = self._rows.leases.get(name, ("", 0, None))
+        if until is not None and until > now and holder != owner:
+            return None
+        self._rows.leases[name] = (owner, fence + 1, now + for_)
+        self._rows.after_call("write")
+        return Lease(name, fence + 1)
+
+    def release(self, lease: Lease) -> None:
+        self._rows.before_call("write")
+        holder, fence, _ = self._rows.leases[lease.name]
+        if fence == lease.fence:
+            self._rows.leases[lease.name] = (holder, fence, None)
+        self._rows.after_call("write")
+
+
+class MemoryOfferings:
+    """`lambdas.store.UnavailableOfferings`, with one pause for all refusals."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def active(self, now: datetime) -> frozenset[OfferingKey]:
+        self._rows.before_call("read")
+        return frozenset(key for key, until in self._rows.refused.items() if until > now)
+
+    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
+        self._rows.before_call("write")
+        self._rows.refused |= dict.fromkeys(keys, now + timedelta(minutes=3))
+        self._rows.after_call("write")
+
+
+class MemoryNominations:
+    """`lambdas.store.Nominations`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def until(self, now: datetime) -> dict[str, datetime]:
+        self._rows.before_call("read")
+        return {name: moment for name, moment in sorted(self._rows.nominated.items()) if moment > now}
+
+    def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
+        self._rows.before_call("write")
+        self._rows.nominated = self.until(now) | dict.fromkeys(names, until)
+        self._rows.after_call("write")
