@@ -86,6 +86,20 @@ def test_finalizers_are_waited_for(world: World) -> None:
     assert [e["by"] for e in world.events("objectDeleted")] == ["program"]
 
 
+def test_an_object_goes_with_the_last_of_its_owners(world: World) -> None:
+    api = world.cluster.api
+    for name in ("first", "second"):
+        api.create(kinds.NODE_CLAIMS, {"metadata": {"name": name, "uid": name}})
+    owners = [{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": n, "uid": n} for n in ("first", "second")]
+    api.create(kinds.NODE_POOLS, {"metadata": {"name": "owned", "ownerReferences": owners}})
+    api.delete(kinds.NODE_CLAIMS, "first")
+    world.run(1)
+    assert world.cluster.objects("NodePool")
+    api.delete(kinds.NODE_CLAIMS, "second")
+    world.run(1)
+    assert not world.cluster.objects("NodePool")
+
+
 def test_what_a_caller_passes_in_may_change_later_without_effect(world: World) -> None:
     body = {"metadata": {"name": "c1", "labels": {"a": "b"}}}
     world.cluster.api.create(kinds.NODE_CLAIMS, body)

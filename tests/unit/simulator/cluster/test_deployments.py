@@ -21,6 +21,29 @@ def test_a_rolling_update_keeps_three_quarters_available_and_surges_by_a_quarter
     assert not first & set(world.where())
 
 
+def test_a_rollout_that_cannot_start_leaves_the_old_pods_alone(world: World) -> None:
+    world.join("n1", cpu="16")
+    world.cluster.apply([a_workload("Deployment", replicas=8)])
+    world.run(20)
+    world.cluster.apply([a_workload("Deployment", replicas=8, cpu="100")])
+    world.run(120)
+    assert len(world.ready()) == 6
+    assert len(world.pods()) == 10
+
+
+def test_old_pods_that_never_started_make_room_only_as_far_as_new_ones_count(world: World) -> None:
+    world.join("n1", cpu="4")
+    world.cluster.apply([a_workload("Deployment", replicas=8)])
+    world.run(20)
+    world.cluster.apply([a_workload("Deployment", replicas=8, cpu="100")])
+    world.run(60)
+    assert len(world.ready()) == 4
+    sizes = sorted(replica_set["spec"]["replicas"] for replica_set in world.cluster.objects("ReplicaSet"))
+    assert sizes == [4, 6]
+    old = [pod for pod in world.pods() if pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "1"]
+    assert len(old) == 6
+
+
 def test_recreate_ends_all_old_pods_before_the_first_new_one(world: World) -> None:
     world.join("n1")
     world.cluster.apply([a_workload("Deployment", replicas=2, strategy={"type": "Recreate"})])

@@ -98,7 +98,11 @@ def test_patience_ends_with_the_taint(world: World) -> None:
     world.run(20)
     world.patch_node("n1", {"taints": []})
     world.run(20)
+    world.patch_node("n1", {"taints": [HURRY]})
+    world.run(20)
     assert world.ready() == ["p"]
+    world.run(20)
+    assert not world.pods()
 
 
 @pytest.mark.parametrize(("grace", "seconds"), [(30, 2.0), (1, 1.0), (0, 0.0)])

@@ -18,6 +18,7 @@ def busy_day() -> bytes:
     """An hour with a bit of everything, as lines of the record."""
     world = World()
     world.cluster.apply([a_workload("Deployment", replicas=5), a_budget(maxUnavailable="20%")])
+    world.cluster.apply([a_workload("Deployment", f"app-{i}", replicas=1, cpu="100m") for i in range(12)])
     world.cluster.apply([a_workload("DaemonSet", "agent", cpu="100m"), a_workload("StatefulSet", "db", replicas=3)])
     world.run(30)
     world.join("n1", "n2", cpu="8")

@@ -250,6 +250,23 @@ def test_anti_affinity_of_running_pods_keeps_others_away(world: World) -> None:
     assert world.where() == {"loud": "n1"}
 
 
+def test_a_pod_that_is_going_repels_still_but_is_spread_over_no_more(world: World) -> None:
+    repels = a_pod("repels", labels={"app": "web"}, **affinity("podAntiAffinity", "web"))
+    world.cluster.apply([a_node("na"), a_node("nb", zone="us-east-1b"), repels])
+    world.run(5)
+    world.cluster.apply([a_pod("later", labels={"app": "web"}, nodeSelector={ZONE: "us-east-1a"})])
+    world.cluster.delete("Pod", "default", "repels")
+    world.run(1)
+    assert world.where() == {"repels": "na", "later": ""}
+    world.run(5)
+    assert world.where() == {"later": "na"}
+    world.cluster.delete("Pod", "default", "later")
+    world.patch_node("nb", {"unschedulable": True})
+    world.cluster.apply([a_pod("spread", labels={"app": "web"}, **spread())])
+    world.run(1)
+    assert world.where() == {"later": "na", "spread": "na"}
+
+
 def test_affinity_to_its_own_kind_puts_all_into_the_first_pods_zone(world: World) -> None:
     three_zones(world)
     world.cluster.apply([a_workload("Deployment", replicas=6, spec=affinity("podAffinity", "web"))])
