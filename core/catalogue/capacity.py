@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.catalogue.branch_interfaces import POD_ENI, branch_interfaces
 from core.catalogue.shape import Shape
 from core.catalogue.sizing import PPM, Sizing
 from core.model import quantity
@@ -29,7 +30,12 @@ def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
         quantity.EPHEMERAL_STORAGE: _ephemeral_storage(shape, sizing),
         quantity.PODS: pod_count(shape, sizing),
     }
-    devices = {**_gpus(shape), **_neuron(shape), EFA: _efa(shape, sizing)}
+    devices = {
+        **_gpus(shape),
+        **_neuron(shape),
+        EFA: _efa(shape, sizing),
+        POD_ENI: branch_interfaces(shape.instance_type),
+    }
     if sizing.family.is_windows and shape.architecture == "amd64":
         devices[PRIVATE_ADDRESSES] = shape.network_info.ipv4_addresses_per_interface - 1
     return amounts | {name: count for name, count in sorted(devices.items()) if count}

@@ -63,6 +63,7 @@ class Network(_Wire, frozen=True, kw_only=True):
     ipv4_addresses_per_interface: int = 0
     ena_support: str = ""
     encryption_in_transit_supported: bool = False
+    network_performance: str = ""
     efa_info: Efa | None = None
     network_cards: tuple[NetworkCard, ...] = ()
 

@@ -7,10 +7,12 @@ from typing import Final
 
 from core import labels
 from core.catalogue.ami_family import AmiFamily
-from core.catalogue.shape import Shape
+from core.catalogue.shape import Network, Shape
 
 _NAME: Final = re.compile(r"(^[a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 """Category, size of the memory (high-memory types) and generation, as Karpenter reads them off the name."""
+
+_SPEED: Final = re.compile(r"(?P<burst>Up to )?(?:(?P<cards>\d+)x )?(?P<gbps>[\d.]+) Gigabit\Z")
 
 
 def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple[str, ...]]:
@@ -64,14 +66,23 @@ def _size(shape: Shape) -> dict[str, str]:
 
 
 def _bandwidth(shape: Shape) -> dict[str, str]:
-    """In Mbps. The network's is the baseline of all cards, the only speed that lasts."""
-    ebs = shape.ebs_info
-    network = sum(round(card.baseline_bandwidth_in_gbps * 1000) for card in shape.network_info.network_cards)
+    """In Mbps; the network's is the speed that lasts."""
+    ebs, network = shape.ebs_info, _network_mbps(shape.network_info)
     optimized = ebs.ebs_optimized_info if ebs.ebs_optimized_support == "default" else None
     return {
         "ebs-bandwidth": str(optimized.maximum_bandwidth_in_mbps) if optimized else "",
         "network-bandwidth": str(network) if network else "",
     }
+
+
+def _network_mbps(network: Network) -> int:
+    """What EC2 states as a figure; for `Up to …` the baseline of all cards; nothing where EC2 gives words (old types)."""
+    stated = _SPEED.match(network.network_performance)
+    if stated is None:
+        return 0
+    if stated.group("burst"):
+        return sum(round(card.baseline_bandwidth_in_gbps * 1000) for card in network.network_cards)
+    return int(stated.group("cards") or 1) * round(float(stated.group("gbps")) * 1000)
 
 
 def _gpu(shape: Shape) -> dict[str, str]:

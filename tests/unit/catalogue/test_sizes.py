@@ -171,3 +171,27 @@ def test_labels_describe_the_machine() -> None:
     inferentia = default_types()["inf2.xlarge"].labels
     assert inferentia[f"{labels.AWS_GROUP}/instance-accelerator-name"] == ("inferentia2",)
     assert inferentia[f"{labels.AWS_GROUP}/instance-accelerator-manufacturer"] == ("aws",)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("m5.large", 9), ("c5.18xlarge", 107), ("p4d.24xlarge", None), ("t3.large", 0)]
+)
+def test_pods_with_security_groups_of_their_own_are_counted(name: str, limit: int | None) -> None:
+    """Such pods ask for a branch interface each, and would find no node."""
+    found = default_types()[name].capacity.get("vpc.amazonaws.com/pod-eni", 0)
+    assert found == limit if limit is not None else found > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "mbps"),
+    [
+        ("m5.large", ("750",)),
+        ("c6in.32xlarge", ("200000",)),
+        ("p4d.24xlarge", ("400000",)),
+        ("c5n.18xlarge", ("100000",)),
+        ("m4.large", None),
+    ],
+)
+def test_network_bandwidth_is_the_speed_that_lasts(name: str, mbps: tuple[str, ...] | None) -> None:
+    """A NodePool that asks for bandwidth would get burstable machines, or twice what a machine has."""
+    assert default_types()[name].labels.get(f"{labels.AWS_GROUP}/instance-network-bandwidth") == mbps
