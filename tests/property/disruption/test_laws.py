@@ -1,0 +1,129 @@
+"""Laws of disruption over random clusters."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from core import labels
+from core.disruption import disrupt, validate
+from core.disruption.carrying import carried_out
+from core.disruption.reasons import DRIFTED, MEANINGS, REASONS
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Snapshot
+from tests.property.disruption.worlds import worlds
+
+few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+def going(plan: DisruptionPlan) -> list[tuple[str, str]]:
+    """Every node that goes, with the reason."""
+    return [(node, command.reason) for command in plan.commands for node in command.nodes]
+
+
+def pool_of(snapshot: Snapshot) -> dict[str, str]:
+    """Node → pool."""
+    return {node.name: node.labels[labels.NODEPOOL] for node in snapshot.nodes}
+
+
+@few
+@given(worlds())
+def test_budgets_hold_at_this_instant(snapshot: Snapshot) -> None:
+    """All commands together stay within the budget of each pool and reason, whatever the mix of reasons."""
+    plan = disrupt(snapshot)
+    pools = pool_of(snapshot)
+    for pool, by_reason in plan.budgets.items():
+        gone = [reason for node, reason in going(plan) if pools[node] == pool]
+        for reason in REASONS:
+            left = by_reason[reason]
+            assert left is None or reason not in gone or len(gone) <= left or gone.count(reason) <= left
+            assert left != 0 or reason not in gone
+
+
+@few
+@given(worlds())
+def test_nothing_protected_goes(snapshot: Snapshot) -> None:
+    """do-not-disrupt on node or pod, and a budget that allows nothing, are never overruled."""
+    pods: dict[str, list[bool]] = {}
+    allowed = snapshot.budgets[0].disruptions_allowed or 0
+    for pod in snapshot.pods:
+        guarded = allowed == 0 and pod.labels.get("app") == "guarded"
+        pods.setdefault(pod.node_name, []).append(labels.DO_NOT_DISRUPT in pod.annotations or guarded)
+    marked = {node.name for node in snapshot.nodes if labels.DO_NOT_DISRUPT in node.annotations}
+    for node, _ in going(disrupt(snapshot)):
+        assert node not in marked
+        assert not any(pods.get(node, []))
+
+
+@few
+@given(worlds())
+def test_nodes_that_go_together_respect_the_pod_budget(snapshot: Snapshot) -> None:
+    """Pods under one PodDisruptionBudget on several leaving nodes are no more than may go at once."""
+    allowed = snapshot.budgets[0].disruptions_allowed or 0
+    gone = {node for node, _ in going(disrupt(snapshot))}
+    guarded = [pod.node_name for pod in snapshot.pods if pod.labels.get("app") == "guarded" and pod.node_name in gone]
+    assert len(guarded) <= allowed or len(set(guarded)) == 1
+
+
+@few
+@given(worlds(drift=False))
+def test_cost_never_rises_without_drift(snapshot: Snapshot) -> None:
+    """Each command saves, and so do all of them."""
+    plan = disrupt(snapshot)
+    assert plan.cost.after <= plan.cost.before
+    assert all(command.savings > 0 for command in plan.commands)
+    assert plan.cost.before - plan.cost.after == sum(command.savings for command in plan.commands)
+
+
+@few
+@given(worlds())
+def test_each_node_is_told_of_once_and_no_pod_is_stranded(snapshot: Snapshot) -> None:
+    """A node goes or is blocked, never both; pods move to nodes that stay or are launched."""
+    plan = disrupt(snapshot)
+    gone = [node for node, _ in going(plan)]
+    kept = {block.node for block in plan.blocked}
+    assert len(gone) == len(set(gone))
+    assert {*gone, *kept} == {node.name for node in snapshot.nodes}
+    assert not kept.intersection(gone)
+    assert all(block.reason in MEANINGS for block in plan.blocked)
+    launched = [claim.name for command in plan.commands for claim in command.replacements]
+    assert len(launched) == len(set(launched))
+    moves = [move for command in plan.commands for move in command.moves]
+    assert len({move.pod for move in moves}) == len(moves)
+    assert {move.to for move in moves} <= {*kept, *launched}
+    homeless = {p.key for p in snapshot.pods if p.node_name in gone and p.is_reschedulable} - {m.pod for m in moves}
+    assert not homeless
+
+
+@few
+@given(worlds(), st.randoms(use_true_random=False))
+def test_order_of_input_does_not_matter(snapshot: Snapshot, shuffler: random.Random) -> None:
+    """Two looks at one world give one plan."""
+    shuffled = {}
+    for name in ("pods", "nodes", "node_claims", "node_pools"):
+        items = list(getattr(snapshot, name))
+        shuffler.shuffle(items)
+        shuffled[name] = tuple(items)
+    assert disrupt(msgspec.structs.replace(snapshot, **shuffled)) == disrupt(snapshot)
+
+
+@few
+@given(worlds(ample=True, drift=False))
+def test_quiescence(snapshot: Snapshot) -> None:
+    """Carry a plan out in a still world and look again: nothing is left to do."""
+    world = snapshot
+    for command in disrupt(snapshot).commands:
+        world = carried_out(world, command)
+    assert disrupt(world).commands == ()
+
+
+@few
+@given(worlds())
+def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
+    """The first command of a plan holds against the world that it was made for."""
+    plan = disrupt(snapshot)
+    if plan.commands and plan.commands[0].reason != DRIFTED:
+        assert validate(plan.commands[0], snapshot) is None
