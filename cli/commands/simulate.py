@@ -1,0 +1,129 @@
+"""`fleetwright simulate`: the whole system in virtual time over a scenario."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import arguments as shared
+from cli import output
+from cli.errors import DONE, NEGATIVE, InputError
+from cli.world import warn
+
+if TYPE_CHECKING:
+    from simulator.run import Progress, Result
+
+_EXAMPLES: Final = """examples:
+  fleetwright simulate examples/demo.yaml
+  fleetwright simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
+  fleetwright simulate examples/trace.yaml --seed 7 -o json
+"""
+_VIOLATIONS_SHOWN: Final = 20
+_TELL_EVERY_SECONDS: Final = 2.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("scenario", metavar="SCENARIO", type=Path, help="a file of kind Scenario")
+    parser.add_argument("--report", metavar="FILE", type=Path, help="write one self-contained page with charts")
+    parser.add_argument("--record", metavar="FILE", type=Path, help="write what happened, one JSON object a line")
+    parser.add_argument("--seed", type=int, metavar="N", help="in place of the scenario's own seed")
+    shared.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play the scenario. The answer is negative where a violation or an orphan was found."""
+    if not arguments.scenario.is_file():
+        raise InputError("there is no such file", source=str(arguments.scenario))
+    for target in (arguments.report, arguments.record):
+        _make_room(target)
+    from simulator.run import run as play
+    from simulator.summary import VIOLATIONS
+
+    with _functions_kept_quiet(), _progress() as progress:
+        result = play(arguments.scenario, seed=arguments.seed, record=arguments.record, progress=progress)
+    if arguments.report is not None:
+        arguments.report.write_text(_page(result), encoding="utf-8")
+    output.show(result.summary, arguments.output, lambda _: _told(result))
+    _complain(result)
+    return NEGATIVE if any(result.summary[law] for law in VIOLATIONS) else DONE
+
+
+def _make_room(target: Path | None) -> None:
+    if target is None:
+        return
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", source=str(target)) from error
+
+
+@contextmanager
+def _functions_kept_quiet() -> Iterator[None]:
+    """What functions print is their log; standard output is for the answer."""
+    with Path(os.devnull).open("w") as nothing, redirect_stdout(nothing), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """Tells how far the run is once it takes a while, where standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    told = time.monotonic()
+
+    def tell(moment: datetime, end: datetime) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _TELL_EVERY_SECONDS:
+            told = time.monotonic()
+            sys.stderr.write(f"\r\x1b[Ksimulating: {moment:%Y-%m-%d %H:%M} of {end:%Y-%m-%d %H:%M}")
+            sys.stderr.flush()
+
+    yield tell
+    sys.stderr.write("\r\x1b[K")
+
+
+def _page(result: Result) -> str:
+    from cli.report import Story, render
+
+    events = [(datetime.fromisoformat(event.t), event.event, event.fields) for event in result.events]
+    return render(Story(summary=result.summary, events=events, decisions=result.decisions))
+
+
+def _told(result: Result) -> str:
+    from cli.timeline import timeline
+
+    return f"{timeline(result.events)}\n\n{_summary(result.summary)}"
+
+
+def _summary(summary: dict[str, Any]) -> str:
+    rows = []
+    for key, value in summary.items():
+        if key not in ("apiVersion", "kind"):
+            inner = isinstance(value, dict)
+            text = ", ".join(f"{name} {count}" for name, count in value.items()) if inner else str(value)
+            rows.append((key, text or "none"))
+    return output.table(("SUMMARY", ""), rows)
+
+
+def _complain(result: Result) -> None:
+    for text in result.warnings:
+        warn(text)
+    for violation in result.violations[:_VIOLATIONS_SHOWN]:
+        print(f"violation: {violation.at:%Y-%m-%dT%H:%M:%SZ} {violation.law}: {violation.message}", file=sys.stderr)
+    if len(result.violations) > _VIOLATIONS_SHOWN:
+        print(f"violation: and {len(result.violations) - _VIOLATIONS_SHOWN} more", file=sys.stderr)
+    for failure in result.failures[:1]:
+        warn(f"{len(result.failures)} invocations failed; the first:\n{failure}")

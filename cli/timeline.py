@@ -1,0 +1,96 @@
+"""A run of the simulator as a table of time: what happened in each stretch, and how things stood at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from cli import output
+
+LINES_MAX: Final = 48
+_STRETCHES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
+_WORDS: Final = {
+    "podCreated": "pods created",
+    "podBound": "bound",
+    "podEvicted": "evicted",
+    "evictionRefused": "evictions refused",
+    "instanceLaunched": "launched",
+    "launchRefused": "launches refused",
+    "nodeReady": "nodes ready",
+    "interruptionNotice": "interruption notices",
+    "instanceTerminated": "terminated",
+    "fault": "faults",
+}
+
+
+class Happening(Protocol):
+    """One event of the record."""
+
+    @property
+    def t(self) -> str:
+        """Virtual time, RFC 3339."""
+        ...
+
+    @property
+    def event(self) -> str:
+        """What happened."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """To whom and how."""
+        ...
+
+
+def timeline(events: Sequence[Happening]) -> str:
+    """At most `LINES_MAX` lines, or one a day; stretches without any event are left out."""
+    if not events:
+        return "nothing happened"
+    start, end = _moment(events[0]), _moment(events[-1])
+    stretch = next((s for s in _STRETCHES if (end - start) / s <= LINES_MAX), _STRETCHES[-1])
+    standing = _Standing()
+    rows: list[tuple[object, ...]] = []
+    counts: dict[str, int] = {}
+    line = 0
+    for event in events:
+        number = int((_moment(event) - start) / stretch)
+        if number != line:
+            rows += _row(start + stretch * line, counts, standing)
+            counts, line = {}, number
+        standing.see(event)
+        if event.event in _WORDS:
+            counts[event.event] = counts.get(event.event, 0) + 1
+    rows += _row(start + stretch * line, counts, standing)
+    return output.table(("FROM", "PODS PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
+
+
+class _Standing:
+    """How things stand: pods without a node, instances and what they cost."""
+
+    def __init__(self) -> None:
+        self.pending: set[str] = set()
+        self.prices: dict[str, float] = {}
+
+    def see(self, event: Happening) -> None:
+        fields = event.fields
+        if event.event == "podCreated":
+            self.pending.add(fields["pod"])
+        elif event.event in ("podBound", "podDeleted", "podFinished"):
+            self.pending.discard(fields["pod"])
+        elif event.event == "instanceLaunched":
+            self.prices[fields["instance"]] = fields["price"]
+        elif event.event == "instanceTerminated":
+            self.prices.pop(fields["instance"], None)
+
+
+def _row(at: datetime, counts: Mapping[str, int], standing: _Standing) -> Iterable[tuple[object, ...]]:
+    if not counts:
+        return
+    happened = ", ".join(f"{counts[event]} {words}" for event, words in _WORDS.items() if event in counts)
+    hourly = sum(standing.prices.values())
+    yield (f"{at:%m-%d %H:%M}", len(standing.pending), len(standing.prices), hourly, happened)
+
+
+def _moment(event: Happening) -> datetime:
+    return datetime.fromisoformat(event.t)
