@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from core.model import quantity
 from core.model.node_pool import NodePool
+from core.model.pod import DO_NOT_SCHEDULE
 from core.model.requirements import Requirement
 from core.model.taints import first_untolerated
 from core.scheduling import reasons
@@ -71,13 +72,18 @@ class Diagnosis:
 
     def findings(self, pod_class: PodClass) -> tuple[PoolFinding, ...]:
         """What every NodePool could not do, in the order in which they are tried, unusable ones last."""
-        stage = pod_class.stages[-1]
-        found = [self._of_template(template, pod_class, stage) for template in self._ground.templates]
+        found = [self._nearest(template, pod_class) for template in self._ground.templates]
         unusable = ((pool, why_unusable(pool, self._ground.snapshot)) for pool in _by_name(self._ground))
         found += [
             PoolFinding(node_pool=pool.name, reason=reasons.NO_NODE_POOL, message=why) for pool, why in unusable if why
         ]
         return tuple(found)
+
+    def _nearest(self, template: Template, pod_class: PodClass) -> PoolFinding:
+        """The finding for the alternative of the node affinity that comes nearest, without preferences."""
+        plain = _without_preferences(pod_class.stages)
+        findings = [self._of_template(template, pod_class, stage) for stage in plain]
+        return max(findings, key=lambda finding: reasons.RANK.get(finding.reason, len(reasons.RANK)))
 
     def _of_template(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
         taint = first_untolerated(template.taints, stage.wishes.tolerations)
@@ -103,42 +109,45 @@ class Diagnosis:
         if key is None:
             missing = sorted(key for key in table.needed(stage.asks[0]) if key not in offered)
             return f"its nodes do not carry {', '.join(missing)}"
-        own = _shown(offered[key]) if key in offered else "its nodes do not carry the label"
+        own = f"it offers {_shown(offered[key])}" if key in offered else "its nodes do not carry the label"
         return f"the pod demands {_shown(asked[key])}, but {own}"
 
     def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
         template, types = funnel.template, funnel.template.types
         room = self._solution.rooms[template.index]
-        if room.left and not room.mask(types, funnel.left):
+        allowed = room.mask(types, funnel.left) if room.left else funnel.left
+        if not allowed:
             spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
             return funnel.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
         missing = unmet(types, funnel.left, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
             return funnel.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
-        rule = self._broken(funnel, stage)
+        rule = self._broken(funnel, stage, funnel.left)
+        if rule is None and self._broken(funnel, stage, allowed) is not None:
+            return funnel.finding(reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go")
         if rule is not None:
             code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
             return funnel.finding(code, f"no {rule.key} satisfies {rule.kind} ({self._state_of(rule)})")
         return funnel.finding("", "would do")
 
-    def _broken(self, funnel: _Funnel, stage: Stage) -> Rule | None:
+    def _broken(self, funnel: _Funnel, stage: Stage, allowed: int) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
         shape, tally = funnel.pod_class.shape, self._solution.tally
-        host = InFlight(len(self._solution.claims), funnel.template, funnel.number, funnel.left, ()).host
+        host = InFlight(len(self._solution.claims), funnel.template, funnel.number, allowed, ()).host
         for rule in stage.host_rules:
             if not tally.admits(rule, host, shape):
                 return rule
         types = funnel.template.types
         for rule in stage.zone_rules:
-            values = types.values(funnel.left, funnel.number, rule.key)
+            values = types.values(allowed, funnel.number, rule.key)
             if not any(tally.admits(rule, value, shape) for value in values or (None,)):
                 return rule
         pinning = Pinning(self._ground.topology, tally, ())
         total = funnel.pod_class.requests
-        if pinning.pin(funnel.template, funnel.number, funnel.left, total, shape, stage) is None:
-            return stage.zone_rules[0] if stage.zone_rules else None
+        if stage.zone_rules and pinning.pin(funnel.template, funnel.number, allowed, total, shape, stage) is None:
+            return stage.zone_rules[0]
         return None
 
     def _state_of(self, rule: Rule) -> str:
@@ -226,6 +235,20 @@ class _Funnel:
             shortest = candidate if shortest is None else min(shortest, candidate)
         if shortest is not None and not self.left:
             self.nearest = shortest[2]
+
+
+def _without_preferences(stages: Sequence[Stage]) -> list[Stage]:
+    """The steps of the ladder at which nothing but hard rules is left, one for each alternative of the node affinity."""
+    fewest = min(_preferences_in(stage) for stage in stages)
+    plain = {stage.asks: stage for stage in stages if _preferences_in(stage) == fewest}
+    return list(plain.values())
+
+
+def _preferences_in(stage: Stage) -> int:
+    wishes = stage.wishes
+    soft = sum(spread.when_unsatisfiable != DO_NOT_SCHEDULE for spread in wishes.spreads)
+    weighted = (wishes.preferred_terms, wishes.preferred_affinity, wishes.preferred_anti_affinity)
+    return soft + sum(len(terms) for terms in weighted)
 
 
 def _finding(template: Template, reason: str, message: str) -> PoolFinding:

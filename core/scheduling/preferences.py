@@ -56,7 +56,8 @@ def ladder(
     """What to ask for, first everything, then one thing less each time.
 
     Order: alternatives of the required node affinity but the last, preferred pod affinity, preferred pod anti-affinity,
-    preferred node affinity (the heaviest first), ScheduleAnyway spreads, at last the toleration of PreferNoSchedule.
+    preferred node affinity (the heaviest first), ScheduleAnyway spreads, at last the toleration of PreferNoSchedule. Karpenter
+    ends there; then each alternative that was dropped early is tried once more without any preference.
 
     Args:
         spec: The pod.
@@ -76,9 +77,13 @@ def ladder(
         tolerations=spec.tolerations,
     )
     step: Wishes | None = wishes
+    last = wishes
     while step is not None:
         yield step
-        step = _relaxed(step, tolerate_at_last=tolerate_at_last)
+        last, step = step, _relaxed(step, tolerate_at_last=tolerate_at_last)
+    if _relaxed(msgspec.structs.replace(wishes, terms=()), tolerate_at_last=tolerate_at_last) is not None:
+        for dropped in range(len(wishes.terms) - 1):
+            yield msgspec.structs.replace(last, terms=wishes.terms[dropped:])
 
 
 def _relaxed(wishes: Wishes, *, tolerate_at_last: bool) -> Wishes | None:

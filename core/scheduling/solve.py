@@ -89,8 +89,8 @@ class Solve:
         """Place all that can be placed."""
         queue = [batch for batch in self.batches if not batch.pod_class.reason]
         left = self._rounds(queue)
-        if left and self._squeeze():
-            self._rounds(left)
+        while left and self._squeeze():
+            left = self._rounds(left)
         unplaced = [batch for batch in self.batches if batch.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms)
 

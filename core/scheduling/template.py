@@ -28,7 +28,7 @@ class Template:
     """One NodePool that may launch nodes for pods.
 
     Attributes:
-        index: Its position: heavier pools first, then by name.
+        index: Its position: heavier pools first; among equals the last by name, as in Karpenter.
         offered: Number of the requirements that its nodes are held to from the start.
         mask: Types that it may launch at all.
         min_values: Label key → how many distinct values its claims must leave open.
@@ -70,7 +70,7 @@ def templates_of(
 ) -> tuple[Template, ...]:
     """Every NodePool that may launch nodes, in the order in which they are tried."""
     usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
-    ordered = sorted(usable, key=lambda pool: (-pool.weight, pool.name))
+    ordered = sorted(sorted(usable, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
     return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
 
 
