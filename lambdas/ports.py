@@ -216,6 +216,10 @@ class CloudProvider(Protocol):
         """Add tags. Raises NotFoundError."""
         ...
 
+    def prune_templates(self) -> int:
+        """Clear away launch templates that are long out of use, and say how many: an account may have 5,000."""
+        ...
+
     def resolve(self, node_class: JsonObject) -> JsonObject:
         """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
         ...

@@ -29,6 +29,9 @@ from lambdas.ports import Clock, CloudProvider, Kubernetes, NotFoundError, PortE
 from lambdas.view import View
 
 STALLED_AFTER: Final = timedelta(minutes=1)
+PRUNES_EVERY: Final = timedelta(hours=12)
+"""Launch templates are kept for weeks; a look at them twice a day is often enough."""
+
 LOOKS: Final = timedelta(minutes=2)
 """How long a chain of looks lasts that is begun here: until the next round begins another."""
 
@@ -54,6 +57,7 @@ class Reconciliation:
         self._status = status
         self._work = work
         self._windows: Mapping[str, str] | None = None
+        self._pruned_at: datetime | None = None
 
     def run(self, outcome: Outcome) -> None:
         """One round. Instances are listed before claims are read, see `Orphans`."""
@@ -68,6 +72,7 @@ class Reconciliation:
             ("strayTaints", lambda: self._free_stray_nodes(view, outcome)),
             ("windows", lambda: self._follow_windows(view)),
             ("stalled", lambda: self._resume(outcome)),
+            ("templates", lambda: self._prune_templates(outcome)),
         )
         for name, part in parts:
             try:
@@ -94,6 +99,12 @@ class Reconciliation:
             ledger.take(pool)
             outcome.decide("expire", name, "Expired", f"older than {record.plan.expire_after}")
             self._let_go(name, "Expired", "expireAfter has passed", outcome)
+
+    def _prune_templates(self, outcome: Outcome) -> None:
+        now = self._world.clock.now()
+        if self._pruned_at is None or now - self._pruned_at >= PRUNES_EVERY:
+            outcome.count("prunedTemplates", self._world.cloud.prune_templates())
+            self._pruned_at = now
 
     def _let_go_of_deleted_pools(self, view: View, outcome: Outcome) -> None:
         """Nodes go with their NodePool (Kubernetes' garbage collection does that for Karpenter's)."""

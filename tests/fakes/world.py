@@ -164,6 +164,10 @@ class FakeCloud:
         if instance_id not in self._instances:
             raise NotFoundError("ec2:CreateTags", instance_id)
 
+    def prune_templates(self) -> int:
+        self.before_call("prune_templates")
+        return 0
+
     def resolve(self, node_class: JsonObject) -> JsonObject:
         self.before_call("resolve")
         return {"amis": [], "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -68,9 +67,9 @@ class Ec2Cloud:
         """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
         return self._resolver.resolve(node_class)
 
-    def prune_templates(self, now: datetime) -> int:
+    def prune_templates(self) -> int:
         """Delete launch templates that are old, and say how many: an account may have 5,000."""
-        return self._templates.prune(now)
+        return self._templates.prune(self._clock.now())
 
     def _resolved(self, manifest: JsonObject) -> NodeClass:
         """The class with a status, looked up here where nobody has written one yet."""

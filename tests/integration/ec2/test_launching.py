@@ -113,9 +113,10 @@ def test_old_templates_are_cleared_away_and_others_left_alone(account: Account) 
     """An account may have 5,000; other people's are not ours to delete."""
     account.cloud.launch(an_order())
     account.ec2.create_launch_template(LaunchTemplateName="theirs", LaunchTemplateData={"ImageId": "ami-1"})
-    created = max(template["CreateTime"] for template in templates(account))
-    assert account.cloud.prune_templates(created + KEPT_FOR) == 0
-    assert account.cloud.prune_templates(created + KEPT_FOR + timedelta(minutes=1)) == 1
+    account.clock.time = max(template["CreateTime"] for template in templates(account)) + KEPT_FOR
+    assert account.cloud.prune_templates() == 0
+    account.clock.pass_by(timedelta(minutes=1))
+    assert account.cloud.prune_templates() == 1
     assert [template["LaunchTemplateName"] for template in templates(account)] == ["theirs"]
     account.cloud.launch(an_order(claim="general-2"))
     assert any(template["LaunchTemplateName"].startswith(NAME_PREFIX) for template in templates(account))
