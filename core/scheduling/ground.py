@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from core import labels
 from core.model.pod import Pod
+from core.model.resources import subtract
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.taints import first_untolerated
@@ -43,6 +44,7 @@ class Ground:
         daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
         self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons).of(self.states)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self._used = self._usage()
         self.evictions = Evictions(snapshot)
         self.leaving = frozenset(view.index for view in self.views if view.is_leaving)
         self.moving = tuple(
@@ -78,13 +80,25 @@ class Ground:
             self._open_templates[stage.wishes.tolerations] = known
         return known
 
-    def limit_rooms(self, leaving: frozenset[int]) -> tuple[Room, ...]:
-        """For each template, what its NodePool's limits leave once the given nodes are gone."""
-        staying = (view.state for view in self.views if view.index not in leaving)
+    def limit_rooms(self, vanished: Iterable[int]) -> tuple[Room, ...]:
+        """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
+        freed: dict[str, list[StateNode]] = {}
+        for position in vanished:
+            state = self.views[position].state
+            freed.setdefault(state.node_pool, []).append(state)
+        rooms = []
+        for template in self.templates:
+            pool = template.pool
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            rooms.append(Room(pool.limits, subtract(self._used[pool.name], gone)))
+        return tuple(rooms)
+
+    def _usage(self) -> dict[str, dict[str, int]]:
+        """Pool → what its nodes take of the limits, those that are going aside."""
+        staying = (view.state for view in self.views if not view.is_leaving)
         launched = {state.claim_name for state in self.states}
         unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
-        used = used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
-        return tuple(Room(template.pool.limits, used[template.pool.name]) for template in self.templates)
+        return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
 
     def _count_bound(self, shapes: Shapes) -> None:
         """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""

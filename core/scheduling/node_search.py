@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 from core.scheduling.existing_node import NodeRoom, can_attach, ports_free
 from core.scheduling.ground import Ground
 from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.resource_axis import minus, within
 from core.scheduling.topology import Tally
+
+
+@dataclass(eq=False, slots=True)
+class _Cursor:
+    """How far one class has looked: `again` are nodes that may still take a pod, from `next` on none was looked at."""
+
+    nodes: tuple[int, ...]
+    next: int = 0
+    again: list[int] = field(default_factory=list)
 
 
 class NodeSearch:
@@ -17,24 +29,29 @@ class NodeSearch:
         self._tally = tally
         self._leaving = leaving
         self._rooms: dict[int, NodeRoom] = {}
-        self._alive: dict[tuple[int, int, bool], list[int]] = {}
+        self._cursors: dict[tuple[int, int, bool], _Cursor] = {}
 
     def find(self, batch: Batch, stage: Stage) -> int | None:
         """The first node that takes one more pod of the batch.
 
         A node that is too full for the class stays so, and is not looked at again for it.
         """
-        alive = self._candidates(batch, stage)
-        waiting: list[int] = []
-        for looked_at, position in enumerate(alive):
+        cursor = self._cursor(batch, stage)
+        kept: list[int] = []
+        seen = 0
+        found = None
+        for position in self._ahead(cursor, batch):
+            seen += 1
             if not self._has_room(position, batch.pod_class):
                 continue
-            if self._obeys(position, batch.pod_class, stage):
-                alive[:looked_at] = waiting
-                return position
-            waiting.append(position)
-        alive[:] = [] if stage.is_monotone else waiting
-        return None
+            obeys = self._obeys(position, batch.pod_class, stage)
+            if obeys or not stage.is_monotone:
+                kept.append(position)
+            if obeys:
+                found = position
+                break
+        cursor.again = [*kept, *cursor.again[seen:]]
+        return found
 
     def put(self, position: int, pod_class: PodClass) -> None:
         """Take the room for one pod and count it."""
@@ -44,17 +61,22 @@ class NodeSearch:
         room.attached.update(pod_class.volumes.attachments)
         self._tally.record_on_node(pod_class.shape, position)
 
-    def _candidates(self, batch: Batch, stage: Stage) -> list[int]:
+    def _cursor(self, batch: Batch, stage: Stage) -> _Cursor:
         key = (batch.pod_class.index, stage.number, batch.avoids_resting)
-        alive = self._alive.get(key)
-        if alive is None:
-            views = self._ground.views
-            alive = self._alive[key] = [
-                position
-                for position in self._ground.nodes_for(stage)
-                if position not in self._leaving and not (batch.avoids_resting and views[position].rests)
-            ]
-        return alive
+        cursor = self._cursors.get(key)
+        if cursor is None:
+            cursor = self._cursors[key] = _Cursor(self._ground.nodes_for(stage))
+        return cursor
+
+    def _ahead(self, cursor: _Cursor, batch: Batch) -> Iterator[int]:
+        """Nodes worth a look: those kept from before, then those not seen yet."""
+        yield from cursor.again
+        views = self._ground.views
+        while cursor.next < len(cursor.nodes):
+            position = cursor.nodes[cursor.next]
+            cursor.next += 1
+            if position not in self._leaving and not (batch.avoids_resting and views[position].rests):
+                yield position
 
     def _has_room(self, position: int, pod_class: PodClass) -> bool:
         view = self._ground.views[position]

@@ -61,8 +61,8 @@ class Solve:
     """One run of the greedy planner.
 
     Attributes:
-        leaving: Positions of nodes that offer nothing and free the limits.
-        vanished: Those of them whose pods count nowhere any more.
+        leaving: Positions of nodes that offer nothing.
+        vanished: Those of them that this plan takes away: their pods count nowhere, and the limits are free of them.
     """
 
     ground: Ground
@@ -79,7 +79,7 @@ class Solve:
     def __post_init__(self) -> None:
         ground = self.ground
         self.tally = Tally(ground.topology, sorted(self.vanished))
-        self.rooms = ground.limit_rooms(self.leaving)
+        self.rooms = ground.limit_rooms(sorted(self.vanished))
         self.nodes = NodeSearch(ground, self.tally, self.leaving)
         pinning = Pinning(ground.topology, self.tally, self.batches)
         reservations = Reservations(ground.templates, ground.table)
