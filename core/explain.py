@@ -12,11 +12,13 @@ from typing import Final
 import msgspec
 
 from core.disruption import reasons as disruption_reasons
-from core.model.plan import Command, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import Command, DisruptionPlan, PlannedClaim
 from core.model.pod import Pod
 from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
+from core.scheduling import Planner
 from core.scheduling import reasons as scheduling_reasons
+from core.scheduling.diagnosis import Verdict
 
 POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons.MEANINGS))
 """Code of `unschedulable[].reason` → what it means."""
@@ -45,20 +47,22 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join([f"{self.subject} {self.outcome}{code}", *(f"  {line}".rstrip() for line in self.details)])
 
 
-def explain_pod(snapshot: Snapshot, plan: Plan, pod: Pod) -> Explanation:
-    """Where the plan puts a pod of the snapshot, or what rules every place out."""
-    subject = f"pod {pod.key}"
-    for found in plan.unschedulable:
-        if found.pod == pod.key:
-            details = (*_meaning(POD_REASONS, found.reason), *found.message.splitlines())
-            return Explanation(subject=subject, outcome="is unschedulable", reason=found.reason, details=details)
-    for binding in plan.bindings:
-        if binding.pod == pod.key:
-            return Explanation(subject=subject, outcome=f"fits on {binding.node}, which is there already")
+def explain_pod(snapshot: Snapshot, pod: Pod) -> Explanation:
+    """Where a pod of the snapshot would go, and what a new node of each NodePool could do for it."""
+    planner = Planner(snapshot)
+    verdict = planner.verdict(pod.key)
+    if verdict is None:
+        return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
+    plan = planner.plan()
     for claim in plan.claims:
         if pod.key in claim.pods:
-            return Explanation(subject=subject, outcome=f"needs a new node, {claim.name}", details=_claim_lines(claim))
-    return Explanation(subject=subject, outcome=_why_not_pending(snapshot, pod))
+            return _placed(pod, f"needs a new node, {claim.name}", (*_claim_lines(claim), *_pool_lines(verdict)))
+    for binding in plan.bindings:
+        if binding.pod == pod.key:
+            return _placed(pod, f"fits on {binding.node}, which is there already", _pool_lines(verdict))
+    lines = _pool_lines(verdict) or (verdict.message,)
+    details = (*_meaning(POD_REASONS, verdict.reason), *lines, *_hint(verdict))
+    return Explanation(subject=f"pod {pod.key}", outcome="is unschedulable", reason=verdict.reason, details=details)
 
 
 def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
@@ -74,6 +78,24 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             details = (*_meaning(NODE_REASONS, blocked.reason), *blocked.message.splitlines())
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason="NotManaged")
+
+
+def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
+    return Explanation(subject=f"pod {pod.key}", outcome=outcome, details=details)
+
+
+def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
+    """What each NodePool lacks, its name in a column of its own."""
+    width = max((len(pool.node_pool) for pool in verdict.pools), default=0)
+    return tuple(
+        f"NodePool {pool.node_pool.ljust(width)}  {pool.message.removesuffix(f'nearest: {pool.nearest}').rstrip('; ')}"
+        for pool in verdict.pools
+    )
+
+
+def _hint(verdict: Verdict) -> tuple[str, ...]:
+    nearest = [pool for pool in verdict.pools if pool.nearest and pool.reason == verdict.reason]
+    return ("", *(f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest)) if nearest else ()
 
 
 def _meaning(meanings: Mapping[str, str], code: str) -> tuple[str, ...]:

@@ -55,9 +55,7 @@ def _explained(snapshot: Snapshot, target: str) -> Explanation:
     if len(pods) > 1:
         found = output.several(sorted(pod.key for pod in pods))
         raise InputError(f"{target!r} names several pods, give one with its namespace: {found}")
-    from core.scheduling import schedule
-
-    return explain_pod(snapshot, schedule(snapshot), pods[0])
+    return explain_pod(snapshot, pods[0])
 
 
 def _node_named(snapshot: Snapshot, target: str) -> str:

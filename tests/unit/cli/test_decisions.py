@@ -1,0 +1,131 @@
+"""`plan`, `consolidate` and `explain` on files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.__main__ import main
+
+ROOT = Path(__file__).parents[3]
+Capture = pytest.CaptureFixture[str]
+
+
+def answer(capsys: Capture, *arguments: str, code: int = 0) -> dict[str, Any]:
+    assert main([*arguments, "-o", "json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_every_pending_pod_is_in_one_place(cluster: list[str], capsys: Capture) -> None:
+    """The plan says what to launch, what fits and what does not; one pod left over makes the answer negative."""
+    plan = answer(capsys, "plan", *cluster, code=1)
+    assert (plan["kind"], plan["now"]) == ("Plan", "2026-11-20T00:00:00Z")
+    assert [claim["pods"] for claim in plan["nodeClaims"]] == [["shop/cart-0", "shop/cart-1"]]
+    assert plan["nodeClaims"][0]["instanceTypes"] == ["m.small"]
+    assert plan["nodeClaims"][0]["price"] == 0.1
+    assert plan["bindings"] == [{"pod": "shop/small", "node": "old"}]
+    assert [(u["pod"], u["reason"]) for u in plan["unschedulable"]] == [("shop/huge", "NoOfferingFits")]
+    assert plan["cost"]["hourly"] == 0.1
+    assert plan["timing"]["solveSeconds"] >= 0
+
+
+def test_warnings_stay_out_of_the_data(cluster: list[str], capsys: Capture) -> None:
+    """Other programs read standard output."""
+    main(["plan", *cluster, "-o", "yaml"])
+    captured = capsys.readouterr()
+    assert yaml.safe_load(captured.out)["kind"] == "Plan"
+    assert "there is no EC2NodeClass 'default'" in captured.err
+
+
+def test_the_table_names_nodes_pods_and_reasons(cluster: list[str], capsys: Capture) -> None:
+    """People read it without colour."""
+    assert main(["plan", *cluster, "-o", "table"]) == 1
+    text = capsys.readouterr().out
+    assert "default-0  m.small" in text
+    assert "pod shop/huge is unschedulable [NoOfferingFits]" in text
+    assert "1 new nodes for 2 pods, 1 pods on nodes that exist, 1 unschedulable; 0.1000 $/h" in text
+
+
+def test_an_iteration_bound_gives_the_same_bytes_in_any_process(cluster: list[str]) -> None:
+    """A plan that changes with the hash seed cannot be reviewed or replayed."""
+    command = [sys.executable, "-m", "cli", "plan", *cluster, "--improve-iterations", "5", "-o", "json"]
+    outputs = {
+        subprocess.run(  # noqa: S603
+            command, cwd=ROOT, capture_output=True, check=False, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+    assert json.loads(outputs.pop())["timing"] == {"decodeSeconds": None, "solveSeconds": None}
+
+
+def test_a_node_that_is_not_ours_stays(cluster: list[str], capsys: Capture) -> None:
+    """Nobody asked us to touch it."""
+    plan = answer(capsys, "consolidate", *cluster)
+    assert plan["kind"] == "DisruptionPlan"
+    assert plan["commands"] == []
+    assert [(b["node"], b["reason"]) for b in plan["blocked"]] == [("old", "NotManaged")]
+    assert main(["consolidate", *cluster, "-o", "table"]) == 0
+    assert "NotManaged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("target", "reason", "parts"),
+    [
+        ("shop/huge", "NoOfferingFits", ("unschedulable", "NodePool default", "nearest miss")),
+        ("cart-1", None, ("needs a new node, default-0", "m.small", "with 1 other pods")),
+        ("shop/small", None, ("fits on old",)),
+        ("old", "NotManaged", ("stays",)),
+    ],
+)
+def test_explain_says_what_became_of_an_object(
+    cluster: list[str], capsys: Capture, target: str, reason: str | None, parts: tuple[str, ...]
+) -> None:
+    """The question that a controller in a cluster cannot be asked."""
+    assert answer(capsys, "explain", target, *cluster)["reason"] == reason
+    assert main(["explain", target, *cluster, "-o", "table"]) == 0
+    text = capsys.readouterr().out
+    assert all(part in text for part in parts), text
+
+
+def test_explain_of_nothing_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
+    """A slip in the name must not read like an answer."""
+    assert main(["explain", "nobody", *cluster]) == 2
+    assert "'nobody'" in capsys.readouterr().err
+
+
+def test_a_bad_object_stops_the_command_before_anything_is_planned(cluster: list[str], capsys: Capture) -> None:
+    """Half a plan would be taken for a whole one."""
+    bad = "kind: Pod\nmetadata: {name: bad}\nspec: {tolerations: [{operator: Like}]}"
+    (Path(cluster[1]) / "bad.yaml").write_text(bad)
+    assert main(["plan", *cluster, "-o", "json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    for part in ("bad.yaml", "document 0", "Pod bad", "spec.tolerations[0].operator"):
+        assert part in captured.err
+
+
+@pytest.mark.parametrize(
+    ("content", "part"), [("{", "not JSON"), ('{"instanceTypes": [{"name": "a", "capacity": {"cpu": "x"}}]}', "cpu")]
+)
+def test_a_bad_catalogue_is_named(cluster: list[str], capsys: Capture, content: str, part: str) -> None:
+    """With its file, the type and the field."""
+    Path(cluster[3]).write_text(content)
+    assert main(["plan", *cluster]) == 2
+    message = capsys.readouterr().err
+    assert "catalog.json" in message
+    assert part in message
+
+
+def test_a_region_without_a_built_in_catalogue_is_wrong_usage(cluster: list[str], capsys: Capture) -> None:
+    """Prices of another region would be worse than none."""
+    assert main(["plan", *cluster[:2], "--region", "mars-1"]) == 2
+    assert "mars-1" in capsys.readouterr().err
