@@ -12,7 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import boto3
 import msgspec
 
 from lambdas import bootstrap
@@ -23,6 +22,7 @@ from simulator.aws.account import Account, Surroundings, open_account
 from simulator.aws.boot import Boot
 from simulator.aws.instances import Instance
 from simulator.aws.region import Region
+from simulator.aws.session import SharedSession
 from simulator.checkers import Judges
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
@@ -79,6 +79,7 @@ class World:
     def settle_in(self, account: Account) -> None:
         """Join the account and the cluster with each other and with the functions."""
         scenario, clock = self.scenario, self.clock
+        self._session = SharedSession()
         self.account = account
         self.meter = Meter(clock, account.exchange)
         self.pump = Pump(clock, self.sandboxes, account.queues, self._message_faults, self._decided)
@@ -144,7 +145,7 @@ class World:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
         return bootstrap.build(
             self._settings(),
-            session=boto3.Session(),
+            session=self._session,
             clock=self.clock,
             kubernetes=self.cluster.api,
             catalogue_source=own,

@@ -48,7 +48,11 @@ class _Statement(msgspec.Struct):
 
 
 class Exchange:
-    """Sells instances by pool. Reserved capacity is not sold."""
+    """Sells instances by pool. Reserved capacity is not sold.
+
+    Attributes:
+        price_changes: How often prices changed so far.
+    """
 
     def __init__(self, recorder: Recorder, types: Iterable[InstanceType]) -> None:
         self._recorder = recorder
@@ -59,8 +63,10 @@ class Exchange:
             for offering in t.offerings
             if offering.capacity_type != labels.RESERVED
         }
+        self._pools = tuple(sorted(self._offerings))
         self._prices = {pool: offering.price for pool, offering in self._offerings.items()}
         self._statements: list[_Statement] = []
+        self.price_changes = 0
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ class Exchange:
     @property
     def pools(self) -> tuple[Pool, ...]:
         """Every pool, in order."""
-        return tuple(sorted(self._offerings))
+        return self._pools
 
     def instance_type(self, name: str) -> InstanceType | None:
         """The type of this name, None where it is not sold here."""
@@ -121,6 +127,7 @@ class Exchange:
 
     def scale_prices(self, selection: Selection, factor: Fraction) -> None:
         """Multiply the present prices of what is meant."""
+        self.price_changes += 1
         for pool, price in self._prices.items():
             if selection.matches(pool):
                 self._prices[pool] = round(price * factor)

@@ -12,7 +12,7 @@ from core import labels
 from core.catalogue.shape import Shape
 from core.model import quantity
 from simulator.aws.describe import page
-from simulator.aws.exchange import Exchange
+from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.wire import AwsError
 from simulator.clock import VirtualClock
 
@@ -31,6 +31,8 @@ class PriceListCalls:
         self._region = region
         self._shapes = {shape.instance_type: shape for shape in shapes}
         self._described: tuple[dict[str, Any], ...] = ()
+        self._by_filter: dict[str, list[dict[str, Any]]] = {}
+        self._products: tuple[int, list[dict[str, Any]]] = (-1, [])
 
     def describe_types(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstanceTypes.
@@ -44,10 +46,7 @@ class PriceListCalls:
         unknown = sorted(set(asked) - set(self._shapes))
         if unknown:
             raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: {unknown}")
-        found = [d for d in self._described if not asked or d["InstanceType"] in asked]
-        for wanted in request.get("Filters") or []:
-            read = _type_filter(wanted["Name"])
-            found = [d for d in found if set(read(d)) & set(wanted["Values"])]
+        found = [d for d in self._filtered(request.get("Filters") or []) if not asked or d["InstanceType"] in asked]
         return _paged("InstanceTypes", found, request, _TYPES_PAGE)
 
     def describe_offerings(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -64,33 +63,53 @@ class PriceListCalls:
     def spot_price_history(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeSpotPriceHistory: the present price of each pool."""
         asked = set(request.get("InstanceTypes") or [])
-        found = [
-            {
-                "InstanceType": pool.instance_type,
-                "AvailabilityZone": pool.zone,
-                "ProductDescription": LINUX,
-                "SpotPrice": _decimal(self._exchange.price(pool) or 0),
-                "Timestamp": self._clock.now(),
-            }
+        pools = [
+            pool
             for pool in self._exchange.pools
             if pool.capacity_type == labels.SPOT and (not asked or pool.instance_type in asked)
         ]
-        return _paged("SpotPriceHistory", found, request, _PAGE)
+        answer = _paged("SpotPriceHistory", pools, request, _PAGE)
+        return {**answer, "SpotPriceHistory": [self._spot(pool) for pool in answer["SpotPriceHistory"]]}
 
     def get_products(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer pricing:GetProducts: on-demand list prices for shared Linux machines."""
-        prices = {
-            pool.instance_type: self._exchange.price(pool) or 0
-            for pool in self._exchange.pools
-            if pool.capacity_type == labels.ON_DEMAND
-        }
-        found = [_product(name, prices[name], self._region) for name in sorted(prices)]
+        found = self._priced()
         for wanted in request.get("Filters") or []:
             field, value = wanted["Field"], wanted["Value"]
             found = [p for p in found if p["product"]["attributes"].get(field, value) == value]
         held, token = page(found, request, _PRODUCTS_PAGE)
         answer: dict[str, Any] = {"FormatVersion": "aws_v1", "PriceList": [json.dumps(p) for p in held]}
         return answer if token is None else {**answer, "NextToken": token}
+
+    def _filtered(self, filters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        key = json.dumps(filters, sort_keys=True)
+        if key not in self._by_filter:
+            found = list(self._described)
+            for wanted in filters:
+                read = _type_filter(wanted["Name"])
+                found = [d for d in found if set(read(d)) & set(wanted["Values"])]
+            self._by_filter[key] = found
+        return self._by_filter[key]
+
+    def _spot(self, pool: Pool) -> dict[str, Any]:
+        return {
+            "InstanceType": pool.instance_type,
+            "AvailabilityZone": pool.zone,
+            "ProductDescription": LINUX,
+            "SpotPrice": _decimal(self._exchange.price(pool) or 0),
+            "Timestamp": self._clock.now(),
+        }
+
+    def _priced(self) -> list[dict[str, Any]]:
+        changes = self._exchange.price_changes
+        if self._products[0] != changes:
+            prices = {
+                pool.instance_type: self._exchange.price(pool) or 0
+                for pool in self._exchange.pools
+                if pool.capacity_type == labels.ON_DEMAND
+            }
+            self._products = (changes, [_product(name, prices[name], self._region) for name in sorted(prices)])
+        return self._products[1]
 
 
 def _paged(key: str, found: list[Any], request: Mapping[str, Any], at_most: int) -> dict[str, Any]:

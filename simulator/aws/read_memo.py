@@ -1,4 +1,7 @@
-"""Answers to DynamoDB reads, kept until something in their partition is written: an idle world reads much and writes little."""
+"""moto's answers to reads, kept until something they may depend on is written: an idle world reads much and writes little.
+
+DynamoDB's are kept by partition, those of the other services until the service is written to.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +12,59 @@ from typing import Any, Final
 from lambdas.wiring import TABLE
 from simulator.calls import Call
 
-_READS: Final = ("dynamodb:Query", "dynamodb:GetItem")
+_SERVICES: Final = ("ec2", "iam", "scheduler")
+_READING: Final = ("Describe", "Get", "List")
+_DYNAMO_READS: Final = ("Query", "GetItem")
 
 
 class ReadMemo:
-    """Remembers answers by partition."""
+    """Remembers answers by what they depend on."""
 
     def __init__(self) -> None:
         self._answers: dict[str, dict[str, dict[str, Any]]] = {}
 
     def recall(self, call: Call) -> dict[str, Any] | None:
         """The answer to this very read, None if it is not known."""
-        if call.name not in _READS:
-            return None
-        return self._answers.get(_partition_read(call), {}).get(_text(call))
+        source = _read_from(call)
+        return None if source is None else self._answers.get(source, {}).get(_text(call))
 
     def keep(self, call: Call, answer: dict[str, Any]) -> None:
         """Remember the answer to a read."""
-        if call.name in _READS:
-            self._answers.setdefault(_partition_read(call), {})[_text(call)] = dict(answer)
+        source = _read_from(call)
+        if source is not None:
+            self._answers.setdefault(source, {})[_text(call)] = dict(answer)
 
     def touch(self, call: Call) -> None:
-        """A call is about to reach DynamoDB: forget what it may change."""
-        if call.service == "dynamodb" and call.name not in _READS:
-            for partition in _partitions_written(call):
-                self._answers.pop(partition, None)
+        """A call is about to reach moto: forget what it may change."""
+        if _read_from(call) is None:
+            for source in _written_by(call):
+                self._answers.pop(source, None)
+
+    def forget(self, service: str) -> None:
+        """Something of this service changed without a call."""
+        self._answers.pop(service, None)
 
 
-def _partition_read(call: Call) -> str:
+def _read_from(call: Call) -> str | None:
+    """What the answer to a read depends on; None for a write, and for a read that is not kept."""
+    if call.service in _SERVICES:
+        return call.service if call.operation.startswith(_READING) else None
+    if call.service != "dynamodb" or call.operation not in _DYNAMO_READS:
+        return None
     if call.operation == "GetItem":
         return _partition(call.parameters["Key"])
     return str(call.parameters["ExpressionAttributeValues"].get(":p", {}).get("S", ""))
 
 
-def _partitions_written(call: Call) -> Iterator[str]:
-    if call.operation != "TransactWriteItems":
+def _written_by(call: Call) -> Iterator[str]:
+    if call.service != "dynamodb":
+        yield call.service
+    elif call.operation == "TransactWriteItems":
+        for entry in call.parameters["TransactItems"]:
+            for arguments in entry.values():
+                yield _partition(arguments.get("Item") or arguments["Key"])
+    else:
         yield _partition(call.parameters.get("Item") or call.parameters["Key"])
-        return
-    for entry in call.parameters["TransactItems"]:
-        for arguments in entry.values():
-            yield _partition(arguments.get("Item") or arguments["Key"])
 
 
 def _partition(key: Mapping[str, Any]) -> str:

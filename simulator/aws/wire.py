@@ -87,6 +87,10 @@ class Wire:
         """Call `observer(call, answer)` after each successful call of this name; it may change the answer."""
         self._observers.setdefault(name, []).append(observer)
 
+    def forget_answers(self, service: str) -> None:
+        """Something changed in moto without a call: ask it again."""
+        self._memo.forget(service)
+
     @contextmanager
     def connected(self) -> Iterator[None]:
         """Stand between boto3 and moto; clients made meanwhile pass here. moto's mock must be active."""
