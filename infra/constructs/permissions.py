@@ -62,6 +62,7 @@ class Permissions:
                 self._reads_catalogue,
                 self._terminates,
                 self._resolves_node_classes,
+                self._prunes_templates,
                 self._sends_work,
                 self._wakes_provision,
                 self._keeps_windows,
@@ -119,12 +120,6 @@ class Permissions:
         self._allow(role, LAUNCH_ACTIONS[:2], [self._ec2(resource) for resource in USED])
         on_create = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances", "CreateLaunchTemplate"]}}
         self._allow(role, ["ec2:CreateTags"], created, on_create)
-        self._allow(
-            role,
-            ["iam:PassRole"],
-            [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{self.config.node_role}"],
-            {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
-        )
         self._resolves_node_classes(role)
 
     def _resolves_node_classes(self, role: iam.Role) -> None:
@@ -132,9 +127,26 @@ class Permissions:
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
         self._allow(role, ["ssm:GetParameter", "ssm:GetParameters"], [service_parameters])
-        profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile/*"
-        self._allow(role, ["iam:GetInstanceProfile"], [profiles])
+        self._makes_instance_profiles(role)
         self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster_name}")])
+
+    def _makes_instance_profiles(self, role: iam.Role) -> None:
+        """A class that names a role gets a profile for it, under a path of ours."""
+        profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile"
+        ours = f"{profiles}/fleetwright/{self.stack.region}/{self.config.cluster_name}/*"
+        self._allow(role, ["iam:GetInstanceProfile"], [f"{profiles}/*"])
+        making = ["iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile"]
+        self._allow(role, making, [ours])
+        self._allow(
+            role,
+            ["iam:PassRole"],
+            [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{self.config.node_role}"],
+            {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        )
+
+    def _prunes_templates(self, role: iam.Role) -> None:
+        template = self._ec2("launch-template/*")
+        self._allow(role, ["ec2:DeleteLaunchTemplate"], [template], self._tagged("aws:ResourceTag"))
 
     def _terminates(self, role: iam.Role) -> None:
         self._describes_instances(role)
