@@ -88,7 +88,7 @@ def _row(at: datetime, counts: Mapping[str, int], standing: _Standing) -> Iterab
     if not counts:
         return
     happened = ", ".join(f"{counts[event]} {words}" for event, words in _WORDS.items() if event in counts)
-    hourly = sum(standing.prices.values())
+    hourly = sum(standing.prices.values(), 0.0)
     yield (f"{at:%m-%d %H:%M}", len(standing.pending), len(standing.prices), hourly, happened)
 
 

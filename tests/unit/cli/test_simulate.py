@@ -1,0 +1,89 @@
+"""`simulate` and its timeline."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.__main__ import main
+from cli.timeline import LINES_MAX, timeline
+from simulator.record import Event
+from tests.builders import NOW
+
+SCENARIO = """
+apiVersion: fleetwright.dev/v1
+kind: Scenario
+metadata: {name: still}
+spec: {start: "2026-11-20T00:00:00Z", duration: 1m, seed: 1, catalog: catalog.json, manifests: []}
+"""
+CATALOG = {
+    "instanceTypes": [
+        {
+            "name": "m5.large",
+            "requirements": {"kubernetes.io/arch": ["amd64"], "kubernetes.io/os": ["linux"]},
+            "capacity": {"cpu": "2", "memory": "8Gi", "pods": "29"},
+            "offerings": [{"zone": "us-east-1a", "capacityType": "on-demand", "price": 0.096}],
+        }
+    ]
+}
+
+
+def an_event(minute: int, name: str, **fields: Any) -> Event:
+    return Event((NOW + timedelta(minutes=minute)).isoformat(), name, fields)
+
+
+def test_the_timeline_tells_what_happened_and_how_things_stood() -> None:
+    """A person sees at a glance when pods waited and what it cost."""
+    events = [
+        an_event(0, "simulationStarted"),
+        an_event(0, "podCreated", pod="a/b"),
+        an_event(1, "instanceLaunched", instance="i-1", price=0.5),
+        an_event(3, "podBound", pod="a/b", node="n"),
+        an_event(5, "instanceTerminated", instance="i-1"),
+    ]
+    lines = [line.split(maxsplit=5) for line in timeline(events).splitlines()]
+    assert lines[1:] == [
+        ["11-20", "00:00", "1", "0", "0.0000", "1 pods created"],
+        ["11-20", "00:01", "1", "1", "0.5000", "1 launched"],
+        ["11-20", "00:03", "0", "1", "0.5000", "1 bound"],
+        ["11-20", "00:05", "0", "0", "0.0000", "1 terminated"],
+    ]
+    assert timeline([]) == "nothing happened"
+
+
+def test_two_days_fit_on_a_screen() -> None:
+    """Nobody reads three thousand lines."""
+    events = [an_event(minute, "podCreated", pod=f"a/{minute}") for minute in range(0, 2880, 3)]
+    assert len(timeline(events).splitlines()) <= LINES_MAX + 2
+
+
+def test_a_scenario_is_played_and_written_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Summary, record and page come out of one run, and nothing else is on standard output."""
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    (tmp_path / "catalog.json").write_text(json.dumps(CATALOG))
+    page, record = tmp_path / "out" / "page.html", tmp_path / "out" / "record.jsonl"
+    arguments = ["simulate", str(tmp_path / "s.yaml"), "--report", str(page), "--record", str(record), "-o", "json"]
+    assert main(arguments) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["kind"], summary["virtualSeconds"], summary["orphanedInstances"]) == ("SimulationSummary", 60, 0)
+    events = [json.loads(line)["event"] for line in record.read_text().splitlines()]
+    assert (events[0], events[-1]) == ("simulationStarted", "simulationEnded")
+    assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("content", [None, "kind: Scenario\nspec: {duration: soon}", "["])
+def test_a_scenario_that_cannot_be_read_is_wrong_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None
+) -> None:
+    """Not an internal error, and not an empty run."""
+    path = tmp_path / "s.yaml"
+    if content is not None:
+        path.write_text(content)
+    assert main(["simulate", str(path)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert str(path) in captured.err

@@ -1,0 +1,87 @@
+"""Explanations for people."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.explain import NODE_REASONS, POD_REASONS, explain_node, explain_pod
+from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
+from core.model.pod import Owner, Pod
+from core.model.snapshot import Options
+from tests.builders import CLASS_REF, NOW, a_pod, a_pool, a_snapshot, a_type
+
+
+def outcome_of(pod: Pod) -> str:
+    return explain_pod(a_snapshot(types=(a_type(),), pods=(pod,)), pod).outcome
+
+
+def test_every_code_has_a_sentence() -> None:
+    """The reference lists them; a code without a meaning helps nobody."""
+    for meanings in (POD_REASONS, NODE_REASONS):
+        assert all(code.isalpha() and text.endswith(".") for code, text in meanings.items())
+    assert "NoOfferingFits" in POD_REASONS
+    assert "NoCheaperOption" in NODE_REASONS
+
+
+def test_a_pod_without_a_place_learns_what_each_pool_lacks() -> None:
+    """Pool by pool, and how near the nearest came."""
+    pod = a_pod("huge", cpu="64")
+    pools = (a_pool("general"), a_pool("zz"))
+    text = str(explain_pod(a_snapshot(types=(a_type(),), pods=(pod,), node_pools=pools), pod))
+    assert text.startswith("pod default/huge is unschedulable [NoOfferingFits]\n")
+    assert "  NodePool general  ruled out 1 by cpu\n" in text
+    assert "  NodePool zz       ruled out 1 by cpu\n" in text
+    assert "hint: nearest miss in general: m5.large lacks" in text
+
+
+def test_without_any_pool_the_reason_stands_alone() -> None:
+    """There is nothing to compare."""
+    pod = a_pod()
+    text = str(explain_pod(a_snapshot(pods=(pod,), node_pools=()), pod))
+    assert "[NoNodePool]" in text
+    assert "hint" not in text
+
+
+@pytest.mark.parametrize(
+    ("pod", "outcome"),
+    [
+        (a_pod(node_name="n", phase="Running"), "runs on n"),
+        (a_pod(node_name="n", phase="Succeeded"), "is done on n"),
+        (a_pod(phase="Failed"), "is done: phase Failed"),
+        (a_pod(is_gated=True), "waits for its scheduling gates, not for a node"),
+        (a_pod(nominated_node_name="n"), "waits for pods to leave n, where it was promised a place"),
+        (a_pod(owners=(Owner("DaemonSet", "d", "apps/v1"),)), "belongs to its node: nothing is launched for it"),
+    ],
+)
+def test_a_pod_that_does_not_wait_says_why(pod: Pod, outcome: str) -> None:
+    """Else people look for it in vain among the decisions."""
+    assert outcome_of(pod) == outcome
+
+
+def test_in_a_live_cluster_the_scheduler_speaks_first() -> None:
+    """It may be about to bind the pod."""
+    pod = a_pod()
+    snapshot = a_snapshot(types=(a_type(),), pods=(pod,), options=Options(requires_unschedulable_mark=True))
+    assert explain_pod(snapshot, pod).outcome == "has not been given up by the scheduler yet"
+
+
+def test_a_node_that_goes_says_with_whom_and_what_for() -> None:
+    """The people on call ask exactly this."""
+    claim = PlannedClaim(name="default-0", node_pool="default", node_class=CLASS_REF, instance_types=("m7g.large",))
+    command = Command(
+        reason="Underutilized",
+        method="multi",
+        nodes=("a", "b"),
+        claims=("ca", "cb"),
+        replacements=(claim,),
+        moves=(Move("shop/x", "default-0"),),
+        savings=250_000_000,
+    )
+    plan = DisruptionPlan(now=NOW, commands=(command,), blocked=(Blocked("c", "Budget", "no node may go"),))
+    gone = str(explain_node(plan, "a"))
+    for part in ("node a goes [Underutilized]", "saves 0.2500 $/h", "together with b", "m7g.large", "shop/x moves to"):
+        assert part in gone
+    stays = str(explain_node(plan, "c"))
+    assert stays.startswith("node c stays [Budget]\n")
+    assert "no node may go" in stays
+    assert explain_node(plan, "d").reason == "NotManaged"
