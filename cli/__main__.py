@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from cli.errors import BAD_INPUT, DONE, INTERNAL, InputError
+from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, InputError
 from core.errors import InvalidInputError
 
 COMMANDS: Final = {
@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (InputError, InvalidInputError) as error:
         _tell(str(error), traced=debug)
         return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE

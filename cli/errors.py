@@ -10,6 +10,8 @@ DONE: Final = 0
 NEGATIVE: Final = 1
 BAD_INPUT: Final = 2
 INTERNAL: Final = 3
+INTERRUPTED: Final = 130
+"""As shells have it for a command that was stopped with Ctrl-C."""
 
 
 class InputError(FleetwrightError):

@@ -1,0 +1,63 @@
+"""YAML as plain data: the same as PyYAML makes of it, but for dates and keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.yaml_documents import documents
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=12)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, width=32) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(VALUES, st.booleans())
+def test_what_is_written_is_read_again(value: Any, flow: bool) -> None:
+    """A quantity, a label or a flag that changes on the way in changes the plan."""
+    text = yaml.safe_dump(value, default_flow_style=flow, allow_unicode=True)
+    assert list(documents(text)) == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1, 0x1f, 010, 1.5, .5, 1e3, 1_000, yes, No, on, ~, null, '', \"x\\n\", 12:30:00]",
+        "a: &x {b: 1}\nc: *x\nd: [*x, *x]",
+        "base: &b {x: 1, y: 2}\nover: &o {y: 3}\nown: {<<: [*b, *o], x: 9}",
+        "a: !!str 5\nb: !!int '7'\nc: ! '5'\nd: |\n  two\n  lines\ne: >\n  folded\n  text\n",
+        "--- 1\n--- [a]\n...\n---\n",
+        "a: *nowhere",
+        "a: !!int x",
+        "a: !thing x",
+        "? [a]\n: b",
+        "a: {<<: 3}",
+        "{a: b",
+    ],
+)
+def test_it_agrees_with_pyyaml(text: str) -> None:
+    """On values, and on what is no YAML."""
+    try:
+        expected = list(yaml.safe_load_all(text))
+    except yaml.YAMLError:
+        with pytest.raises(yaml.YAMLError):
+            list(documents(text))
+    except ValueError:
+        with pytest.raises(yaml.YAMLError):
+            list(documents(text))
+    else:
+        assert list(documents(text)) == expected
+
+
+def test_dates_stay_text_and_keys_are_text() -> None:
+    """Kubernetes' tools read YAML as JSON, which has neither dates nor other keys."""
+    text = "2026-11-20: 2026-11-20\n1: 2026-11-20T00:00:00Z\ntrue: x"
+    assert list(documents(text)) == [{"2026-11-20": "2026-11-20", "1": "2026-11-20T00:00:00Z", "true": "x"}]
