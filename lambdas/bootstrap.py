@@ -214,7 +214,7 @@ class Application:
 
         if self._given_catalogues is not None:
             return self._given_catalogues
-        return S3CatalogueStore(self._service("s3"), self.settings.bucket_name)
+        return S3CatalogueStore(self._service("s3"), self.settings.bucket_name, self.settings.sizing())
 
     @cached_property
     def _source(self) -> CatalogueSource:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from core.catalogue import sizing
 from core.errors import InvalidInputError
 from core.model.snapshot import FeatureGates, Options
 
@@ -35,6 +36,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         launches_per_run: How many instances one run of `provision` launches itself; `execute` launches the others.
         plan_rounds: How often one run plans again after EC2 had no capacity.
         poll_seconds: How soon `provision` looks again while pods wait for something.
+        vm_memory_overhead_percent, reserved_enis: As Karpenter has them: the share of memory that the hypervisor keeps, as a
+            decimal, and how many network interfaces of each node are not for pods.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
     """
 
@@ -53,6 +56,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     launches_per_run: Count = 20
     plan_rounds: Count = 3
     poll_seconds: Count = 10
+    vm_memory_overhead_percent: str = "0.075"
+    reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0
     improve_iterations: int | None = None
 
     @classmethod
@@ -76,12 +81,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             problem, _, path = str(error).partition(" - at `$.")
             raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error
         parse_feature_gates(settings.feature_gates)
+        settings.sizing()
         return settings
 
     def to_environment(self) -> dict[str, str]:
         """The variables that `from_environment` reads this back from; what has no value is left out."""
         values = {field: getattr(self, field) for field in self.__struct_fields__}
         return {field.upper(): str(value) for field, value in values.items() if value not in (None, "")}
+
+    def sizing(self) -> sizing.Settings:
+        """How nodes are sized.
+
+        Raises:
+            InvalidInputError: If the memory overhead is no share.
+        """
+        return sizing.settings_from(
+            vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
+        )
 
     def options(self) -> Options:
         """How the core is to decide in a live cluster."""

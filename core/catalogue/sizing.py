@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 import msgspec
@@ -90,8 +90,19 @@ def volume_bytes(device: BlockDevice) -> int | None:
 
 
 def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> Settings:
-    """Settings as Karpenter's environment spells them: the share as a decimal such as `0.075`."""
-    return Settings(vm_memory_overhead_ppm=int(Decimal(vm_memory_overhead_percent) * PPM), reserved_enis=reserved_enis)
+    """Settings as Karpenter's environment spells them; the share is a decimal such as `0.075`, its name notwithstanding.
+
+    Raises:
+        InvalidInputError: If the share is none between 0 and 1.
+    """
+    try:
+        share = Decimal(vm_memory_overhead_percent)
+    except InvalidOperation:
+        share = Decimal(-1)
+    if not share.is_finite() or not 0 <= share < 1:
+        problem = f"{vm_memory_overhead_percent!r} is no share such as 0.075"
+        raise InvalidInputError(problem, subject="environment", field="VM_MEMORY_OVERHEAD_PERCENT")
+    return Settings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)
 
 
 def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int:

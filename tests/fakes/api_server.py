@@ -7,10 +7,12 @@ with `blocked`. What arrived is in `requests`.
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -118,14 +120,18 @@ class ApiServer:
 
 
 @contextmanager
-def serving(server: ApiServer) -> Iterator[str]:
-    """Serve on a free port of this machine; gives the address."""
+def serving(server: ApiServer, *, certificate: Path | None = None) -> Iterator[str]:
+    """Serve on a free port of this machine, over TLS with the certificate and key in a file; gives the address."""
     http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(server))
     http.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        http.socket = context.wrap_socket(http.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{http.server_port}"
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{http.server_port}"
     finally:
         http.shutdown()
         http.server_close()

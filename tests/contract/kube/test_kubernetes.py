@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import gc
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from core.manifests.resources import NODE_POOLS, NODES, PODS
 from lambdas.adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
@@ -191,3 +200,37 @@ def test_a_certificate_authority_that_cannot_be_read_is_told() -> None:
     kubernetes = HttpKubernetes(Transport(lambda: Endpoint("https://127.0.0.1:1", "bm8gcGVt"), Tokens()))
     with pytest.raises(DeniedError, match="certificate authority"):
         kubernetes.list(NODES)
+
+
+def test_only_the_clusters_own_certificate_is_trusted(server: ApiServer, tmp_path: Path) -> None:
+    """Whoever answers in the cluster's place would be given our token."""
+    own, other = a_certificate(tmp_path / "own.pem"), a_certificate(tmp_path / "other.pem")
+    with serving(server, certificate=tmp_path / "own.pem") as url:
+        trusted = HttpKubernetes(Transport(lambda: Endpoint(url, own), Tokens()))
+        assert trusted.list(NODES).items == ()
+        fooled = HttpKubernetes(Transport(lambda: Endpoint(url, other), Tokens()))
+        with pytest.raises(TransientError, match="certificate"):
+            fooled.list(NODES)
+    assert len(server.requests) == 1
+
+
+def a_certificate(path: Path) -> str:
+    """A certificate of this machine's that vouches for itself, with its key, in a file; its base64 as EKS would give it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = certificate.public_bytes(Encoding.PEM)
+    path.write_bytes(pem + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return base64.b64encode(pem).decode()

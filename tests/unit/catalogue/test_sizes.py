@@ -11,6 +11,7 @@ from core import labels
 from core.catalogue.build import build_catalogue, instance_types
 from core.catalogue.overhead import cpu_reserved_millicores
 from core.catalogue.sizing import Settings, settings_from
+from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType
 from simulator.market.embedded import builtin_market, builtin_shapes
 
@@ -195,3 +196,10 @@ def test_pods_with_security_groups_of_their_own_are_counted(name: str, limit: in
 def test_network_bandwidth_is_the_speed_that_lasts(name: str, mbps: tuple[str, ...] | None) -> None:
     """A NodePool that asks for bandwidth would get burstable machines, or twice what a machine has."""
     assert default_types()[name].labels.get(f"{labels.AWS_GROUP}/instance-network-bandwidth") == mbps
+
+
+@pytest.mark.parametrize("share", ["7.5%", "1.5", "-0.1", "NaN", ""])
+def test_a_memory_overhead_that_is_no_share_is_refused(share: str) -> None:
+    """75 instead of 0.075 would leave nodes without memory, and every pod unschedulable."""
+    with pytest.raises(InvalidInputError, match="VM_MEMORY_OVERHEAD_PERCENT"):
+        settings_from(vm_memory_overhead_percent=share, reserved_enis=0)
