@@ -80,8 +80,14 @@ def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple
 def _resource_of(document: Document) -> Resource | None:
     if not document.kind:
         raise document.error("kind: is missing")
-    if not document.name:
+    resource = _read_kind(document)
+    if resource is not None and not document.name:
         raise document.error("metadata.name: is missing")
+    return resource
+
+
+def _read_kind(document: Document) -> Resource | None:
+    """The kind, where it is one that we read: the name alone does not tell, others have a Service too."""
     group = _group(document)
     if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:
         return _OLDER_KINDS[document.kind]

@@ -39,7 +39,8 @@ class Document:
     @property
     def kind(self) -> str:
         """Its kind, empty where it has none."""
-        return str(self.object.get("kind") or "")
+        kind = self.object.get("kind")
+        return kind if isinstance(kind, str) else ""
 
     @property
     def name(self) -> str:

@@ -27,6 +27,12 @@ def test_unknown_kinds_are_counted_in_one_line() -> None:
     assert list(found.warnings()) == ["skipped 3 objects of kinds that are not read here: Secret 2, Widget 1"]
 
 
+def test_an_unknown_kind_needs_no_name() -> None:
+    """A kustomization.yaml lies in many folders of manifests."""
+    found = inventory("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []")
+    assert found.skipped == {"Kustomization": 1}
+
+
 def test_a_kind_of_another_group_is_another_kind() -> None:
     """Knative has Services too."""
     found = inventory("apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: a}")
@@ -78,6 +84,7 @@ spec: {template: {spec: {nodeClassRef: {name: old}, requirements: []}}}
     ("text", "parts"),
     [
         ("metadata: {name: a}", ("document 0", "kind: is missing")),
+        ("kind: [Pod]", ("document 0", "kind: is missing")),
         ("kind: Pod", ("document 0", "Pod without a name", "metadata.name: is missing")),
         (
             "kind: Pod\nmetadata: {name: a}\n---\nkind: Pod\nmetadata: {name: b, namespace: shop}\nspec: {containers: 3}",
