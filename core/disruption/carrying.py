@@ -1,6 +1,8 @@
-"""The world after a command: its nodes gone, their pods moved, the replacements on their way."""
+"""The world after a command: its nodes gone, their pods moved, the replacements there."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
@@ -14,16 +16,18 @@ from core.model.pod import Pod
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
 
+_READY: Final = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALIZED, node_claim.CONSOLIDATABLE)
+
 
 def carried_out(snapshot: Snapshot, command: Command) -> Snapshot:
     """The snapshot with the command's effects, as far as later decisions depend on them.
 
-    Nodes that go count no longer as room, so the result says nothing about budgets. Replacements are there but not
-    initialized: nobody else's pods are moved to them.
+    Nodes that go count no longer as room, so the result says nothing about budgets. Replacements are what their cheapest
+    offering would become, ready to take more pods.
     """
     going, claims = set(command.nodes), set(command.claims)
     target = {move.pod: move.to for move in command.moves}
-    started = [_in_flight(claim, snapshot) for claim in command.replacements]
+    started = [_joined(claim, snapshot) for claim in command.replacements]
     return msgspec.structs.replace(
         snapshot,
         pods=tuple(moved for pod in snapshot.pods if (moved := _moved(pod, going, target)) is not None),
@@ -42,7 +46,7 @@ def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
     return None if place is None else msgspec.structs.replace(pod, node_name=place)
 
 
-def _in_flight(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
+def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """The claim and node that the cheapest offering would become."""
     instance_type, offerings = Options.of(planned, snapshot.catalogue).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
@@ -69,16 +73,17 @@ def _in_flight(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, No
         node_name=planned.name,
         capacity=instance_type.capacity,
         allocatable=instance_type.allocatable(),
-        conditions={node_claim.LAUNCHED: Condition("True", changed_at=snapshot.now)},
+        conditions={name: Condition("True", changed_at=snapshot.now) for name in _READY},
     )
     node = Node(
         name=planned.name,
         provider_id=provider_id,
-        labels={**own, labels.HOSTNAME: planned.name, labels.REGISTERED: "true"},
+        labels={**own, labels.HOSTNAME: planned.name, labels.REGISTERED: "true", labels.INITIALIZED: "true"},
         taints=planned.taints,
         capacity=instance_type.capacity,
         allocatable=instance_type.allocatable(),
         created_at=snapshot.now,
+        is_ready=True,
     )
     return claim, node
 

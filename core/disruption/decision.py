@@ -31,8 +31,8 @@ def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPla
     """Decide which nodes go at this moment.
 
     The first method that finds something ends a pass, its commands are carried out in memory, and the next pass looks
-    again: until nothing more is worth it or within the budgets. Each pass takes at least one node, so their number is
-    bounded by that of the nodes.
+    again: until nothing more is worth it or within the budgets. Later commands may count on replacements of earlier ones,
+    see `startable`. Each pass takes at least one node, so their number is bounded by that of the nodes.
 
     Args:
         snapshot: The world as it was looked at.
@@ -46,6 +46,16 @@ def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPla
         budgets=plan_round.budgets,
         cost=DisruptionCost(before=fleet_price(snapshot), after=fleet_price(plan_round.snapshot)),
     )
+
+
+def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
+    """The commands that can begin at once: those whose pods need no other command's replacement. The rest comes later."""
+    found: list[Command] = []
+    for command in plan.commands:
+        others = {claim.name for other in plan.commands if other is not command for claim in other.replacements}
+        if all(move.to not in others for move in command.moves):
+            found.append(command)
+    return tuple(found)
 
 
 def run(snapshot: Snapshot, planner: Planner | None = None) -> Round:

@@ -130,7 +130,8 @@ class Round:
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
         base = self._simulators[None].base
-        found = {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
+        found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
+        found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
         found |= {name: "room for a capacity buffer" for name in base.buffer_nodes if name not in found}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from core.disruption.decision import disrupt
+from core.disruption.decision import disrupt, startable
 from core.disruption.reasons import DRIFTED
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandRecord
@@ -56,7 +56,7 @@ class Disruption:
             return
         plan = disrupt(view.snapshot)
         self._report(plan, outcome)
-        for command in plan.commands:
+        for command in startable(plan):
             self._store(command, outcome)
         self._quiet = ("", _EPOCH) if plan.commands else (world, self._clock.now() + THINK_AGAIN)
 
