@@ -1,0 +1,88 @@
+"""Virtual time: order, overlap, end."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from simulator.clock import Process, VirtualClock
+
+START = datetime(2026, 11, 20, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def test_what_falls_due_at_one_moment_happens_in_the_order_in_which_it_was_asked_for() -> None:
+    """If this failed, two steps of one minute could change places between runs."""
+    clock, seen = VirtualClock(START), []
+    for name in ("a", "b", "c"):
+        clock.at(START + SECOND, lambda name=name: seen.append(name))
+    clock.run_until(START + SECOND)
+    assert seen == ["a", "b", "c"]
+    assert clock.now() == START + SECOND
+
+
+def test_functions_overlap_while_they_wait() -> None:
+    """If this failed, ten functions of a second each would take ten seconds, and no race between two could ever show."""
+    clock, seen = VirtualClock(START), []
+
+    def work(name: str) -> None:
+        seen.append((name, clock.now()))
+        clock.spend(SECOND)
+        seen.append((name, clock.now()))
+
+    for name in ("a", "b"):
+        clock.at(START, lambda name=name: Process(lambda: work(name)).start())
+    clock.run_until(START + 5 * SECOND)
+    assert seen == [("a", START), ("b", START), ("a", START + SECOND), ("b", START + SECOND)]
+
+
+def test_time_spent_with_nothing_else_to_do_just_passes() -> None:
+    """If this failed, a lone function would hang."""
+    clock, seen = VirtualClock(START), []
+
+    def work() -> None:
+        clock.spend(SECOND)
+        seen.append(clock.now())
+
+    clock.at(START, lambda: Process(work).start())
+    clock.run_until(START + 5 * SECOND)
+    assert seen == [START + SECOND]
+
+
+def test_a_function_that_outlives_the_run_touches_nothing_more() -> None:
+    """If this failed, the record could have lines behind its last one."""
+    clock, seen = VirtualClock(START), []
+
+    def work() -> None:
+        try:
+            clock.spend(10 * SECOND)
+        finally:
+            clock.spend(SECOND)
+            seen.append("after the end")
+
+    clock.at(START, lambda: Process(work).start())
+    clock.run_until(START + SECOND)
+    clock.abandon()
+    assert seen == []
+
+
+def test_what_a_process_raises_reaches_who_runs_it() -> None:
+    """If this failed, a bug of the simulator inside a function would pass unseen."""
+    clock = VirtualClock(START)
+
+    def work() -> None:
+        raise ValueError("broken")
+
+    clock.at(START, lambda: Process(work).start())
+    with pytest.raises(ValueError, match="broken"):
+        clock.run_until(START + SECOND)
+
+
+def test_listeners_hear_every_move_once() -> None:
+    """If this failed, moto's clock would lag behind the world's."""
+    clock, heard = VirtualClock(START), []
+    clock.on_move(heard.append)
+    clock.at(START + SECOND, lambda: clock.spend(SECOND))
+    clock.run_until(START + 3 * SECOND)
+    assert heard == [START + n * SECOND for n in (1, 2, 3)]
