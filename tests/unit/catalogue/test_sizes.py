@@ -9,8 +9,9 @@ import pytest
 
 from core import labels
 from core.catalogue.build import build_catalogue, instance_types
+from core.catalogue.node_class import read_node_class
 from core.catalogue.overhead import cpu_reserved_millicores
-from core.catalogue.sizing import Settings, settings_from
+from core.catalogue.sizing import Settings, settings_from, sizing_of
 from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType
 from simulator.market.embedded import builtin_market, builtin_shapes
@@ -203,3 +204,60 @@ def test_a_memory_overhead_that_is_no_share_is_refused(share: str) -> None:
     """75 instead of 0.075 would leave nodes without memory, and every pod unschedulable."""
     with pytest.raises(InvalidInputError, match="VM_MEMORY_OVERHEAD_PERCENT"):
         settings_from(vm_memory_overhead_percent=share, reserved_enis=0)
+
+
+def test_windows_nodes_admit_a_fixed_number_of_pods_and_count_addresses() -> None:
+    """Windows pods ask for an address each; without the resource they find no node."""
+    shaped = one_type("t3.large", amiSelectorTerms=[{"alias": "windows2022@latest"}])
+    assert shaped.capacity["pods"] == 110
+    assert shaped.overhead["memory"] == (1465 + 100) * MIB
+    assert shaped.capacity["ephemeral-storage"] == 50 * 2**30
+    assert shaped.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 11
+    assert shaped.labels[labels.OS] == ("windows",)
+    assert shaped.labels[labels.WINDOWS_BUILD] == ("10.0.20348",)
+    assert labels.OS not in one_type("c7g.large", amiSelectorTerms=[{"alias": "windows2022@latest"}]).labels
+
+
+def test_interfaces_that_are_all_set_aside_leave_no_pods() -> None:
+    """A negative count would go through every sum."""
+    assert one_type("t3.nano", Settings(reserved_enis=9)).capacity["pods"] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"kubelet": {"maxPods": -1}}, r"spec\.kubelet\.maxPods"),
+        ({"kubelet": {"podsPerCore": True}}, r"spec\.kubelet\.podsPerCore"),
+        ({"kubelet": {"kubeReserved": "1Gi"}}, r"spec\.kubelet\.kubeReserved"),
+        ({"kubelet": {"kubeReserved": {"gpu": "1"}}}, r"spec\.kubelet\.kubeReserved"),
+        ({"kubelet": {"systemReserved": {"cpu": "-1"}}}, r"spec\.kubelet\.systemReserved\.cpu"),
+        ({"kubelet": {"evictionHard": {"memory.available": "x%"}}}, r"spec\.kubelet\.evictionHard"),
+        ({"blockDeviceMappings": [{"ebs": {"volumeSize": "big"}}]}, r"spec\.blockDeviceMappings"),
+        ({"subnetSelectorTerms": "all"}, r"spec\.subnetSelectorTerms"),
+    ],
+)
+def test_a_class_that_cannot_be_sized_names_itself_and_the_field(spec: dict[str, Any], field: str) -> None:
+    """Its NodePools launch nothing; the user must learn why."""
+    with pytest.raises(InvalidInputError, match=rf"EC2NodeClass c: {field}"):
+        sizing_of(read_node_class(a_class(**spec)), Settings())
+
+
+def test_reservations_by_expression_count_for_nothing() -> None:
+    """Karpenter's gate for expressions is off by default; sizes must agree with its default."""
+    assert one_type("m5.large", kubelet={"kubeReserved": {"cpu": "vcpus * 10"}}) == one_type("m5.large")
+
+
+def test_nulls_mean_not_set() -> None:
+    """Manifests written by tools carry nulls; the API server drops them."""
+    assert one_type("m5.large", kubelet=None, blockDeviceMappings=None, userData=None) == one_type("m5.large")
+
+
+def test_a_custom_image_lives_on_its_last_volume() -> None:
+    """Nobody knows which device a custom image puts pods on; Karpenter takes the last."""
+    devices = [
+        {"deviceName": "/dev/a", "ebs": {"volumeSize": "5Gi"}},
+        {"deviceName": "/dev/b", "ebs": {"volumeSize": "7Gi"}},
+    ]
+    custom = {"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}]}
+    assert one_type("m5.large", blockDeviceMappings=devices, **custom).capacity["ephemeral-storage"] == 7 * 2**30
+    assert one_type("m5.large", **custom).capacity["ephemeral-storage"] == 20 * 2**30

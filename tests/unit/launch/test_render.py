@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from core import labels
-from core.catalogue.node_class import NodeClass, read_node_class
+from core.catalogue.node_class import Ami, NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
 from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, Candidate, select_candidates
+from core.launch.images import bottlerocket_version
 from core.launch.render import Launch, RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
 from tests.builders import a_type
@@ -295,3 +296,35 @@ def test_a_request_stays_within_what_ec2_takes() -> None:
     assert chosen == tuple(sorted(chosen))
     assert chosen[0].instance_type == "m5.x000"
     assert select_candidates(reversed(launch.candidates), launch.types) == chosen
+
+
+def test_the_class_context_reaches_the_fleet() -> None:
+    """Accounts that EC2 Fleet bills or routes by context need it."""
+    assert rendered(a_type("m5.large"), node_class=a_node_class({"context": "c-1"})).request["Context"] == "c-1"
+    assert "Context" not in rendered(a_type("m5.large")).request
+
+
+def test_a_claim_for_enclaves_gets_them_switched_on() -> None:
+    """The pod would find no enclave device."""
+    data = template_data(rendered(a_type("m5.large"), requests={"eks.amazonaws.com/nitro-sandbox": 1}))
+    assert data["EnclaveOptions"] == {"Enabled": True}
+
+
+def test_a_custom_image_brings_its_own_volumes() -> None:
+    """EC2 would attach volumes that the image does not know."""
+    custom = a_node_class({"amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-x86"}]})
+    assert "BlockDeviceMappings" not in template_data(rendered(a_type("m5.large"), node_class=custom))
+
+
+@pytest.mark.parametrize(
+    ("term", "name", "version"),
+    [
+        ({"alias": "bottlerocket@v1.30.0"}, "", "1.30.0"),
+        ({"alias": "bottlerocket@latest"}, "", "latest"),
+        ({"id": "ami-1"}, "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-abc", "1.46.0"),
+        ({"id": "ami-1"}, "my-rocket", ""),
+    ],
+)
+def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name: str, version: str) -> None:
+    """Older releases must be told where pods' directories are."""
+    assert bottlerocket_version(a_node_class({"amiSelectorTerms": [term]}), Ami(id="ami-1", name=name)) == version
