@@ -23,25 +23,16 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     homeless; all of them appear in its claims, bindings and unschedulable pods by key.
 
     Attributes:
-        pending: Keys of the pods that were pending anyway: their failure is nobody's fault.
         displaced: Keys of the pods that the vanished nodes would lose and that need a new place.
-        unplaced: The displaced pods without a place, with the reason.
         on_uninitialized: Displaced pods that were put on an existing node which is not initialized yet, so whether they
             will run is not known (Karpenter does not consolidate on such hopes).
         buffer_nodes: Names of existing nodes whose free room serves a capacity buffer; they are not empty.
     """
 
     plan: Plan
-    pending: frozenset[str] = frozenset()
     displaced: tuple[str, ...] = ()
-    unplaced: tuple[Unschedulable, ...] = ()
     on_uninitialized: tuple[str, ...] = ()
     buffer_nodes: tuple[str, ...] = ()
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether every displaced pod has a place that can be counted on."""
-        return not self.unplaced and not self.on_uninitialized
 
 
 class Planner:
@@ -97,22 +88,19 @@ class Planner:
         ground = self._ground
         keys = {pod.key for pod in displaced}
         claims = planned_claims(solution.claims, ground.axis, ground.table.well_known)
-        unschedulable = self._unschedulable(solution)
         views = ground.views
         real = [(pod, views[position]) for pod, position in solution.bound if not is_virtual(pod)]
         plan = Plan(
             now=ground.snapshot.now,
             claims=claims,
             bindings=tuple(sorted(Binding(pod.key, view.name) for pod, view in real)),
-            unschedulable=unschedulable,
+            unschedulable=self._unschedulable(solution),
             cost=Cost(sum(claim.price for claim in claims)),
         )
         held = {views[position].name for pod, position in solution.bound if is_virtual(pod)}
         return Outcome(
             plan=plan,
-            pending=frozenset(pod.key for pod in ground.pending if not is_virtual(pod)),
             displaced=tuple(sorted(keys)),
-            unplaced=tuple(entry for entry in unschedulable if entry.pod in keys),
             on_uninitialized=tuple(
                 sorted(pod.key for pod, view in real if pod.key in keys and not view.state.is_initialized)
             ),

@@ -1,0 +1,35 @@
+"""Reads plans the way tests ask about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.model.plan import Plan, PlannedClaim
+from core.scheduling import schedule
+from tests.builders import a_snapshot
+
+
+def plan_of(**world: Any) -> Plan:
+    """The plan for a snapshot of these parts."""
+    return schedule(a_snapshot(**world))
+
+
+def places(plan: Plan) -> dict[str, str]:
+    """Pod name → node or claim that takes it."""
+    found = {pod.partition("/")[2]: claim.name for claim in plan.claims for pod in claim.pods}
+    return found | {binding.pod.partition("/")[2]: binding.node for binding in plan.bindings}
+
+
+def reasons_of(plan: Plan) -> dict[str, str]:
+    """Pod name → code, for pods without a place."""
+    return {entry.pod.partition("/")[2]: entry.reason for entry in plan.unschedulable}
+
+
+def claim_of(plan: Plan, name: str) -> PlannedClaim:
+    """The claim that takes a pod."""
+    return next(claim for claim in plan.claims if f"default/{name}" in claim.pods)
+
+
+def zones(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Pod name → zones of its claim."""
+    return {pod.partition("/")[2]: claim.zones for claim in plan.claims for pod in claim.pods}

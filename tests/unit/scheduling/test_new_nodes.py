@@ -1,0 +1,261 @@
+"""Which nodes are launched: types, prices, pools, limits, minValues, reservations, overlays."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import Offering
+from core.model.overlay import CapacityBuffer, NodeOverlay
+from core.model.plan import PlannedClaim
+from core.model.pod import HostPort, PodAffinityTerm, PodSpec, VolumeUse
+from core.model.policy import DaemonSet
+from core.model.requirements import Requirement
+from core.model.snapshot import BEST_EFFORT, FeatureGates, Options
+from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
+from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
+from core.scheduling import reasons
+from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
+from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
+
+SMALL = a_type("small", cpu="2", memory="8Gi", price=0.1)
+LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
+APART = {"labels": {"app": "a"}, "anti_affinity": (PodAffinityTerm(labels.HOSTNAME, a_selector(app="a")),)}
+
+
+def some_claims(*names: str, **world: object) -> tuple[PlannedClaim, ...]:
+    return plan_of(pods=tuple(a_pod(name, **APART) for name in names), **world).claims
+
+
+def test_types_come_cheapest_first_and_only_those_that_fit() -> None:
+    """A claim that listed a type too small for its pods would launch a node that they never use."""
+    claim = claim_of(plan_of(types=(LARGE, SMALL), pods=(a_pod("p", cpu="1"),)), "p")
+    assert claim.instance_types == ("small", "large")
+    assert claim_of(plan_of(types=(LARGE, SMALL), pods=(a_pod("p", cpu="3"),)), "p").instance_types == ("large",)
+
+
+def test_the_price_is_that_of_the_cheapest_offering_on_sale() -> None:
+    """The plan would promise a price that nobody can pay."""
+    sold_out = tuple(msgspec.structs.replace(o, available=o.capacity_type != "spot") for o in SMALL.offerings)
+    claim = claim_of(plan_of(types=(msgspec.structs.replace(SMALL, offerings=sold_out),), pods=(a_pod("p"),)), "p")
+    assert (claim.price, claim.capacity_types) == (100_000_000, ("on-demand",))
+
+
+def test_equal_prices_are_ordered_by_name() -> None:
+    """Otherwise two runs over one input could differ."""
+    twins = tuple(a_type(name) for name in ("b", "a", "c"))
+    assert claim_of(plan_of(types=twins, pods=(a_pod("p"),)), "p").instance_types == ("a", "b", "c")
+
+
+def test_the_heavier_pool_wins_and_the_next_takes_what_it_cannot() -> None:
+    """A pool's weight would be ignored, or a pod would wait although another pool could serve it."""
+    pools = (
+        a_pool("light"),
+        a_pool("heavy", Requirement.one_of(labels.INSTANCE_TYPE, "small"), weight=50),
+    )
+    plan = plan_of(types=(SMALL, LARGE), node_pools=pools, pods=(a_pod("p"), a_pod("big", cpu="4")))
+    assert claim_of(plan, "p").node_pool == "light"  # it rides along with the big one, which was placed first
+    alone = plan_of(types=(SMALL, LARGE), node_pools=pools, pods=(a_pod("p"),))
+    assert claim_of(alone, "p").node_pool == "heavy"
+
+
+def test_taints_of_a_pool_keep_others_out_and_startup_taints_do_not() -> None:
+    """Pods would be sent to nodes that repel them, or kept from nodes that only boot."""
+    tainted = a_pool(taints=(Taint("gpu", NO_SCHEDULE),))
+    starting = a_pool(startup_taints=(Taint("boot", NO_SCHEDULE),))
+    assert reasons_of(plan_of(types=(SMALL,), node_pools=(tainted,), pods=(a_pod("p"),))) == {
+        "p": reasons.TAINT_NOT_TOLERATED
+    }
+    tolerant = a_pod("p", tolerations=(Toleration("gpu", "Exists"),))
+    assert plan_of(types=(SMALL,), node_pools=(tainted,), pods=(tolerant,)).unschedulable == ()
+    assert plan_of(types=(SMALL,), node_pools=(starting,), pods=(a_pod("p"),)).claims[0].startup_taints != ()
+
+
+def test_prefer_no_schedule_is_avoided_until_nothing_else_is_left() -> None:
+    """The taint would either be meaningless or absolute."""
+    avoid = a_pool("avoid", taints=(Taint("old", PREFER_NO_SCHEDULE),), weight=50)
+    assert plan_of(types=(SMALL,), node_pools=(avoid, a_pool("plain")), pods=(a_pod(),)).claims[0].node_pool == "plain"
+    assert plan_of(types=(SMALL,), node_pools=(avoid,), pods=(a_pod(),)).claims[0].node_pool == "avoid"
+
+
+def test_limits_are_never_overshot_by_any_choice_ec2_has_left() -> None:
+    """EC2 may launch the largest type of each claim: together they must stay within the limit."""
+    claims = some_claims("a", "b", "c", types=(SMALL, LARGE), node_pools=(a_pool(limits={"cpu": 8000}),))
+    sizes = {"small": 2000, "large": 8000}
+    assert sum(max(sizes[t] for t in claim.instance_types) for claim in claims) <= 8000
+    assert len(claims) == 3, "each pod fits on a small node, so choice is given up before pods are"
+
+
+def test_a_limit_on_nodes_holds_within_one_batch() -> None:
+    """Karpenter counts nodes only between batches and overshoots; a limit is a limit."""
+    assert len(some_claims("a", "b", "c", types=(SMALL,), node_pools=(a_pool(limits={"nodes": 2}),))) == 2
+
+
+def test_a_reached_limit_is_named() -> None:
+    """People would look for a missing instance type instead of raising the limit."""
+    plan = plan_of(types=(SMALL,), node_pools=(a_pool(limits={"cpu": 1000}),), pods=(a_pod("p"),))
+    assert reasons_of(plan) == {"p": reasons.LIMIT_REACHED}
+
+
+def test_min_values_keep_a_claim_flexible() -> None:
+    """A second pod must not cost the claim the choice that minValues demands."""
+    flexible = Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=2)
+    pods = (a_pod("p", cpu="1500m"), a_pod("q", cpu="1500m"))
+    plan = plan_of(types=(SMALL, LARGE), node_pools=(a_pool("default", flexible),), pods=pods)
+    assert [claim.instance_types for claim in plan.claims] == [("small", "large")] * 2
+
+
+def test_best_effort_lowers_min_values_where_strict_refuses() -> None:
+    """Strict promises the choice, BestEffort promises the node."""
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=3))
+    world = {"types": (SMALL, LARGE), "node_pools": (pool,), "pods": (a_pod("p"),)}
+    assert reasons_of(plan_of(**world)) == {"p": reasons.MIN_VALUES_NOT_MET}
+    claim = plan_of(**world, options=Options(min_values_policy=BEST_EFFORT)).claims[0]
+    kept = {r.key: r.min_values for r in claim.requirements}
+    assert claim.min_values_relaxed
+    assert kept[labels.INSTANCE_TYPE] == 2
+
+
+def test_unusable_pools_launch_nothing() -> None:
+    """A static, deleting, invalid or unready pool would be given nodes that nobody wants."""
+    for pool in (
+        a_pool(is_ready=False),
+        a_pool(replicas=2),
+        a_pool(problem="spec.limits.cpu: is no quantity"),
+        a_pool(deleted_at=a_pod().created_at),
+    ):
+        assert reasons_of(plan_of(types=(SMALL,), node_pools=(pool,), pods=(a_pod("p"),))) == {
+            "p": reasons.NO_NODE_POOL
+        }
+    assert plan_of(types=(SMALL,), node_pools=(a_pool(is_ready=None),), pods=(a_pod("p"),)).unschedulable == ()
+
+
+def test_a_daemon_counts_on_the_types_that_it_runs_on() -> None:
+    """The node would be too small once the DaemonSet's pod is there."""
+    agent = DaemonSet(
+        namespace="kube-system",
+        name="agent",
+        spec=PodSpec(
+            requests={"cpu": 1500, "memory": 1, "pods": 1},
+            node_selector=(Requirement.one_of(labels.INSTANCE_TYPE, "small"),),
+        ),
+    )
+    plan = plan_of(types=(SMALL, LARGE), daemon_sets=(agent,), pods=(a_pod("p", cpu="1"),))
+    assert plan.claims[0].instance_types == ("large",)
+    assert plan.claims[0].resources["cpu"] == 1000
+
+
+def test_a_daemons_host_port_is_taken_on_every_new_node() -> None:
+    """The pod would be planned onto a node where its port is never free."""
+    agent = DaemonSet(namespace="k", name="agent", spec=PodSpec(requests={"pods": 1}, host_ports=(HostPort(80),)))
+    plan = plan_of(types=(SMALL,), daemon_sets=(agent,), pods=(a_pod("p", host_ports=(HostPort(80),)),))
+    assert reasons_of(plan) == {"p": reasons.HOST_PORT_TAKEN}
+
+
+def test_one_value_of_a_pools_own_label_lands_on_the_claim() -> None:
+    """The node would come up without the label that its pods select."""
+    pool = a_pool("default", Requirement.of("team", "Exists"), Requirement.of("rank", "Gt", ["5"]), labels={"a": "b"})
+    selecting = a_pod("p", node_selector=(Requirement.one_of("team", "blue"),))
+    claim = plan_of(types=(SMALL,), node_pools=(pool,), pods=(selecting,)).claims[0]
+    assert claim.labels == {
+        "a": "b",
+        "team": "blue",
+        "rank": "6",
+        labels.NODEPOOL: "default",
+        f"{CLASS_REF.group}/{CLASS_REF.kind.lower()}": CLASS_REF.name,
+    }
+
+
+def test_a_demand_that_a_label_exists_survives_being_merged_with_not_in() -> None:
+    """NotIn alone is content without the label; Exists beside it is not, and the node would never suit."""
+    picky = a_pod("p", node_selector=(Requirement.of("team", "NotIn", ["red"]), Requirement.of("team", "Exists")))
+    assert reasons_of(plan_of(types=(SMALL,), pods=(picky,))) == {"p": reasons.REQUIREMENT_NOT_MET}
+    labelled = a_pool(labels={"team": "blue"})
+    assert plan_of(types=(SMALL,), node_pools=(labelled,), pods=(picky,)).unschedulable == ()
+
+
+def test_contradicting_demands_are_met_by_no_node() -> None:
+    """An empty set of values must not be read as 'label absent'."""
+    torn = a_pod("p", node_selector=(Requirement.one_of("team", "red"), Requirement.of("team", "In", ["blue"])))
+    assert reasons_of(plan_of(types=(SMALL,), pods=(torn,))) == {"p": reasons.REQUIREMENT_NOT_MET}
+
+
+def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
+    """Two claims counting on one reserved instance: one of them would fail to launch."""
+    reserved = (
+        Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
+        *(Offering(zone, labels.ON_DEMAND, 100_000_000) for zone in ZONES),
+    )
+    claims = some_claims("a", "b", types=(msgspec.structs.replace(SMALL, offerings=reserved),))
+    assert sorted((claim.capacity_types, claim.price) for claim in claims) == [
+        (("on-demand",), 100_000_000),
+        (("reserved",), 0),
+    ]
+    held = next(claim for claim in claims if claim.capacity_types == ("reserved",))
+    assert Requirement.one_of(labels.RESERVATION_ID, "cr-1") in held.requirements
+
+
+def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
+    """The gate would do nothing."""
+    offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    off = Options(feature_gates=FeatureGates(reserved_capacity=False))
+    world = {"types": (msgspec.structs.replace(SMALL, offerings=(offering,)),), "pods": (a_pod("p"),)}
+    assert len(plan_of(**world).claims) == 1
+    assert len(plan_of(**world, options=off).claims) == 0
+
+
+def test_overlays_move_prices_and_add_capacity_behind_their_gate() -> None:
+    """A discount that the user knows of would not steer the choice."""
+    cheap_large = NodeOverlay(
+        name="deal",
+        requirements=(Requirement.one_of(labels.INSTANCE_TYPE, "large"),),
+        price_adjustment="-90%",
+        capacity={"example.com/fpga": 1},
+    )
+    on = Options(feature_gates=FeatureGates(node_overlay=True))
+    world = {"types": (SMALL, LARGE), "overlays": (cheap_large,)}
+    claim = plan_of(**world, options=on, pods=(a_pod("p"),)).claims[0]
+    assert (claim.instance_types[0], claim.price) == ("large", 16_000_000)
+    assert plan_of(**world, pods=(a_pod("p"),)).claims[0].instance_types[0] == "small"
+    fpga = (a_pod("p", extra={"example.com/fpga": "1"}),)
+    assert plan_of(**world, options=on, pods=fpga).unschedulable == ()
+    assert reasons_of(plan_of(**world, pods=fpga)) == {"p": reasons.NO_OFFERING_FITS}
+
+
+def test_the_heavier_overlay_wins() -> None:
+    """Two overlays over one price would both apply, or the wrong one."""
+    first = NodeOverlay(name="a", price=5_000_000, weight=1)
+    second = NodeOverlay(name="b", price=7_000_000, weight=2)
+    on = Options(feature_gates=FeatureGates(node_overlay=True))
+    plan = plan_of(types=(SMALL,), overlays=(first, second), options=on, pods=(a_pod("p"),))
+    assert plan.claims[0].price == 7_000_000
+
+
+def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
+    """The headroom would be missing, or pods that do not exist would be reported."""
+    spec = PodSpec(requests={"cpu": 1500, "memory": 2**30, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=2, spec=spec)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on)
+    assert [claim.pods for claim in plan.claims] == [(), ()]
+    assert plan_of(types=(SMALL,), buffers=(buffer,)).claims == ()
+
+
+def test_volumes_beyond_a_types_attachments_go_to_a_second_node() -> None:
+    """Karpenter knows no limit on new nodes: the last pods would hang for ever waiting for their disks."""
+    storage = StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER)
+    claims = tuple(PersistentVolumeClaim(namespace="default", name=f"c{n}", storage_class="gp3") for n in range(3))
+    pods = tuple(a_pod(f"p{n}", cpu="100m", volumes=(VolumeUse(f"c{n}"),)) for n in range(3))
+    one_type = (msgspec.structs.replace(LARGE, attach_limit=2),)
+    plan = plan_of(types=one_type, pods=pods, volume_claims=claims, storage_classes=(storage,))
+    assert sorted(len(claim.pods) for claim in plan.claims) == [1, 2]
+    four = a_pod("p", volumes=tuple(VolumeUse(f"c{n}") for n in range(3)))
+    alone = plan_of(types=one_type, pods=(four,), volume_claims=claims, storage_classes=(storage,))
+    assert reasons_of(alone) == {"p": reasons.ATTACH_LIMIT}
+
+
+def test_cost_adds_up() -> None:
+    """The sum at the bottom of the bill would be wrong."""
+    plan = plan_of(types=(SMALL,), pods=tuple(a_pod(f"p{n}", **APART) for n in range(3)))
+    assert plan.cost.hourly == sum(claim.price for claim in plan.claims) == 3 * 40_000_000
+    assert len(places(plan)) == 3

@@ -1,0 +1,263 @@
+"""Topology spread, pod affinity and anti-affinity, rule by rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.model.node import Node
+from core.model.pod import (
+    IGNORE,
+    SCHEDULE_ANYWAY,
+    LabelSelector,
+    NodeSelectorTerm,
+    Owner,
+    Pod,
+    PodAffinityTerm,
+    TopologySpread,
+    WeightedPodAffinityTerm,
+)
+from core.model.policy import Namespace, Service, WorkloadSelector
+from core.model.requirements import Requirement
+from core.model.snapshot import Options
+from core.model.taints import NO_SCHEDULE, Taint
+from core.scheduling import reasons
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
+from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of, zones
+
+TYPE = a_type("m", cpu="4", memory="16Gi")
+ONE_POD = a_type("one", pods="1")
+WEB = a_selector(app="web")
+
+
+def a_spread(key: str = labels.ZONE, skew: int = 1, **changes: Any) -> TopologySpread:
+    return TopologySpread(**{"topology_key": key, "max_skew": skew, "selector": WEB, **changes})
+
+
+def webs(count: int, **changes: Any) -> tuple[Pod, ...]:
+    return tuple(a_pod(f"p{n}", **{"cpu": "100m", "labels": {"app": "web"}, **changes}) for n in range(count))
+
+
+def a_node(name: str, zone: str, *, pods: str = "1", **own: Any) -> Node:
+    room = {"cpu": 4000, "memory": 2**34, "pods": int(pods)}
+    known = {labels.HOSTNAME: name, labels.ZONE: zone, **own.pop("labels", {})}
+    return Node(name=name, labels=known, capacity=room, allocatable=room, is_ready=True, **own)
+
+
+def running(name: str, node: str, app: str = "web", **changes: Any) -> Pod:
+    return a_pod(name, cpu="1m", **{"node_name": node, "phase": "Running", "labels": {"app": app}, **changes})
+
+
+def per_zone(plan: Any) -> list[int]:
+    found = zones(plan)
+    assert all(len(one) == 1 for one in found.values()), "a zonal rule concerns the pod, so its zone is decided"
+    return sorted(Counter(one[0] for one in found.values()).values())
+
+
+def test_a_zonal_spread_is_even() -> None:
+    """A zone's outage would take more than its share."""
+    assert per_zone(plan_of(types=(TYPE,), pods=webs(7, spreads=(a_spread(),)))) == [2, 2, 3]
+
+
+def test_running_pods_count_and_finished_or_foreign_ones_do_not() -> None:
+    """The spread would be even among the new pods only."""
+    nodes = (a_node("n1", ZONES[0], pods="4"),)
+    pods = (
+        running("r1", "n1"),
+        running("r2", "n1"),
+        running("done", "n1", phase="Succeeded"),
+        running("other", "n1", namespace="elsewhere"),
+    )
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=(*pods, *webs(4, spreads=(a_spread(),))))
+    assert Counter(one[0] for one in zones(plan).values()) == {ZONES[1]: 2, ZONES[2]: 2}
+
+
+def test_a_hostname_spread_opens_nodes() -> None:
+    """Replicas would share a node."""
+    plan = plan_of(types=(TYPE,), pods=webs(5, spreads=(a_spread(labels.HOSTNAME, 2),)))
+    assert sorted(len(claim.pods) for claim in plan.claims) == [1, 2, 2]
+
+
+def test_min_domains_hold_pods_back_until_there_are_enough() -> None:
+    """With fewer zones than demanded the least counts as zero, so one zone takes maxSkew pods at most."""
+    pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]))
+    plan = plan_of(types=(TYPE,), node_pools=(pool,), pods=webs(4, spreads=(a_spread(min_domains=3),)))
+    assert per_zone(plan) == [1, 1]
+    assert set(reasons_of(plan).values()) == {reasons.TOPOLOGY_SPREAD}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [({}, {ZONES[0]}), ({"node_affinity_policy": IGNORE}, {ZONES[1]})])
+def test_the_affinity_policy_says_whether_unsuitable_nodes_count(policy: dict[str, str], expected: set[str]) -> None:
+    """Pods on nodes that the newcomer cannot use would crowd it out of a zone, or not where they should."""
+    pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]), labels={"side": "left"})
+    crowded = a_node("n1", ZONES[0], labels={"side": "right"})
+    quiet = a_node("n2", ZONES[1], labels={"side": "left"}, taints=(Taint("x", NO_SCHEDULE),))
+    pods = (running("r1", "n1"), running("r2", "n1"), running("r3", "n2"))
+    left = {"node_selector": (Requirement.one_of("side", "left"),), "spreads": (a_spread(**policy),)}
+    plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=(crowded, quiet), pods=(*pods, *webs(1, **left)))
+    assert set(zones(plan)["p0"]) == expected
+
+
+def test_match_label_keys_tell_revisions_apart() -> None:
+    """During a rollout the old revision's pods would count against the new one."""
+    old = running("old", "n1", labels={"app": "web", "rev": "1"})
+    new = webs(3, labels={"app": "web", "rev": "2"}, spreads=(a_spread(match_label_keys=("rev",)),))
+    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(old, *new))
+    assert per_zone(plan) == [1, 1, 1]
+
+
+def test_a_soft_spread_is_kept_where_it_costs_nothing_and_dropped_where_it_must() -> None:
+    """A preference would be ignored, or would hold up pods."""
+    soft = a_spread(when_unsatisfiable=SCHEDULE_ANYWAY)
+    assert per_zone(plan_of(types=(ONE_POD,), pods=webs(3, spreads=(soft,)))) == [1, 1, 1]
+    pool = a_pool("default", Requirement.one_of(labels.ZONE, ZONES[0]))
+    busy = (a_node("n1", ZONES[1]), a_node("n2", ZONES[0]))
+    plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=busy, pods=(running("r", "n2"), *webs(2, spreads=(soft,))))
+    assert plan.unschedulable == ()
+
+
+def test_without_preferences_soft_rules_never_shape_the_plan() -> None:
+    """`--preference-policy Ignore` would still open a node for each pod."""
+    soft = WeightedPodAffinityTerm(10, PodAffinityTerm(labels.HOSTNAME, WEB))
+    pods = webs(4, preferred_anti_affinity=(soft,))
+    assert len(plan_of(types=(TYPE,), pods=pods).claims) == 4
+    assert len(plan_of(types=(TYPE,), pods=pods, options=Options(preference_policy="Ignore")).claims) == 1
+
+
+def test_the_alternatives_of_a_node_affinity_all_count_as_domains() -> None:
+    """Taking only the first alternative, all replicas would pile up in its zone."""
+    terms = tuple(NodeSelectorTerm((Requirement.one_of(labels.ZONE, zone),)) for zone in ZONES[:2])
+    plan = plan_of(types=(TYPE,), pods=webs(4, spreads=(a_spread(),), required_terms=terms))
+    assert per_zone(plan) == [2, 2]
+
+
+def test_an_alternative_that_needs_a_preference_dropped_is_tried_again() -> None:
+    """Karpenter gives up alternatives before preferences and would leave such pods pending."""
+    terms = (
+        NodeSelectorTerm((Requirement.one_of(labels.ZONE, ZONES[0]),)),
+        NodeSelectorTerm((Requirement.one_of(labels.ZONE, "nowhere"),)),
+    )
+    away = WeightedPodAffinityTerm(1, PodAffinityTerm(labels.ZONE, WEB))
+    plan = plan_of(types=(ONE_POD,), pods=webs(2, required_terms=terms, preferred_anti_affinity=(away,)))
+    assert plan.unschedulable == ()
+
+
+def test_followers_join_the_zone_of_a_pod_placed_in_the_same_plan() -> None:
+    """They would wait for the next round although the zone is known."""
+    follow = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
+    pods = (a_pod("db", labels={"app": "db"}), *webs(3, affinity=(follow,)))
+    assert len(set(zones(plan_of(types=(ONE_POD,), pods=pods)).values())) == 1
+
+
+def test_a_followed_pod_is_put_where_its_followers_can_go() -> None:
+    """The cheapest zone is no use if those that must be near cannot run there."""
+    follow = PodAffinityTerm(labels.ZONE, a_selector(app="db"))
+    tied = {"affinity": (follow,), "node_selector": (Requirement.one_of(labels.ZONE, ZONES[2]),)}
+    plan = plan_of(types=(ONE_POD,), pods=(a_pod("db", labels={"app": "db"}), *webs(1, **tied)))
+    assert plan.unschedulable == ()
+    assert claim_of(plan, "db").zones == (ZONES[2],)
+
+
+def test_pods_that_seek_their_own_kind_start_in_one_place_only() -> None:
+    """Each would start a zone of its own and call it company."""
+    own = PodAffinityTerm(labels.ZONE, WEB)
+    assert len(set(zones(plan_of(types=(ONE_POD,), pods=webs(4, affinity=(own,)))).values())) == 1
+
+
+def test_company_elsewhere_forbids_a_new_start() -> None:
+    """The Kubernetes scheduler refuses a pod whose kind runs where it may not go; Karpenter launches for it all the same."""
+    own = {
+        "affinity": (PodAffinityTerm(labels.ZONE, WEB),),
+        "node_selector": (Requirement.one_of(labels.ZONE, ZONES[1]),),
+    }
+    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(running("r", "n1"), *webs(1, **own)))
+    assert reasons_of(plan) == {"p0": reasons.POD_AFFINITY}
+
+
+def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
+    """Karpenter leaves the first claim's zone open and defers the rest; nobody needs to wait."""
+    apart = PodAffinityTerm(labels.ZONE, WEB)
+    plan = plan_of(types=(TYPE,), pods=webs(4, anti_affinity=(apart,)))
+    assert per_zone(plan) == [1, 1, 1]
+    assert set(reasons_of(plan).values()) == {reasons.POD_ANTI_AFFINITY}
+
+
+def test_a_flexible_pod_leaves_the_only_zone_of_another_free() -> None:
+    """The pod that can go anywhere would take the one place that the other has."""
+    apart = (PodAffinityTerm(labels.ZONE, WEB),)
+    tied = a_pod(
+        "tied",
+        cpu="50m",
+        labels={"app": "web"},
+        anti_affinity=apart,
+        node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),),
+    )
+    plan = plan_of(types=(TYPE,), pods=(*webs(2, anti_affinity=apart), tied))
+    assert plan.unschedulable == ()
+
+
+def test_running_pods_keep_newcomers_away() -> None:
+    """The scheduler enforces anti-affinity in both directions."""
+    guard = running("guard", "n1", app="x", anti_affinity=(PodAffinityTerm(labels.ZONE, WEB),))
+    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(guard, *webs(1)))
+    assert len(zones(plan)["p0"]) == 1
+    assert ZONES[0] not in zones(plan)["p0"]
+
+
+def test_namespaces_are_listed_or_selected() -> None:
+    """A rule would see pods of namespaces that it does not speak of, or miss those that it does."""
+    there = Namespace(name="there", labels={"team": "b"})
+    target = running("target", "n1", app="db", namespace="there")
+    terms = {
+        "own": PodAffinityTerm(labels.ZONE, a_selector(app="db")),
+        "listed": PodAffinityTerm(labels.ZONE, a_selector(app="db"), namespaces=("there",)),
+        "selected": PodAffinityTerm(labels.ZONE, a_selector(app="db"), namespace_selector=a_selector(team="b")),
+        "all": PodAffinityTerm(labels.ZONE, a_selector(app="db"), namespace_selector=LabelSelector()),
+    }
+    pods = tuple(a_pod(name, affinity=(term,)) for name, term in terms.items())
+    plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[1]),), namespaces=(there,), pods=(target, *pods))
+    assert reasons_of(plan) == {"own": reasons.POD_AFFINITY}
+    assert {zone for one in zones(plan).values() for zone in one} == {ZONES[1]}
+
+
+def test_mismatch_label_keys_exclude_the_own_tenant() -> None:
+    """A tenant's pods would repel each other instead of other tenants'."""
+    rule = PodAffinityTerm(labels.HOSTNAME, LabelSelector(), mismatch_label_keys=("tenant",))
+    pods = tuple(a_pod(f"{t}{n}", cpu="100m", labels={"tenant": t}, anti_affinity=(rule,)) for t in "ab" for n in "12")
+    found = places(plan_of(types=(TYPE,), pods=pods))
+    assert found["a1"] == found["a2"] != found["b1"] == found["b2"]
+
+
+def test_a_pod_that_another_ones_rule_selects_gets_one_zone() -> None:
+    """Where it ends up would be unknown, and so would the skew."""
+    plan = plan_of(types=(ONE_POD,), pods=(*webs(1, spreads=(a_spread(),)), a_pod("plain", labels={"app": "web"})))
+    assert len(claim_of(plan, "plain").zones) == 1
+
+
+def test_a_rule_along_another_key_holds_the_claim_to_one_value() -> None:
+    """Spot and on-demand would be counted together."""
+    spread = a_spread(labels.CAPACITY_TYPE)
+    plan = plan_of(types=(TYPE,), pods=webs(2, spreads=(spread,)))
+    assert sorted(claim.capacity_types for claim in plan.claims) == [("on-demand",), ("spot",)]
+
+
+def test_a_misspelt_topology_key_is_met_nowhere() -> None:
+    """The pod would be launched for and never bound."""
+    plan = plan_of(types=(TYPE,), pods=webs(1, spreads=(a_spread("topology.kubernetes.io/zones"),)))
+    assert reasons_of(plan) == {"p0": reasons.TOPOLOGY_SPREAD}
+
+
+def test_default_spreads_follow_services_and_controllers() -> None:
+    """Pods without constraints of their own would not get the cluster's."""
+    default = TopologySpread(labels.ZONE, 1)
+    options = Options(default_spreads=(default,))
+    owned = {"owners": (Owner("ReplicaSet", "rs", is_controller=True),)}
+    selectors = (WorkloadSelector(namespace="default", kind="ReplicaSet", name="rs", selector=WEB),)
+    by_owner = plan_of(types=(TYPE,), pods=webs(3, **owned), options=options, workload_selectors=selectors)
+    service = Service(namespace="default", name="web", selector={"app": "web"})
+    by_service = plan_of(types=(TYPE,), pods=webs(3), options=options, services=(service,))
+    assert per_zone(by_owner) == per_zone(by_service) == [1, 1, 1]
+    assert len(plan_of(types=(TYPE,), pods=webs(3), options=options).claims) == 1
