@@ -17,7 +17,6 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
         eni_limited_memory_overhead: kubeReserved memory follows the interface limit instead of the resolved pod count.
         pods_per_core: The kubelet setting `podsPerCore` is honoured.
         eni_limited_pods: Pods are limited by interface addresses; otherwise to 110.
-        arbitrary_kubelet: Any kubelet setting reaches the node, not only the twelve that every bootstrapper knows.
         ephemeral_device: Device that holds pods' ephemeral storage.
         default_volumes: Device → GiB of the volumes that a node has when the class names none.
     """
@@ -27,7 +26,6 @@ class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
     eni_limited_memory_overhead: bool = True
     pods_per_core: bool = True
     eni_limited_pods: bool = True
-    arbitrary_kubelet: bool = False
     ephemeral_device: str = "/dev/xvda"
     default_volumes: tuple[tuple[str, int], ...] = (("/dev/xvda", 20),)
     windows_build: str = ""
@@ -56,7 +54,7 @@ def _windows(year: int, build: str) -> AmiFamily:
 
 
 AL2: Final = AmiFamily(name="AL2", alias="al2")
-AL2023: Final = AmiFamily(name="AL2023", alias="al2023", arbitrary_kubelet=True)
+AL2023: Final = AmiFamily(name="AL2023", alias="al2023")
 BOTTLEROCKET: Final = AmiFamily(
     name="Bottlerocket",
     alias="bottlerocket",
