@@ -1,0 +1,78 @@
+"""Why pods stay without a place, in words that name the nearest miss."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.model.requirements import Requirement
+from core.model.taints import NO_SCHEDULE, Taint
+from core.scheduling import Planner, reasons
+from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.scheduling.reading import plan_of
+
+SMALL = a_type("small", cpu="2", memory="8Gi")
+LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
+
+
+def test_every_code_means_something_and_is_ranked() -> None:
+    """The generated table would have gaps, or a verdict could not be chosen."""
+    codes = {value for name, value in vars(reasons).items() if name.isupper() and isinstance(value, str)}
+    assert codes == set(reasons.MEANINGS) == set(reasons.RANK)
+    assert all(meaning.endswith(".") for meaning in reasons.MEANINGS.values())
+
+
+def test_the_message_counts_what_ruled_out_types_and_names_the_nearest() -> None:
+    """People would have to guess which type is almost large enough."""
+    arm = a_type("arm", cpu="64", memory="256Gi", zones=ZONES[:1])
+    arm = msgspec.structs.replace(arm, labels={**arm.labels, labels.ARCH: ("arm64",)})
+    pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of(labels.ARCH, "amd64"),))
+    (entry,) = plan_of(types=(SMALL, LARGE, arm), pods=(pod,)).unschedulable
+    assert entry.reason == reasons.NO_OFFERING_FITS
+    assert entry.message == (
+        "NodePool default: ruled out 1 by kubernetes.io/arch, 2 by cpu; nearest: large lacks 1 cpu"
+    )
+
+
+def test_the_verdict_is_that_of_the_pool_that_came_nearest() -> None:
+    """A taint that was never meant for the pod would hide that the right pool's types are too small."""
+    pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("plain"), a_pool("off", is_ready=False))
+    planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="9"),)))
+    verdict = planner.verdict("default/p")
+    assert verdict is not None
+    assert verdict.reason == reasons.NO_OFFERING_FITS
+    assert {finding.node_pool: finding.reason for finding in verdict.pools} == {
+        "gpu": reasons.TAINT_NOT_TOLERATED,
+        "plain": reasons.NO_OFFERING_FITS,
+        "off": reasons.NO_NODE_POOL,
+    }
+
+
+def test_sold_out_is_told_from_never_on_sale() -> None:
+    """Waiting helps against the first, only another pod or pool against the second."""
+    sold_out = msgspec.structs.replace(
+        SMALL, offerings=tuple(msgspec.structs.replace(o, available=o.zone != ZONES[0]) for o in SMALL.offerings)
+    )
+    reasons_by_zone = {
+        zone: plan_of(types=(sold_out,), pods=(a_pod("p", node_selector=(Requirement.one_of(labels.ZONE, zone),)),))
+        for zone in (ZONES[0], "nowhere")
+    }
+    assert [plan.unschedulable[0].reason for plan in reasons_by_zone.values()] == [
+        reasons.NO_OFFERING_AVAILABLE,
+        reasons.REQUIREMENT_NOT_MET,
+    ]
+
+
+def test_without_any_pool_the_answer_is_that_there_is_none() -> None:
+    """The first thing that a newcomer forgets."""
+    (entry,) = plan_of(types=(SMALL,), node_pools=(), pods=(a_pod("p"),)).unschedulable
+    assert (entry.reason, entry.message) == (reasons.NO_NODE_POOL, "there is no NodePool")
+
+
+def test_a_placed_pod_has_a_pool_that_would_do() -> None:
+    """`explain` would list obstacles for a pod that has none."""
+    planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p"),)))
+    verdict = planner.verdict("default/p")
+    assert verdict is not None
+    assert [finding.reason for finding in verdict.pools] == [""]
+    assert planner.verdict("default/unknown") is None

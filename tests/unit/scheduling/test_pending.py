@@ -1,0 +1,69 @@
+"""Which pods are planned for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.model.pod import NodeSelectorTerm, Owner
+from core.model.requirements import Requirement
+from core.model.snapshot import Options
+from core.scheduling import reasons
+from tests.builders import NOW, a_pod, a_type
+from tests.unit.scheduling.reading import places, plan_of, reasons_of
+
+TYPE = a_type("m", cpu="4", memory="16Gi")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_name": "gone"},
+        {"nominated_node_name": "n"},
+        {"is_gated": True},
+        {"phase": "Succeeded"},
+        {"deleted_at": NOW},
+        {"owners": (Owner("DaemonSet", "d"),)},
+        {"owners": (Owner("Node", "n"),)},
+    ],
+)
+def test_pods_that_wait_for_nothing_are_left_alone(changes: dict[str, Any]) -> None:
+    """A node would be launched for a pod that never comes."""
+    plan = plan_of(types=(TYPE,), pods=(a_pod("p", **changes),))
+    assert (plan.claims, plan.bindings, plan.unschedulable) == ((), (), ())
+
+
+def test_in_a_live_cluster_the_scheduler_must_have_given_up_first() -> None:
+    """Nodes would be launched for pods that are about to be bound."""
+    live = Options(requires_unschedulable_mark=True)
+    pods = (a_pod("fresh"), a_pod("marked", is_marked_unschedulable=True))
+    assert set(places(plan_of(types=(TYPE,), pods=pods, options=live))) == {"marked"}
+
+
+def selecting(key: str, operator: str = "Exists") -> Any:
+    return a_pod("p", required_terms=(NodeSelectorTerm((Requirement.of(key, operator),)),))
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (selecting("karpenter.sh/custom"), reasons.RESTRICTED_LABEL),
+        (selecting(labels.HOSTNAME), reasons.RESTRICTED_LABEL),
+        (selecting(labels.NODEPOOL, "DoesNotExist"), reasons.OPTED_OUT),
+        (a_pod("p", required_terms=(NodeSelectorTerm(uses_fields=True),)), reasons.UNSUPPORTED_AFFINITY),
+        (a_pod("p", required_terms=(NodeSelectorTerm(),)), reasons.UNSUPPORTED_AFFINITY),
+        (a_pod("p", resource_claims=("gpu",)), reasons.UNSUPPORTED_RESOURCE_CLAIM),
+    ],
+)
+def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:
+    """They would be reported as too large, or silently dropped."""
+    plan = plan_of(types=(TYPE,), pods=(pod,))
+    assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
+
+
+def test_one_hopeless_pod_does_not_hold_up_the_others() -> None:
+    """One bad object would sink the rest."""
+    plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))
+    assert set(places(plan)) == {"q"}

@@ -1,0 +1,132 @@
+"""Volumes: where they let a pod run, and what is wrong with them where no node can help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.pod import NodeSelectorTerm, VolumeUse
+from core.model.requirements import Requirement
+from core.model.storage import (
+    IMMEDIATE,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from core.scheduling import reasons
+from tests.builders import ZONES, a_pod, a_type
+from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
+
+TYPE = a_type("m", cpu="4", memory="16Gi")
+GP3 = StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER)
+
+
+def a_claim(name: str = "c", **changes: Any) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(namespace="default", name=name, **changes)
+
+
+def in_zone(zone: str, key: str = labels.ZONE) -> NodeSelectorTerm:
+    return NodeSelectorTerm((Requirement.one_of(key, zone),))
+
+
+def a_volume(name: str, *zones: str, **changes: Any) -> PersistentVolume:
+    return PersistentVolume(
+        name=name, node_terms=tuple(in_zone(zone) for zone in zones), driver="ebs.csi.aws.com", **changes
+    )
+
+
+def using(*names: str, **changes: Any) -> Any:
+    return a_pod("p", volumes=tuple(VolumeUse(name) for name in names), **changes)
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "missing claim": ({}, reasons.VOLUME_CLAIM_MISSING),
+    "deleted claim": ({"volume_claims": (a_claim(is_terminating=True),)}, reasons.VOLUME_CLAIM_TERMINATING),
+    "lost claim": ({"volume_claims": (a_claim(phase="Lost"),)}, reasons.VOLUME_CLAIM_LOST),
+    "missing volume": ({"volume_claims": (a_claim(volume_name="v"),)}, reasons.VOLUME_MISSING),
+    "deleted volume": (
+        {"volume_claims": (a_claim(volume_name="v"),), "volumes": (a_volume("v", is_terminating=True),)},
+        reasons.VOLUME_CLAIM_TERMINATING,
+    ),
+    "half bound": (
+        {"volume_claims": (a_claim(volume_name="v"),), "volumes": (a_volume("v"),)},
+        reasons.VOLUME_CLAIM_UNBOUND,
+    ),
+    "no class": ({"volume_claims": (a_claim(),)}, reasons.STORAGE_CLASS_MISSING),
+    "unknown class": ({"volume_claims": (a_claim(storage_class="x"),)}, reasons.STORAGE_CLASS_MISSING),
+    "made by hand": ({"volume_claims": (a_claim(storage_class=""),)}, reasons.VOLUME_CLAIM_UNBOUND),
+    "binds at once": (
+        {
+            "volume_claims": (a_claim(storage_class="now"),),
+            "storage_classes": (StorageClass(name="now", binding_mode=IMMEDIATE),),
+        },
+        reasons.VOLUME_CLAIM_UNBOUND,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BROKEN))
+def test_broken_volumes_are_named_and_nothing_is_launched(case: str) -> None:
+    """A node would be launched for a pod that cannot start, and people would look in the wrong place."""
+    world, reason = BROKEN[case]
+    plan = plan_of(types=(TYPE,), pods=(using("c"),), **world)
+    assert (reasons_of(plan), plan.claims) == ({"p": reason}, ())
+
+
+def test_a_bound_volume_holds_its_pod_to_one_of_its_zones() -> None:
+    """The disk cannot follow the pod into another zone."""
+    world = {
+        "volumes": (a_volume("v", ZONES[1], ZONES[2]),),
+        "volume_claims": (a_claim(volume_name="v", phase="Bound"),),
+    }
+    assert claim_of(plan_of(types=(TYPE,), pods=(using("c"),), **world), "p").zones == (ZONES[1],)
+    tied = using("c", node_selector=(Requirement.one_of(labels.ZONE, ZONES[2]),))
+    assert claim_of(plan_of(types=(TYPE,), pods=(tied,), **world), "p").zones == (ZONES[2],)
+
+
+def test_two_volumes_must_share_a_zone() -> None:
+    """Each alone would do, together they cannot."""
+    claims = (a_claim("a", volume_name="v", phase="Bound"), a_claim("b", volume_name="w", phase="Bound"))
+    apart = {"volumes": (a_volume("v", ZONES[0]), a_volume("w", ZONES[1])), "volume_claims": claims}
+    assert reasons_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **apart)) == {"p": reasons.VOLUMES_DISAGREE}
+    overlapping = {"volumes": (a_volume("v", *ZONES[:2]), a_volume("w", ZONES[1])), "volume_claims": claims}
+    assert claim_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **overlapping), "p").zones == (ZONES[1],)
+
+
+def test_a_class_says_where_volumes_can_be_made_also_by_the_drivers_own_key() -> None:
+    """The EBS driver calls zones by a label of its own."""
+    storage = msgspec.structs.replace(GP3, allowed_topologies=(in_zone(ZONES[2], labels.EBS_ZONE),))
+    plan = plan_of(
+        types=(TYPE,), pods=(using("c"),), storage_classes=(storage,), volume_claims=(a_claim(storage_class="gp3"),)
+    )
+    assert claim_of(plan, "p").zones == (ZONES[2],)
+
+
+def test_the_default_class_serves_claims_that_name_none() -> None:
+    """Claims written by hand usually name no class."""
+    default = msgspec.structs.replace(GP3, is_default=True)
+    world = {"storage_classes": (default,), "volume_claims": (a_claim(),)}
+    assert plan_of(types=(TYPE,), pods=(using("c"),), **world).unschedulable == ()
+
+
+def test_an_ephemeral_volume_is_planned_by_its_template_until_its_claim_exists() -> None:
+    """Pods of raw manifests would never be planned, as nobody has made their claims yet."""
+    pod = a_pod("p", volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))
+    assert plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,)).unschedulable == ()
+    lost = a_claim("p-scratch", phase="Lost")
+    assert reasons_of(plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,), volume_claims=(lost,))) == {
+        "p": reasons.VOLUME_CLAIM_LOST
+    }
+
+
+def test_a_local_volumes_host_is_no_reason_to_wait_for_it() -> None:
+    """The host may be gone; Karpenter looks past it, and a network volume's host is binding."""
+    term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "old"),))
+    for is_local, expected in ((True, {}), (False, {"p": reasons.REQUIREMENT_NOT_MET})):
+        volume = PersistentVolume(name="v", node_terms=(term,), is_local=is_local)
+        world = {"volumes": (volume,), "volume_claims": (a_claim(volume_name="v", phase="Bound"),)}
+        assert reasons_of(plan_of(types=(TYPE,), pods=(using("c"),), **world)) == expected
