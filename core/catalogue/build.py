@@ -37,8 +37,8 @@ class CatalogueBuilder:
         """
         default = Sizing(settings=self._settings)
         by_class = {_name(manifest): self._sizing(manifest) for manifest in node_classes}
-        wanted = {default, *(sizing for sizing in by_class.values() if sizing is not None)}
-        self._built = {sizing: self._types(sizing) for sizing in wanted}
+        wanted = (default, *(sizing for sizing in by_class.values() if sizing is not None))
+        self._built = {sizing: self._types(sizing) for sizing in dict.fromkeys(wanted)}
         types = {name: () if sizing is None else self._built[sizing] for name, sizing in sorted(by_class.items())}
         return Catalogue(self._built[default], types)
 
