@@ -1,0 +1,67 @@
+"""Sets of types as bit masks agree with going through the types one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import labels
+from core.model.requirements import Requirement, Requirements
+from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.resource_axis import ResourceAxis, pareto, within
+from core.scheduling.thresholds import Thresholds
+from core.scheduling.type_filter import TypeFilter, positions
+from tests.builders import ZONES, a_type
+
+AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)
+VECTORS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12)
+VALUES = ("a", "b", "3", "7")
+REQUIREMENTS = st.builds(
+    lambda operator, values, bound: Requirement.of(
+        "size", operator, [str(bound)] if operator in ("Gt", "Lt") else values if operator in ("In", "NotIn") else ()
+    ),
+    st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")),
+    st.lists(st.sampled_from(VALUES), min_size=1, max_size=3),
+    st.integers(0, 9),
+)
+
+
+@given(AMOUNTS, st.integers(-6, 21))
+def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) -> None:
+    """A type too small would be listed, or one within a limit refused."""
+    table = Thresholds(amounts)
+    assert list(positions(table.at_least(bound))) == [i for i, amount in enumerate(amounts) if amount >= bound]
+    assert list(positions(table.at_most(bound))) == [i for i, amount in enumerate(amounts) if amount <= bound]
+    assert table.largest((1 << len(amounts)) - 1) == max(amounts)
+
+
+@given(VECTORS, st.tuples(st.integers(0, 10), st.integers(0, 10)))
+def test_what_fits_any_fits_the_front(vectors: list[tuple[int, int]], wanted: tuple[int, int]) -> None:
+    """A node would be opened although an open one has room."""
+    assert any(within(wanted, v) for v in vectors) == any(within(wanted, v) for v in pareto(vectors))
+
+
+@given(st.lists(REQUIREMENTS, max_size=3), st.lists(st.sampled_from((None, *VALUES)), min_size=1, max_size=6))
+def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list[str | None]) -> None:
+    """A type whose label contradicts the pod would be launched for it."""
+    types = [
+        a_type(f"t{number}", zones=ZONES[:1], **({"size": size} if size else {})) for number, size in enumerate(sizes)
+    ]
+    keys = frozenset({labels.ARCH, labels.OS, "size"} if any(sizes) else {labels.ARCH, labels.OS})
+    table = RequirementTable(labels.WELL_KNOWN | keys)
+    number = table.conjunction(asked)
+    expected = [i for i, size in enumerate(sizes) if all(r.has(size) if size else r.tolerates_absence for r in asked)]
+    if number == IMPOSSIBLE:
+        assert expected == []
+    elif "size" in keys:
+        found = TypeFilter(types, keys, table, ResourceAxis(["cpu"])).mask(number)
+        assert list(positions(found)) == expected
+
+
+def test_a_node_without_a_label_fails_a_demand_hidden_by_merging() -> None:
+    """Exists and NotIn merge to NotIn, which alone would let the node pass."""
+    table = RequirementTable(labels.WELL_KNOWN)
+    asked = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
+    assert not table.offers(Requirements(), asked)
+    assert table.offers(Requirements([Requirement.one_of("team", "b")]), asked)
+    assert table.narrowed(table.intern(Requirements()), asked) == IMPOSSIBLE
