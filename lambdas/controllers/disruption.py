@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
-
-import msgspec
 
 from core.disruption.decision import disrupt, startable
 from core.disruption.reasons import DRIFTED
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandRecord
-from core.model.catalogue import Catalogue
-from core.model.node_claim import Condition
 from core.model.plan import Command, DisruptionPlan
-from core.model.snapshot import Snapshot
 from lambdas.decisions import Outcome
+from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.messages import work_on_command
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, ConflictError, Queue
 from lambdas.view import View
 
-THINK_AGAIN: Final = timedelta(minutes=5)
-"""A world in which nothing was to be done is not thought through again for so long while it stays the same (Karpenter)."""
+THINK_AGAIN: Final = timedelta(minutes=30)
+"""A world in which nothing was to be done is not thought through again for so long while it stays the same.
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Karpenter does so after five minutes; what changes for it in the meantime is in our fingerprint.
+"""
 
 
 class Disruption:
@@ -37,7 +34,7 @@ class Disruption:
         self._memory = memory
         self._work = work
         self._clock = clock
-        self._quiet: tuple[str, datetime] = ("", _EPOCH)
+        self._quiet: LastThought[DisruptionPlan] = LastThought(THINK_AGAIN)
 
     def run(self, outcome: Outcome, *, is_window: bool = False) -> None:
         """Decide, and store what was decided. `is_window`: a budget window has just opened or closed."""
@@ -50,15 +47,17 @@ class Disruption:
         if any(not command.has_started for command in view.commands):
             outcome.decide("skip", view.snapshot.cluster, "CommandPending", "a command waits for its second look")
             return
-        world = _fingerprint(view.snapshot)
-        if not is_window and self._quiet[0] == world and self._clock.now() < self._quiet[1]:
+        world, now = fingerprint(view.snapshot), self._clock.now()
+        plan = None if is_window else self._quiet.recall(world, now)
+        if plan is None:
+            plan = disrupt(view.snapshot)
+        else:
             outcome.count("unchanged")
-            return
-        plan = disrupt(view.snapshot)
         self._report(plan, outcome)
         for command in startable(plan):
             self._store(command, outcome)
-        self._quiet = ("", _EPOCH) if plan.commands else (world, self._clock.now() + THINK_AGAIN)
+        if not plan.commands:
+            self._quiet.keep(world, now, plan)
 
     def _store(self, command: Command, outcome: Outcome) -> None:
         """Store a command and ask for its next step; drift does not wait for a second look (Karpenter)."""
@@ -97,17 +96,3 @@ def write_pod_events(memory: Memory, view: View) -> None:
 def _id(command: Command, now: datetime) -> str:
     text = "/".join((now.isoformat(), command.reason, *command.claims))
     return blake2b(text.encode(), digest_size=5).hexdigest()
-
-
-def _fingerprint(snapshot: Snapshot) -> str:
-    """Stands for everything that a decision depends on but time itself and prices, which `THINK_AGAIN` looks after."""
-    claims = tuple(
-        msgspec.structs.replace(
-            claim,
-            last_pod_event_at=None,
-            conditions={name: Condition(found.status) for name, found in sorted(claim.conditions.items())},
-        )
-        for claim in snapshot.node_claims
-    )
-    world = msgspec.structs.replace(snapshot, now=_EPOCH, catalogue=Catalogue(), node_claims=claims, nominated_until={})
-    return blake2b(msgspec.json.encode(world), digest_size=16).hexdigest()

@@ -53,7 +53,7 @@ class Interruptions:
             outcome.count("ignoredEvents")
             return
         for record in self._memory.claims.all():
-            if record.instance_id in found.instance_ids:
+            if record.instance_id in found.instance_ids and record.deletion is None:
                 self._interrupt(record, found, outcome)
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:

@@ -9,10 +9,12 @@ from typing import Any, Final
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
+from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from lambdas.controllers.launching import Launcher, with_hashes
 from lambdas.controllers.pod_news import PodNews
 from lambdas.decisions import Outcome
+from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, PortError, Queue
@@ -23,6 +25,7 @@ from lambdas.view import View
 NOMINATED_FOR: Final = timedelta(seconds=20)
 """How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
 
+THINK_AGAIN: Final = timedelta(minutes=5)
 BUSY: Final = timedelta(seconds=5)
 MARGIN: Final = timedelta(seconds=15)
 """No further round or launch is begun with less time than this left."""
@@ -50,6 +53,7 @@ class Provisioning:
         self._news = news
         self._settings = settings
         self._clock = clock
+        self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
 
     def run(self, outcome: Outcome, *, owner: str, deadline: datetime) -> None:
         """Launch what pending pods need. `owner` names this invocation; nothing new is begun close to `deadline`."""
@@ -78,7 +82,7 @@ class Provisioning:
         for number in range(1, self._settings.plan_rounds + 1):
             view = self._observer.look()
             self._hand_over(view, outcome)
-            plan = schedule(view.snapshot)
+            plan = self._planned(view.snapshot)
             records = self._records(plan, view, lease, used)
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
@@ -92,6 +96,16 @@ class Provisioning:
                 self._report(plan, (), outcome)
                 self._look_again("EC2 had no capacity")
                 return
+
+    def _planned(self, snapshot: Snapshot) -> Plan:
+        """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
+        world, now = fingerprint(snapshot), self._clock.now()
+        plan = self._last.recall(world, now)
+        if plan is None:
+            plan = schedule(snapshot)
+            if not plan.claims:
+                self._last.keep(world, now, plan)
+        return plan
 
     def _hand_over(self, view: View, outcome: Outcome) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""

@@ -1,0 +1,63 @@
+"""Has the world changed since it was last thought about? Thinking costs seconds, looking milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from core.disruption.budgets import remaining
+from core.model.node_claim import Condition
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+
+T = TypeVar("T")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def fingerprint(snapshot: Snapshot) -> str:
+    """Stands for everything that decisions depend on but the passing of time.
+
+    Of time it keeps what matters: which conditions hold, who is nominated, which pods are protected, what budgets allow.
+    """
+    claims = tuple(
+        msgspec.structs.replace(
+            claim,
+            last_pod_event_at=None,
+            conditions={name: Condition(found.status) for name, found in sorted(claim.conditions.items())},
+        )
+        for claim in snapshot.node_claims
+    )
+    still = msgspec.structs.replace(
+        snapshot,
+        now=_EPOCH,
+        node_claims=claims,
+        nominated_until=dict.fromkeys(sorted(snapshot.nominated_until), _EPOCH),
+    )
+    protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
+    budgets = remaining(snapshot, state_nodes(snapshot))
+    return blake2b(msgspec.json.encode((still, protected, budgets)), digest_size=16).hexdigest()
+
+
+class LastThought(Generic[T]):
+    """What was concluded about the world as it was when last thought about, for at most `keeps`.
+
+    It lives in one sandbox only: a new one thinks afresh.
+    """
+
+    def __init__(self, keeps: timedelta) -> None:
+        self._keeps = keeps
+        self._kept: tuple[str, datetime, T] | None = None
+
+    def recall(self, world: str, now: datetime) -> T | None:
+        """The conclusion, None if the world is another by now or the thought too old."""
+        if self._kept is None or self._kept[0] != world or now >= self._kept[1] + self._keeps:
+            return None
+        return self._kept[2]
+
+    def keep(self, world: str, now: datetime, conclusion: T) -> None:
+        """Remember a conclusion."""
+        self._kept = (world, now, conclusion)
