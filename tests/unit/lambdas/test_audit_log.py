@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core.errors import InvalidInputError
+from lambdas.controllers.audit_log import AuditLog, reason_to_wake
+from lambdas.decisions import Outcome
+from tests.builders import NOW
+from tests.fakes.world import FakeClock, FakeQueue
+
+UNSCHEDULABLE = {"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}}
+
+
+def an_entry(verb: str = "patch", resource: str = "pods", part: str = "status", **changes: Any) -> dict[str, Any]:
+    return {
+        "stage": "ResponseComplete",
+        "verb": verb,
+        "objectRef": {"resource": resource, "namespace": "d", "name": "p", "subresource": part},
+        "responseStatus": {"code": 200},
+        "requestReceivedTimestamp": "2026-11-20T00:00:00.000000Z",
+        **changes,
+    }
+
+
+def a_delivery(*lines: str, kind: str = "DATA_MESSAGE") -> dict[str, Any]:
+    payload = {"messageType": kind, "logEvents": [{"id": str(i), "message": line} for i, line in enumerate(lines)]}
+    return {"awslogs": {"data": base64.b64encode(gzip.compress(json.dumps(payload).encode())).decode()}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (an_entry(requestObject=UNSCHEDULABLE), "PodUnschedulable"),
+        (an_entry(responseObject=UNSCHEDULABLE), "PodUnschedulable"),
+        (an_entry(requestObject={"status": {"phase": "Running"}}), ""),
+        (an_entry(requestObject=UNSCHEDULABLE, responseStatus={"code": 409}), ""),
+        (an_entry(requestObject=UNSCHEDULABLE, stage="RequestReceived"), ""),
+        (an_entry("delete", part=""), "PodDeleted"),
+        (an_entry("update", "nodepools", ""), "NodePoolChanged"),
+        (an_entry("patch", "nodepools", "status", requestObject={}), ""),
+        (an_entry("get", "nodepools", ""), ""),
+        (an_entry("delete", "configmaps", ""), ""),
+    ],
+)
+def test_only_what_may_mean_work_wakes_anybody(entry: dict[str, Any], reason: str) -> None:
+    """Else pods wait for the schedule, or every heartbeat of the cluster costs a planning run."""
+    assert reason_to_wake(entry) == reason
+
+
+def test_many_events_make_one_wake_up() -> None:
+    """Else a rollout of a thousand pods floods the queue."""
+    queue, clock, outcome = FakeQueue(), FakeClock(NOW + timedelta(seconds=9)), Outcome()
+    lines = [json.dumps(an_entry(requestObject=UNSCHEDULABLE))] * 3 + [
+        "no json",
+        json.dumps(an_entry("delete", part="")),
+    ]
+    AuditLog(queue, clock).run(a_delivery(*lines), outcome)
+    assert queue.take() == [{"wakeUp": "PodDeleted,PodUnschedulable"}]
+    assert outcome.counts["auditPodUnschedulable"] == 3
+    assert outcome.counts["auditLagSeconds"] == 9
+
+
+def test_a_control_message_wakes_nobody() -> None:
+    """CloudWatch Logs sends one when the subscription is made."""
+    queue = FakeQueue()
+    AuditLog(queue, FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), Outcome())
+    assert queue.sent == []
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"awslogs": {"data": "%%%"}}, {"awslogs": {"data": base64.b64encode(b"x").decode()}}]
+)
+def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError):
+        AuditLog(FakeQueue(), FakeClock(NOW)).run(event, Outcome())

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core.lifecycle.records import ClaimPhase
+from core.manifests import resources as kinds
+from lambdas.ports import DeniedError, LaunchOrder, LostReplyError, TransientError
+from lambdas.store import PLANNER
+from tests.builders import a_type
+from tests.fakes.lab import Lab, a_node_class, a_node_pool, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+def kinds_of(outcome: Any) -> list[str]:
+    return [decision.kind for decision in outcome.decisions]
+
+
+def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
+    """Else a crash between the two leaves an instance that nobody can tell from a stranger's."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    seen: list[ClaimPhase] = []
+    lab.cloud.before_call = lambda _: seen.extend(claim.phase for claim in lab.rows.claims.values())
+    lab.provision()
+    assert seen == [ClaimPhase.REQUESTED]
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+
+
+def test_an_idle_cluster_costs_two_reads(lab: Lab) -> None:
+    """It is looked at every minute, for ever."""
+    calls: list[str] = []
+    lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
+    lab.provision()
+    assert calls == ["read", "list pods"]
+
+
+def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab: Lab) -> None:
+    pod = a_pending_pod("p")
+    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
+    lab.provision()
+    assert lab.claims == ()
+    ((_, delay),) = lab.wake_ups.sent
+    assert delay == timedelta(seconds=10)
+
+
+def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
+    """Else each run launches the same nodes once more."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    outcome = lab.provision()
+    assert kinds_of(outcome) == ["bind"]
+    assert len(lab.cloud.instances()) == 1
+
+
+def test_a_refused_offering_is_remembered_and_another_found_in_the_same_run(lab: Lab) -> None:
+    """Else pods wait a minute longer for each pool of capacity that is empty."""
+    lab.cloud.scarce = {
+        ("m5.large", zone, c) for zone in ("us-east-1a", "us-east-1b", "us-east-1c") for c in ("spot", "on-demand")
+    }
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.kubernetes.put(
+        a_node_pool(
+            template={"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}
+        )
+    )
+    lab.provision()
+    assert lab.claim.machine is not None
+    assert lab.claim.machine.offering.instance_type == "m5.xlarge"
+
+
+def test_without_any_capacity_nothing_is_left_behind_and_it_is_tried_again(lab: Lab) -> None:
+    """Else claims without instances use up the NodePool's limits."""
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    lab.kubernetes.put(a_pending_pod("p"))
+    outcome = lab.provision()
+    assert lab.claims == ()
+    assert set(lab.rows.usage["default"].values()) == {0}
+    assert "unschedulable" in kinds_of(outcome)
+    lab.cloud.scarce = set()
+    lab.clock.advance(minutes=4)
+    lab.provision()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+
+
+def test_a_lost_reply_costs_no_second_instance(lab: Lab) -> None:
+    """CreateFleet may have worked although nobody heard the answer."""
+    lab.kubernetes.put(a_pending_pod("p"))
+
+    def lose(call: str) -> None:
+        lab.cloud.after_call = lambda _: None
+        raise LostReplyError("ec2:CreateFleet", "timed out")
+
+    lab.cloud.after_call = lose
+    lab.provision()
+    assert lab.claim.phase is ClaimPhase.REQUESTED
+    assert lab.claim.attempts == 1
+    lab.tick()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+    assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
+
+
+def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one NodePool with a broken class keeps every pod of the cluster waiting."""
+    lab.kubernetes.put(
+        a_node_class("broken"),
+        a_node_pool(
+            "other",
+            template={
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "broken"},
+                "taints": [{"key": "t", "effect": "NoSchedule"}],
+            },
+        ),
+    )
+    lab.kubernetes.put(
+        a_pending_pod("p"),
+        a_pending_pod(
+            "q", tolerations=[{"key": "t", "operator": "Exists"}], nodeSelector={"karpenter.sh/nodepool": "other"}
+        ),
+    )
+    launch = lab.cloud.launch
+
+    def deny(order: LaunchOrder) -> object:
+        if order.node_pool == "other":
+            raise DeniedError("ec2:CreateFleet", "UnauthorizedOperation")
+        return launch(order)
+
+    monkeypatch.setattr(lab.cloud, "launch", deny)
+    outcome = lab.provision()
+    assert ("forget", "LaunchDenied") in {(d.kind, d.reason) for d in outcome.decisions}
+    assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
+
+
+def test_a_limit_is_never_overshot(lab: Lab) -> None:
+    lab.kubernetes.put(a_node_pool(limits={"cpu": "4"}), *(a_pending_pod(f"p{n}", cpu="1500m") for n in range(4)))
+    outcome = lab.provision()
+    assert sum(claim.machine.capacity["cpu"] for claim in lab.claims if claim.machine) <= 4000
+    assert "unschedulable" in kinds_of(outcome)
+
+
+def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
+    """Else both launch for the same pods."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
+    outcome = lab.provision()
+    assert [decision.reason for decision in outcome.decisions] == ["PlannerBusy"]
+    assert len(lab.wake_ups.sent) == 1
+    lab.clock.advance(minutes=2)
+    lab.provision()
+    assert len(lab.claims) == 1
+
+
+def test_a_failed_look_gives_the_lease_back(lab: Lab) -> None:
+    """Else one throttled call costs a minute of planning."""
+    lab.kubernetes.put(a_pending_pod("p"))
+
+    def fail(call: str) -> None:
+        if call == "list nodes":
+            raise TransientError("kube:list nodes", "throttled")
+
+    lab.kubernetes.before_call = fail
+    with pytest.raises(TransientError):
+        lab.provision()
+    lab.kubernetes.before_call = lambda _: None
+    lab.provision()
+    assert len(lab.claims) == 1
+
+
+def test_a_pod_that_fits_nowhere_is_told_so_once_an_hour(lab: Lab) -> None:
+    """Else users see a silent pod, or the cluster's events are flooded."""
+    lab.kubernetes.put(a_pending_pod("huge", cpu="500"))
+    for _ in range(3):
+        outcome = lab.provision()
+        lab.clock.advance(minutes=1)
+        lab.restart()
+    assert outcome.counts["unschedulablePods"] == 1
+    (event,) = lab.kubernetes.names(kinds.EVENTS)
+    written = lab.kubernetes.raw(kinds.EVENTS, event, "default")
+    assert written["involvedObject"]["name"] == "huge"
+    assert written["reason"] == "FailedScheduling"
+
+
+def test_one_unreadable_pool_does_not_keep_the_others_from_working(lab: Lab) -> None:
+    """Else one typing mistake stops the whole cluster."""
+    broken = a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
+    lab.kubernetes.put(broken, a_pending_pod("p"))
+    lab.provision()
+    assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
+
+
+def test_more_launches_than_one_run_may_make_are_handed_on() -> None:
+    """Else a large scale-up ends in the function's time-out."""
+    lab = Lab(types=(a_type("m5.large"),), launches_per_run=2)
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="1500m") for n in range(5)))
+    lab.provision()
+    assert len(lab.cloud.instances()) == 2
+    lab.tick()
+    assert len(lab.cloud.instances()) == len(lab.claims) == 5
+    assert {claim.phase for claim in lab.claims} == {ClaimPhase.LAUNCHED}
+
+
+def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
+    """Else an empty node is removed in the moment in which a pod was sent to it."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+    lab.kubernetes.put(a_pending_pod("q"))
+    lab.provision()
+    lab.disrupt()
+    assert lab.rows.commands == {}

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.errors import InvalidInputError
+from lambdas.settings import Settings, parse_feature_gates
+from tests.fakes.lab import SETTINGS
+
+
+def test_what_the_template_writes_the_functions_read() -> None:
+    """Else a deployed function starts with other settings than were given."""
+    settings = msgspec.structs.replace(SETTINGS, feature_gates="NodeRepair=true", plan_rounds=5, improve_iterations=7)
+    assert Settings.from_environment({**settings.to_environment(), "PATH": "/bin"}) == settings
+    assert Settings.from_environment(SETTINGS.to_environment()) == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("TABLE_NAME", "", "is not set"),
+        ("LAUNCHES_PER_RUN", "many", "int"),
+        ("LAUNCHES_PER_RUN", "0", ">= 1"),
+        ("PREFERENCE_POLICY", "Sometimes", "Sometimes"),
+        ("FEATURE_GATES", "NodeRepair=maybe", "NodeRepair=maybe"),
+    ],
+)
+def test_a_bad_setting_is_named(variable: str, value: str, said: str) -> None:
+    """Else an operator searches all variables for the one that is wrong."""
+    with pytest.raises(InvalidInputError) as caught:
+        Settings.from_environment({**SETTINGS.to_environment(), variable: value})
+    assert caught.value.field == variable
+    assert said in str(caught.value)
+
+
+def test_feature_gates_are_read_as_karpenter_reads_them() -> None:
+    gates = parse_feature_gates("SpotToSpotConsolidation=true, ReservedCapacity=False,FromTheFuture=true")
+    assert gates.spot_to_spot_consolidation
+    assert not gates.reserved_capacity
+    assert not gates.node_repair
+
+
+def test_in_a_live_cluster_only_pods_that_the_scheduler_gave_up_on_are_planned_for() -> None:
+    """Else nodes are launched for pods that are about to be bound."""
+    assert SETTINGS.options().requires_unschedulable_mark
