@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.lifecycle.records import ClaimPhase, CommandPhase
+from core.manifests import resources as kinds
+from core.model.taints import DISRUPTED
+from lambdas.controllers.interruption import read_event
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.ports import OfferingKey
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node with one pod on it."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("p"))
+    found.settle()
+    found.bind("p")
+    return found
+
+
+def taints_of(lab: Lab) -> list[str]:
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    return [taint["key"] for taint in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]]
+
+
+def interrupt(lab: Lab, kind: str = "EC2 Spot Instance Interruption Warning", **detail: Any) -> Outcome:
+    outcome = Outcome()
+    event = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": lab.claim.instance_id, **detail}}
+    lab.app.interruptions.run(event, outcome)
+    return outcome
+
+
+def test_a_message_that_cannot_be_read_does_not_fail_the_others(lab: Lab) -> None:
+    """Else one bad message holds up nine claims until it reaches the dead-letter queue."""
+    interrupt(lab)
+    outcome = Outcome()
+    good = lab.work.take()[0]
+    records = [
+        {"messageId": "bad", "body": "{"},
+        {"messageId": "both", "body": '{"claim": "a", "command": "b"}'},
+        {"messageId": "good", "body": f'{{"claim": "{good["claim"]}"}}'},
+    ]
+    lab.app.execution.run(records, outcome)
+    assert outcome.to_response()["batchItemFailures"] == [{"itemIdentifier": "bad"}, {"itemIdentifier": "both"}]
+    assert lab.kubernetes.evicted == ["default/p"]
+
+
+def test_one_message_twice_is_handled_once(lab: Lab) -> None:
+    interrupt(lab)
+    (message,) = lab.work.take()
+    outcome = lab.execute(message, message)
+    assert [d.subject for d in outcome.decisions if d.kind == "drain"] == ["default/p"]
+    assert len(lab.work.sent) == 1
+
+
+def test_a_message_about_a_claim_that_is_gone_is_dropped(lab: Lab) -> None:
+    """Messages come late; claims end."""
+    outcome = lab.execute(work_on_claim("long-gone", lab.clock.now()))
+    assert outcome.failed_messages == []
+    assert lab.work.sent == []
+
+
+def test_a_chain_of_looks_ends(lab: Lab) -> None:
+    """Else each slow round adds a chain for ever and the queue fills up."""
+    lab.kubernetes.protected = {"default/p"}
+    interrupt(lab)
+    for _ in range(100):
+        lab.tick(seconds=5)
+    assert lab.work.sent == []
+    lab.reconcile()
+    assert [message.get("claim") for message, _ in lab.work.sent] == [lab.claim.name]
+
+
+def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
+    """Else a PodDisruptionBudget protects nobody."""
+    lab.kubernetes.protected = {"default/p"}
+    interrupt(lab)
+    outcomes = lab.tick(3)
+    assert {d.reason for outcome in outcomes for d in outcome.decisions} == {"EvictionBlocked"}
+    assert len(lab.cloud.instances()) == 1
+    lab.kubernetes.protected = set()
+    lab.tick(5)
+    assert lab.claims == ()
+
+
+def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab: Lab) -> None:
+    """Spot leaves two minutes."""
+    offering = lab.claim.machine.offering  # type: ignore[union-attr]  # it is launched
+    outcome = interrupt(lab)
+    assert [d.kind for d in outcome.decisions] == ["interrupt", "terminate"]
+    assert [message for message, _ in lab.wake_ups.sent][-1] == {"wakeUp": "SpotInterrupted"}
+    assert OfferingKey(offering.instance_type, offering.zone, "spot") in lab.rows.refused
+    lab.tick()
+    assert lab.kubernetes.evicted == ["default/p"]
+    assert labels.DISRUPTED_TAINT in taints_of(lab)
+
+
+def test_a_second_notice_changes_nothing(lab: Lab) -> None:
+    interrupt(lab)
+    before = lab.claim
+    assert interrupt(lab, "EC2 Instance State-change Notification", state="shutting-down").decisions == []
+    assert lab.claim == before
+
+
+@pytest.mark.parametrize("policy", ["ignore", "drain"])
+def test_a_rebalance_recommendation_does_what_the_operator_set(policy: str) -> None:
+    lab = Lab(rebalance_policy=policy)
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    interrupt(lab, "EC2 Instance Rebalance Recommendation")
+    assert (lab.claim.deletion is not None) == (policy == "drain")
+
+
+def an_event(source: str, detail_type: str, **detail: Any) -> dict[str, Any]:
+    return {"source": source, "detail-type": detail_type, "detail": detail}
+
+
+STATE = ("aws.ec2", "EC2 Instance State-change Notification")
+HEALTH = ("aws.health", "AWS Health Event")
+ENTITY = {"affectedEntities": [{"entityValue": "i"}]}
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (an_event(*STATE, **{"instance-id": "i", "state": "Stopping"}), "InstanceStopped"),
+        (an_event(*STATE, **{"instance-id": "i", "state": "running"}), None),
+        (an_event(*HEALTH, service="EC2", eventTypeCategory="scheduledChange", **ENTITY), "ScheduledChange"),
+        (an_event(*HEALTH, service="EC2", eventTypeCategory="issue"), None),
+        (an_event("aws.s3", "Object Created"), None),
+        ({}, None),
+        ([], None),
+    ],
+)
+def test_events_are_told_apart(event: Any, kind: str | None) -> None:
+    """Else a scheduled retirement goes unnoticed, or a start is taken for an end."""
+    found = read_event(event)
+    assert (found.kind if found else None) == kind
+    assert found is None or found.instance_ids == ("i",)
+
+
+def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    lab.tick(seconds=14)
+    assert DISRUPTED.key not in taints_of(lab)
+    lab.tick(8)
+    assert lab.claims == ()
+    assert lab.cloud.instances() == ()
+    assert lab.rows.commands == {}
+    assert set(lab.rows.usage["default"].values()) == {0}
+
+
+def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:
+    """Else a node goes that pods have come to in the meantime."""
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    lab.kubernetes.put(a_pending_pod("q"))
+    lab.bind("q")
+    (outcome,) = lab.tick(seconds=15)
+    assert [(d.kind, d.reason) for d in outcome.decisions] == [("abandon", "ValidationFailed")]
+    assert lab.rows.commands == {}
+    assert lab.claim.deletion is None
+
+
+def drift(lab: Lab) -> None:
+    """Let the only node drift: its NodePool wants another label on nodes from now on."""
+    template = {"expireAfter": "1000h"}
+    lab.kubernetes.put(a_node_pool(template=template))
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    lab.tick()
+
+
+def test_a_drifted_node_stays_until_its_replacement_is_initialized(lab: Lab) -> None:
+    """Else pods are evicted with nowhere to go."""
+    drift(lab)
+    (command,) = lab.rows.commands.values()
+    assert command.phase is CommandPhase.REPLACING
+    assert len(lab.claims) == 2
+    assert [claim.deletion for claim in lab.claims] == [None, None]
+    lab.tick(3)
+    lab.boot()
+    lab.tick(4)
+    lab.tick(8)
+    assert lab.kubernetes.evicted == ["default/p"]
+    assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
+    assert command.replacements == (lab.claim.name,)
+
+
+def test_a_command_whose_replacement_cannot_be_had_frees_its_node(lab: Lab) -> None:
+    """Else the node stays tainted and half used for ever."""
+    lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
+    reserved = lab.claim.reserved
+    drift(lab)
+    lab.tick(4)
+    assert lab.rows.commands == {}
+    assert lab.claim.deletion is None
+    assert lab.claim.reserved == reserved
+    assert taints_of(lab) == []

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.lifecycle.records import ClaimPhase
+from core.manifests import resources as kinds
+from lambdas.controllers.launching import OWNED_TAG
+from lambdas.ports import LaunchOrder, OfferingKey, TransientError
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node with one pod on it."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("p"))
+    found.settle()
+    found.bind("p")
+    return found
+
+
+def launch_behind_our_back(lab: Lab, claim: str, *, owned: bool = True) -> str:
+    """An instance that no record knows."""
+    tags = {"karpenter.sh/nodepool": "default", "karpenter.sh/nodeclaim": claim} | ({OWNED_TAG: claim} if owned else {})
+    order = LaunchOrder(
+        claim=claim,
+        node_pool="default",
+        token=f"behind-{claim}",
+        offerings=((OfferingKey("m5.large", "us-east-1a", "spot"), 1),),
+        node_class={},
+        node_labels={},
+        taints=(),
+        tags=tags,
+    )
+    return lab.cloud.launch(order).instance.instance_id
+
+
+def ids(lab: Lab) -> list[str]:
+    return [found.instance_id for found in lab.cloud.instances()]
+
+
+def test_an_instance_without_a_claim_is_terminated_after_a_grace(lab: Lab) -> None:
+    """Else it is paid for by nobody's decision."""
+    orphan = launch_behind_our_back(lab, "nobody")
+    lab.reconcile()
+    assert orphan in ids(lab)
+    lab.clock.advance(minutes=2)
+    outcome = lab.reconcile()
+    assert orphan not in ids(lab)
+    assert ("terminate", "NoClaim") in {(d.kind, d.reason) for d in outcome.decisions}
+
+
+def test_another_provisioners_instances_are_left_alone(lab: Lab) -> None:
+    """Karpenter's nodes carry the same tags; during a migration both run."""
+    theirs = launch_behind_our_back(lab, "theirs", owned=False)
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    assert theirs in ids(lab)
+
+
+def test_a_second_instance_for_one_claim_is_terminated(lab: Lab) -> None:
+    second = launch_behind_our_back(lab, lab.claim.name)
+    lab.clock.advance(minutes=2)
+    lab.reconcile()
+    assert ids(lab) == [lab.claim.instance_id]
+    assert second not in ids(lab)
+
+
+def test_an_instance_whose_launch_reply_was_lost_is_adopted() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    launched = lab.claim
+    lab.rows.claims[launched.name] = msgspec.structs.replace(launched, machine=None, phase=ClaimPhase.REQUESTED)
+    lab.reconcile()
+    assert lab.claim.instance_id == launched.instance_id
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+
+
+def test_a_claim_whose_instance_is_gone_is_let_go_once_its_node_shows_it(lab: Lab) -> None:
+    """Else its pods are waited for on a node that is no more. A ready node's word goes before an EC2 list's."""
+    lab.cloud.terminate([lab.claim.instance_id])
+    lab.clock.advance(minutes=3)
+    lab.reconcile()
+    assert lab.claim.deletion is None
+    not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    lab.kubernetes.patch(kinds.NODES, lab.claim.node_name, not_ready)
+    lab.reconcile()
+    lab.tick(3)
+    assert lab.claims == ()
+    assert lab.kubernetes.names(kinds.NODES) == []
+
+
+def test_expired_nodes_go_within_the_budget() -> None:
+    """Else a fleet that was launched together goes together."""
+    lab = Lab()
+    anti = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+            ]
+        }
+    }
+    lab.kubernetes.put(a_node_pool(template={"expireAfter": "1h"}, disruption={"budgets": [{"nodes": "1"}]}))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=anti) for n in range(3)))
+    lab.settle()
+    assert len(lab.claims) == 3
+    lab.reconcile()
+    assert all(claim.deletion is None for claim in lab.claims)
+    lab.clock.advance(hours=1)
+    for _ in range(2):
+        outcome = lab.reconcile()
+        assert sum(claim.deletion is not None for claim in lab.claims) == 1
+    assert outcome.counts["expiredButBlocked"] == 2
+
+
+def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab) -> None:
+    listed = lab.kubernetes.raw(kinds.NODE_POOLS, "default")
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    real_get = lab.kubernetes.get
+    lab.kubernetes.get = lambda resource, name, namespace="": (
+        listed if name == "default" else real_get(resource, name, namespace)
+    )  # type: ignore[method-assign]  # the list is stale, the object is there
+    lab.reconcile()
+    assert lab.claim.deletion is None
+    lab.kubernetes.get = real_get  # type: ignore[method-assign]  # it really is gone
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == "NodePoolDeleted"
+
+
+def test_a_taint_that_no_command_stands_behind_is_taken_off(lab: Lab) -> None:
+    """Else a crash long ago keeps a good node from taking pods."""
+    body = {
+        "spec": {
+            "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": "t", "effect": "NoSchedule"}]
+        }
+    }
+    lab.kubernetes.patch(kinds.NODES, lab.claim.node_name, body)
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"] == [
+        {"key": "t", "effect": "NoSchedule"}
+    ]
+
+
+def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
+    lab.reconcile()
+    status = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]
+    assert status["nodes"] == 1
+    assert status["resources"]["cpu"] == "2"
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "NodeClassReady": "True",
+        "Ready": "True",
+        "ValidationSucceeded": "True",
+    }
+
+
+def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
+    """Else every round wakes everybody who watches NodePools."""
+    lab.reconcile()
+    version = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"]
+    lab.clock.advance(minutes=30)
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"] == version
+
+
+def test_an_invalid_node_pool_says_so_and_the_rest_goes_on(lab: Lab) -> None:
+    """Else its owner waits for nodes in silence."""
+    lab.kubernetes.put(
+        a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
+    )
+    outcome = lab.reconcile()
+    conditions = lab.kubernetes.raw(kinds.NODE_POOLS, "broken")["status"]["conditions"]
+    failed = next(c for c in conditions if c["type"] == "ValidationSucceeded")
+    assert failed["status"] == "False"
+    assert "operator" in failed["message"]
+    assert outcome.counts["invalidNodePools"] == 1
+    assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
+
+
+def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(node_class: object) -> object:
+        raise TransientError("ec2:DescribeSubnets", "throttled")
+
+    monkeypatch.setattr(lab.cloud, "resolve", fail)
+    orphan = launch_behind_our_back(lab, "nobody")
+    lab.clock.advance(minutes=2)
+    outcome = lab.reconcile()
+    assert orphan not in ids(lab)
+    assert outcome.counts["portErrors"] == 1
+
+
+def test_budget_windows_become_schedules(lab: Lab) -> None:
+    """Else a window of an hour may pass before anybody looks."""
+    budget = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "165h"}
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [budget]}))
+    lab.reconcile()
+    assert sorted(lab.windows.present.values()) == ["cron(0 5 ? * SUN *)", "cron(0 8 ? * SUN *)"]
+
+
+def test_what_stands_still_is_asked_for_again(lab: Lab) -> None:
+    """Messages get lost."""
+    lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
+    lab.clock.advance(seconds=5)
+    lab.provision()
+    lab.work.take()
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    (standing,) = [claim for claim in lab.claims if claim.phase is ClaimPhase.LAUNCHED]
+    assert [message["claim"] for message, _ in lab.work.sent] == [standing.name]
+
+
+def test_a_pod_that_leaves_is_noticed_for_consolidate_after(lab: Lab) -> None:
+    lab.reconcile()
+    lab.clock.advance(minutes=10)
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.reconcile()
+    assert lab.claim.last_pod_event_at == lab.clock.now() > NOW + timedelta(minutes=10)
