@@ -118,16 +118,14 @@ def test_expired_nodes_go_within_the_budget() -> None:
     assert outcome.counts["expiredButBlocked"] == 2
 
 
-def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab) -> None:
+def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else one list that lags behind costs a whole pool."""
     listed = lab.kubernetes.raw(kinds.NODE_POOLS, "default")
     lab.kubernetes.drop(kinds.NODE_POOLS, "default")
-    real_get = lab.kubernetes.get
-    lab.kubernetes.get = lambda resource, name, namespace="": (
-        listed if name == "default" else real_get(resource, name, namespace)
-    )  # type: ignore[method-assign]  # the list is stale, the object is there
-    lab.reconcile()
+    with monkeypatch.context() as stale:
+        stale.setattr(lab.kubernetes, "get", lambda *_: listed)
+        lab.reconcile()
     assert lab.claim.deletion is None
-    lab.kubernetes.get = real_get  # type: ignore[method-assign]  # it really is gone
     lab.reconcile()
     assert lab.claim.deletion is not None
     assert lab.claim.deletion.reason == "NodePoolDeleted"

@@ -1,0 +1,167 @@
+"""The handlers as Lambda calls them, over moto for table, queues and schedules; only machines and cluster are fakes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import msgspec
+import pytest
+
+from core.manifests import resources as kinds
+from core.model.catalogue import Catalogue
+from lambdas import bootstrap, wiring
+from lambdas.bootstrap import Application
+from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, watch_audit_log
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
+from tests.fakes.world import FakeCatalogues
+
+
+class Context:
+    """What Lambda passes along."""
+
+    function_name = "function"
+    memory_limit_in_mb = 512
+    invoked_function_arn = "arn:aws:lambda:us-east-1:123456789012:function:function"
+    aws_request_id = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 60_000
+
+
+class Deployed:
+    """Table, queues and schedule group as the template makes them, and the application over them."""
+
+    def __init__(self, session: boto3.Session) -> None:
+        self.lab = Lab()
+        self.sqs = session.client("sqs")
+        self.scheduler = session.client("scheduler")
+        urls = {spec.name: self.sqs.create_queue(QueueName=spec.name)["QueueUrl"] for spec in wiring.QUEUES}
+        self.scheduler.create_schedule_group(Name="windows")
+        self.work_url, self.wake_url = urls[wiring.WORK.name], urls[wiring.WAKE_UPS.name]
+        settings = msgspec.structs.replace(
+            self.lab.settings,
+            wake_up_queue_url=self.wake_url,
+            work_queue_url=self.work_url,
+            disrupt_function_arn="arn:aws:lambda:us-east-1:123456789012:function:disrupt",
+        )
+        application = Application(settings, session, self.lab.clock, kubernetes=self.lab.kubernetes)
+        application.__dict__ |= {
+            "_cloud": self.lab.cloud,
+            "_catalogues": FakeCatalogues(Catalogue(default=self.lab.types)),
+        }
+        bootstrap.use(lambda: application)
+
+    def messages(self, url: str) -> list[dict[str, Any]]:
+        """Take what is due in a queue."""
+        found = self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
+        for message in found:
+            self.sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+        return [json.loads(message["Body"]) for message in found]
+
+    def execute(self, *messages: dict[str, Any]) -> dict[str, Any]:
+        records = [{"messageId": str(i), "body": json.dumps(message)} for i, message in enumerate(messages)]
+        return execute.handler({"Records": records}, Context())
+
+
+@pytest.fixture
+def deployed() -> Iterator[Deployed]:
+    with aws() as session:
+        yield Deployed(session)
+    bootstrap.use(bootstrap._from_environment)
+
+
+def decided(response: dict[str, Any]) -> list[tuple[str, str]]:
+    json.dumps(response)
+    return [(decision["kind"], decision["reason"]) for decision in response["decisions"]]
+
+
+def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
+    """The whole way, each step through its own handler."""
+    lab, context = deployed.lab, Context()
+    lab.kubernetes.put(a_pending_pod("p"))
+    status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    entry = {
+        "verb": "patch",
+        "objectRef": {"resource": "pods", "subresource": "status"},
+        "requestObject": {"status": status},
+    }
+    payload = {"messageType": "DATA_MESSAGE", "logEvents": [{"id": "1", "message": json.dumps(entry)}]}
+    data = base64.b64encode(gzip.compress(json.dumps(payload).encode())).decode()
+    assert watch_audit_log.handler({"awslogs": {"data": data}}, context)["wakeUps"] == 1
+    assert deployed.messages(deployed.wake_url) == [{"wakeUp": "PodUnschedulable"}]
+
+    assert decided(provision.handler({}, context)) == [("launch", "Launched")]
+    lab.boot()
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    claim = "default-1-0"
+    assert decided(deployed.execute({"claim": claim})) == [("register", "NodeJoined"), ("initialize", "NodeReady")]
+    assert decided(reconcile.handler({}, context)) == []
+    assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
+
+    lab.bind("p")
+    lab.clock.advance(minutes=1)
+    assert decided(disrupt.handler({"source": "fleetwright.windows"}, context)) == []
+    event = {
+        "source": "aws.ec2",
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "detail": {"instance-id": lab.cloud.instances()[0].instance_id},
+    }
+    assert decided(interrupt.handler(event, context)) == [
+        ("interrupt", "SpotInterrupted"),
+        ("terminate", "SpotInterrupted"),
+    ]
+    assert deployed.messages(deployed.work_url)[-1]["claim"] == claim
+    assert decided(deployed.execute({"claim": claim})) == [("drain", "SpotInterrupted")]
+    lab.clock.advance(seconds=10)
+    ended = decided(deployed.execute({"claim": claim}))
+    assert ended == [("terminate", "SpotInterrupted"), ("forget", "SpotInterrupted")]
+    assert lab.kubernetes.names(kinds.NODES) == []
+    assert node not in lab.kubernetes.names(kinds.NODES)
+
+
+def test_schedules_follow_the_windows(deployed: Deployed) -> None:
+    """Created, changed and deleted as budgets are."""
+
+    def present() -> list[str]:
+        found = deployed.scheduler.list_schedules(GroupName="windows")["Schedules"]
+        return sorted(
+            deployed.scheduler.get_schedule(GroupName="windows", Name=entry["Name"])["ScheduleExpression"]
+            for entry in found
+        )
+
+    budget = {"nodes": "0", "schedule": "0 8 * * sun", "duration": "2h"}
+    deployed.lab.kubernetes.put(a_node_pool(disruption={"budgets": [budget]}))
+    reconcile.handler({}, Context())
+    assert present() == ["cron(0 10 ? * SUN *)", "cron(0 8 ? * SUN *)"]
+    deployed.lab.kubernetes.put(a_node_pool(disruption={"budgets": [{**budget, "duration": "3h"}]}))
+    reconcile.handler({}, Context())
+    assert present() == ["cron(0 11 ? * SUN *)", "cron(0 8 ? * SUN *)"]
+    deployed.lab.kubernetes.put(a_node_pool())
+    reconcile.handler({}, Context())
+    assert present() == []
+
+
+def test_more_than_ten_messages_are_sent_in_several_calls(deployed: Deployed) -> None:
+    """SQS takes ten at once."""
+    queue = bootstrap.application()._work
+    queue.send({"claim": f"c{n}"} for n in range(23))
+    seen = [message for _ in range(4) for message in deployed.messages(deployed.work_url)]
+    assert sorted(message["claim"] for message in seen) == sorted(f"c{n}" for n in range(23))
+
+
+def test_the_environment_is_enough_to_make_an_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a deployed function fails at its first event."""
+    bootstrap.use(bootstrap._from_environment)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    for name, value in Lab().settings.to_environment().items():
+        monkeypatch.setenv(name, value)
+    with aws():
+        application = bootstrap.application()
+        assert application.settings == Lab().settings
+        assert application is bootstrap.application()
+        assert application.provisioning is application.provisioning
