@@ -84,7 +84,8 @@ class Sandboxes:
     ) -> None:
         """Run the function. `done(outcome, response)` is called at its end, which may be later than now."""
         self._running[function.name] = self._running.get(function.name, 0) + 1
-        Process(lambda: self._run(function, event, trigger, done)).start()
+        # Not at once: what the caller still puts on the clock for this moment must be there when the function first waits.
+        self._clock.at(self._clock.now(), Process(lambda: self._run(function, event, trigger, done)).start)
 
     def _run(
         self,

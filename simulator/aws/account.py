@@ -25,7 +25,7 @@ from simulator.aws.exchange import Exchange
 from simulator.aws.fleet import Fleets
 from simulator.aws.images import Images
 from simulator.aws.instances import Bus, Instances
-from simulator.aws.network import Network
+from simulator.aws.network import Network, known_zones
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
@@ -85,7 +85,7 @@ class Account:
         self.exchange = exchange
         self.wire = wire
         self.instances = Instances(clock, recorder, stream(around.seed, "instances"), around.bus)
-        self.network = Network(ec2, exchange.zones, region.zone_ids)
+        self.network = Network(ec2, region.zones)
         self.images = Images(clock, ec2)
         messages = stream(around.seed, "messages")
         self.queues = Queues(clock, messages, around.message_faults.carry, ACCOUNT_ID, region.name)
@@ -139,6 +139,7 @@ def open_account(around: Surroundings, region: Region) -> Iterator[Account]:
     with (
         patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region.name, "AWS_REGION": region.name}),
         mock_aws(),
+        known_zones(region.name, region.zones, region.zone_ids),
         time_machine.travel(around.clock.now(), tick=False) as traveller,
         patch.object(uuid, "uuid4", lambda: uuid.UUID(int=identifiers.getrandbits(128), version=4)),
     ):

@@ -69,11 +69,6 @@ class Exchange:
         self.price_changes = 0
 
     @property
-    def zones(self) -> tuple[str, ...]:
-        """Every zone in which something is sold."""
-        return tuple(sorted({pool.zone for pool in self._offerings}))
-
-    @property
     def pools(self) -> tuple[Pool, ...]:
         """Every pool, in order."""
         return self._pools

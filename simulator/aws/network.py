@@ -5,9 +5,11 @@ moto keeps them and answers what is asked of them; how many addresses are free i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import IPv4Network
 from typing import Any, Final
+from unittest.mock import patch
 
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend, Zone
@@ -24,10 +26,8 @@ _RESERVED: Final = 4
 class Network:
     """Subnets and security groups."""
 
-    def __init__(self, backend: EC2Backend, zones: Iterable[str], zone_ids: Mapping[str, str]) -> None:
-        self._backend = backend
+    def __init__(self, backend: EC2Backend, zones: Iterable[str]) -> None:
         names = tuple(zones)
-        _make_known(backend, names, zone_ids)
         vpc = backend.create_vpc(str(NETWORK))
         blocks = NETWORK.subnets(prefixlen_diff=(max(len(names), _FEWEST_SUBNETS) - 1).bit_length())
         self._subnets: dict[str, Subnet] = {}
@@ -75,11 +75,12 @@ class Network:
                 described["AvailableIpAddressCount"] = subnet.free
 
 
-def _make_known(backend: EC2Backend, zones: Iterable[str], zone_ids: Mapping[str, str]) -> None:
-    """Give this backend's region exactly these zones; moto's own table is left as it is."""
-    region = backend.region_name
+@contextmanager
+def known_zones(region: str, zones: Iterable[str], zone_ids: Mapping[str, str]) -> Iterator[None]:
+    """Let moto's region have exactly these zones meanwhile."""
     own = [
         Zone(name, region, zone_ids.get(name) or f"{region.replace('-', '')[:4]}-az{number}")
         for number, name in enumerate(zones, start=1)
     ]
-    backend.zones = {**RegionsAndZonesBackend.zones, region: own}
+    with patch.dict(RegionsAndZonesBackend.zones, {region: own}):
+        yield

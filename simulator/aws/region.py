@@ -28,6 +28,11 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     shapes: tuple[Shape, ...] = ()
     name: str = NAME
 
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Every zone in which something is sold."""
+        return tuple(sorted({offering.zone for found in self.types for offering in found.offerings}))
+
 
 def builtin_region() -> Region:
     """us-east-1 as it is built in."""
