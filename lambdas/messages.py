@@ -13,6 +13,9 @@ from lambdas.ports import JsonObject
 LOOKS: Final = timedelta(minutes=3)
 """How long a claim or command keeps asking for its own next look; what takes longer is taken up again by `reconcile`."""
 
+WINDOW: Final = "fleetwright.windows"
+"""`source` of the events that the schedules of budget windows send."""
+
 
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One claim or command that has a next step; `until` ends the chain of looks, so that chains do not pile up."""
@@ -40,6 +43,11 @@ def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS)
 def wake_up(reason: str) -> JsonObject:
     """Ask `provision` to look; `reason` is for people."""
     return {"wakeUp": reason}
+
+
+def is_window(event: JsonObject) -> bool:
+    """Whether the event that woke a function says that a budget window has opened or closed."""
+    return event.get("source") == WINDOW
 
 
 def read_work(body: Any) -> WorkItem:

@@ -6,9 +6,9 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.adapters.aws.scheduler import is_window
 from lambdas.bootstrap import application
 from lambdas.decisions import Outcome
+from lambdas.messages import is_window
 from lambdas.observability import logger, metrics, publish
 
 

@@ -9,10 +9,8 @@ from typing import Any, Final
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.adapters.aws.errors import translate
+from lambdas.messages import WINDOW
 from lambdas.ports import ConflictError, NotFoundError
-
-WINDOW: Final = "fleetwright.windows"
-"""`source` of the events that the schedules send."""
 
 PAGES_LIMIT: Final = 100
 
@@ -79,8 +77,3 @@ def _call(operation: str, call: Callable[[], Any]) -> Any:
         return call()
     except (ClientError, BotoCoreError) as error:
         raise translate(f"scheduler:{operation}", error) from error
-
-
-def is_window(event: Mapping[str, Any]) -> bool:
-    """Whether an event that woke a function comes from one of these schedules."""
-    return event.get("source") == WINDOW
