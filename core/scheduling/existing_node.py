@@ -69,7 +69,7 @@ class NodeRoom:
 def can_attach(view: NodeView, held: Iterable[tuple[str, str]], wanted: tuple[tuple[str, str], ...]) -> bool:
     """Whether the node can attach these volumes beside those it holds; drivers without a stated limit have none."""
     union = {*view.attached, *held, *wanted}
-    for driver in {driver for driver, _ in wanted}:
+    for driver in sorted({driver for driver, _ in wanted}):
         limit = view.attach_limits.get(driver)
         if limit is not None and sum(1 for owner, _ in union if owner == driver) > limit:
             return False

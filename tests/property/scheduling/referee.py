@@ -290,8 +290,9 @@ def _might_suit(pod: Pod, place: Place) -> bool:
     """Whether a node could meet the pod's node affinity; a claim may still become what it does not say."""
     if place.claim is None or place.name == "fresh":
         return _node_affinity(pod, place.labels)
-    certain = [r for r in pod.spec.node_selector if r.key in place.labels]
-    terms = [[r for r in term.requirements if r.key in place.labels] for term in pod.spec.required_terms]
+    open_keys = {labels.ZONE, labels.CAPACITY_TYPE, labels.INSTANCE_TYPE} - set(place.labels)
+    certain = [r for r in pod.spec.node_selector if r.key not in open_keys]
+    terms = [[r for r in term.requirements if r.key not in open_keys] for term in pod.spec.required_terms]
     own = place.labels
     return all(_holds(r, own) for r in certain) and (not terms or any(all(_holds(r, own) for r in t) for t in terms))
 
