@@ -49,8 +49,6 @@ def _spent(candidate: Candidate, plan_round: Round, reason: str) -> Blocked | No
     if not plan_round.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
         return Blocked(name, reasons.POD_DISRUPTION_BUDGET, text)
-    if plan_round.awaits_pods(candidate, reason):
-        return Blocked(name, reasons.NOMINATED, f"pods of nodes that go in this round are expected on node {name}")
     return None
 
 

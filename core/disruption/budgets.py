@@ -91,6 +91,10 @@ class BudgetLedger:
     def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
         self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
 
+    def copy(self) -> BudgetLedger:
+        """A ledger that starts from what this one has left."""
+        return BudgetLedger(self._left)
+
     def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:
         """Whether that many more nodes of the pool may go for this reason."""
         left = self._left.get(pool, {}).get(reason)

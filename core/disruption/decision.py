@@ -49,12 +49,19 @@ def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPla
 
 
 def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
-    """The commands that can begin at once: those whose pods need no other command's replacement. The rest comes later."""
+    """The commands that can begin at once.
+
+    A command has to wait that moves pods to another's replacement, or takes a node to which an earlier one moves pods.
+    """
+    launched: set[str] = set()
+    expecting: set[str] = set()
     found: list[Command] = []
     for command in plan.commands:
-        others = {claim.name for other in plan.commands if other is not command for claim in other.replacements}
-        if all(move.to not in others for move in command.moves):
+        targets = {move.to for move in command.moves}
+        if not targets & launched and not expecting.intersection(command.nodes):
             found.append(command)
+        launched.update(claim.name for claim in command.replacements)
+        expecting |= targets
     return tuple(found)
 
 

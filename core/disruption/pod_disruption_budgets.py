@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from datetime import datetime
 from typing import Final
 
@@ -42,6 +43,13 @@ class EvictionLedger:
             for b in budgets
         }
         self._used: dict[Key, int] = {}
+        self._guarded_by: dict[str, list[PodDisruptionBudget]] = {}
+
+    def copy(self) -> EvictionLedger:
+        """A ledger that starts from what this one has counted so far."""
+        other = copy(self)
+        other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
+        return other
 
     def blocking(self, pods: Iterable[Pod]) -> tuple[Pod, str] | None:
         """The first pod that may not be evicted now, and the budgets that say so; None where all may."""
@@ -80,15 +88,15 @@ class EvictionLedger:
         return demand
 
     def _guards(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that an eviction of the pod would be checked against."""
-        if not is_evictable(pod, self._now):
+        """The budgets that an eviction of the pod would be checked against; remembered, as a round asks often."""
+        budgets = self._by_namespace.get(pod.namespace)
+        if not budgets:
             return []
-        return [
-            budget
-            for budget in self._by_namespace.get(pod.namespace, [])
-            if _selects(budget, pod)
-            and not (budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False)
-        ]
+        known = self._guarded_by.get(pod.key)
+        if known is None:
+            found = [b for b in budgets if _selects(b, pod) and not _is_exempt(b, pod)]
+            known = self._guarded_by[pod.key] = found if is_evictable(pod, self._now) else []
+        return known
 
     def _members(self, pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
         members: dict[Key, list[Pod]] = {}
@@ -123,6 +131,11 @@ def _scaled(text: str, total: int) -> int:
     if not number.isdecimal():
         return total
     return -(-total * int(number) // 100) if text.endswith("%") else int(number)
+
+
+def _is_exempt(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the pod may go although the budget selects it: it is not ready, and the budget lets such pods go always."""
+    return budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:

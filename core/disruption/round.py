@@ -35,7 +35,6 @@ class Round:
         self.budgets: Remaining = remaining(snapshot, self._states)
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(snapshot)
-        self._expecting: dict[str, set[str]] = {}
         self._simulations = 0
         self._names = _ClaimNames(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(planner or Planner(snapshot))}
@@ -55,13 +54,8 @@ class Round:
         return [c for c in self.survey.candidates if self.is_free(c, reason) and self.has_budget([c], reason)]
 
     def is_free(self, candidate: Candidate, reason: str) -> bool:
-        """Whether the candidate's pods let it go, and no command for another reason moves pods to it."""
-        willing = candidate.may_drift if reason == reasons.DRIFTED else not candidate.protected
-        return willing and not self.awaits_pods(candidate, reason)
-
-    def awaits_pods(self, candidate: Candidate, reason: str) -> bool:
-        """Whether a command of this round with another reason moves pods to it; one of the same reason can be widened."""
-        return bool(self._expecting.get(candidate.name, set()) - {reason})
+        """Whether the candidate's pods let it go for this reason."""
+        return candidate.may_drift if reason == reasons.DRIFTED else not candidate.protected
 
     def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
@@ -69,6 +63,18 @@ class Round:
             if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
                 return False
         return self.evictions_allowed(candidates)
+
+    def within_budgets(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """As many of the candidates, in their order, as all budgets let go together."""
+        ledger, evictions = self._ledger.copy(), self._evictions.copy()
+        chosen: list[Candidate] = []
+        for candidate in candidates:
+            pods = candidate.state.pods
+            if ledger.allows(candidate.pool.name, reason) and evictions.allows_together([pods]):
+                ledger.take(candidate.pool.name)
+                evictions.take(pods)
+                chosen.append(candidate)
+        return chosen
 
     def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
         """Whether the NodePool's budgets let it go."""
@@ -108,8 +114,6 @@ class Round:
                 self._ledger.take(going[name].pool.name)
                 self._evictions.take(going[name].state.pods)
                 self.refusals.pop(name, None)
-            for move in command.moves:
-                self._expecting.setdefault(move.to, set()).add(command.reason)
             self._names.take(command.replacements)
             self.snapshot = carried_out(self.snapshot, command)
             self.commands = _widened(self.commands, command)
@@ -140,10 +144,13 @@ class Round:
 
 
 def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
-    """The commands with one more. Those whose pods it moves on become part of it, so that no pod is moved twice."""
+    """The commands with one more. Deletions whose pods it would move on become part of it, so that no pod moves twice.
+
+    Where an earlier command has replacements or another reason, both stay as they are and come one after the other.
+    """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
-    if not earlier:
+    if not earlier or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -152,7 +159,6 @@ def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
         method="multi" if command.method == "single" else command.method,
         nodes=tuple(name for name, _ in nodes),
         claims=tuple(claim for _, claim in nodes),
-        replacements=tuple(claim for part in (*earlier, command) for claim in part.replacements),
         moves=tuple(moves[pod] for pod in sorted(moves)),
         savings=sum(part.savings for part in (*earlier, command)),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from core.disruption import reasons
-from core.disruption.candidate import Candidate
 from core.disruption.round import Round
 from core.model.plan import Command
 
@@ -11,23 +10,13 @@ from core.model.plan import Command
 def find(plan_round: Round) -> list[Command]:
     """A command for each empty node that budgets let go, the best ratio of price to disruption first, ties by name."""
     now = plan_round.snapshot.now
-    commands: list[Command] = []
-    chosen: list[Candidate] = []
     empty = [
         c
         for c in plan_round.candidates(reasons.EMPTY)
         if c.is_empty and not c.pool.is_static and c.is_consolidatable(now)
     ]
-    for candidate in sorted(empty, key=lambda c: (-c.savings_ratio, c.name)):
-        if plan_round.has_budget([*chosen, candidate], reasons.EMPTY):
-            chosen.append(candidate)
-            commands.append(
-                Command(
-                    reason=reasons.EMPTY,
-                    method="emptiness",
-                    nodes=(candidate.name,),
-                    claims=(candidate.claim.name,),
-                    savings=candidate.price,
-                )
-            )
-    return commands
+    ordered = sorted(empty, key=lambda c: (-c.savings_ratio, c.name))
+    return [
+        Command(reason=reasons.EMPTY, method="emptiness", nodes=(c.name,), claims=(c.claim.name,), savings=c.price)
+        for c in plan_round.within_budgets(ordered, reasons.EMPTY)
+    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from core.disruption import reasons
-from core.disruption.candidate import Candidate
 from core.disruption.consolidation import Refusal, consolidated
 from core.disruption.eligibility import underutilized
 from core.disruption.round import Round
@@ -17,7 +16,7 @@ NODES_MAX: Final = 101
 
 def find(plan_round: Round) -> list[Command]:
     """The longest run of the most worthwhile candidates that can go together, found by halving as Karpenter does."""
-    candidates = _within_budgets(plan_round)
+    candidates = plan_round.within_budgets(underutilized(plan_round), reasons.UNDERUTILIZED)
     low, high = 1, min(len(candidates), NODES_MAX) - 1
     best: Command | None = None
     while low <= high and not plan_round.is_exhausted:
@@ -28,11 +27,3 @@ def find(plan_round: Round) -> list[Command]:
         else:
             best, low = found, middle + 1
     return [best] if best is not None else []
-
-
-def _within_budgets(plan_round: Round) -> list[Candidate]:
-    chosen: list[Candidate] = []
-    for candidate in underutilized(plan_round):
-        if plan_round.has_budget([*chosen, candidate], reasons.UNDERUTILIZED):
-            chosen.append(candidate)
-    return chosen

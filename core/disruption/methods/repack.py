@@ -30,7 +30,7 @@ WORTHWHILE: Final = 20
 def find(plan_round: Round) -> list[Command]:
     """The repacking that saves the most, ties by the names of its nodes."""
     found: list[Command] = []
-    for group in _groups(_within_budgets(plan_round)):
+    for group in _groups(plan_round.within_budgets(underutilized(plan_round), reasons.UNDERUTILIZED)):
         for cap in _caps(group):
             if plan_round.is_exhausted:
                 break
@@ -39,14 +39,6 @@ def find(plan_round: Round) -> list[Command]:
                 found.append(command)
     best = min(found, key=lambda command: (-command.savings, command.nodes), default=None)
     return [best] if best is not None else []
-
-
-def _within_budgets(plan_round: Round) -> list[Candidate]:
-    chosen: list[Candidate] = []
-    for candidate in underutilized(plan_round):
-        if plan_round.has_budget([*chosen, candidate], reasons.UNDERUTILIZED):
-            chosen.append(candidate)
-    return chosen
 
 
 def _groups(candidates: Sequence[Candidate]) -> Iterator[Sequence[Candidate]]:
