@@ -13,10 +13,9 @@ from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.limits import Room
 from core.scheduling.min_values import unmet
-from core.scheduling.pinning import Pinning
+from core.scheduling.pinning import Draft, Pinning
 from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.ports import conflict
-from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.topology import Tally
@@ -141,10 +140,10 @@ class ClaimSearch:
         allowed = self._allowed(claim, pod_class)
         verdict: Literal["never"] | None = NEVER
         for ask in stage.asks:
-            reqs = self._ground.table.narrowed(claim.reqs, ask)
-            if reqs == IMPOSSIBLE or not template.types.fits(template.types.mask(reqs) & allowed, total):
+            draft = Draft(template, self._ground.table.narrowed(claim.reqs, ask), allowed, total)
+            if not draft.is_possible:
                 continue
-            fit = self._settled(claim, reqs, allowed, total, pod_class, stage)
+            fit = self._settled(claim, draft, pod_class, stage)
             if fit is not None:
                 return fit
             verdict = NEVER if stage.is_monotone else None
@@ -158,31 +157,25 @@ class ClaimSearch:
             allowed &= claim.attach_mask(pod_class.volumes.attachments)
         return allowed
 
-    def _settled(
-        self, claim: InFlight, reqs: int, allowed: int, total: Vector, pod_class: PodClass, stage: Stage
-    ) -> Fit | None:
-        template = claim.template
+    def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
         if stage.keys:
-            pinned = self._pinning.pin(template, reqs, allowed, total, pod_class.shape, stage)
+            pinned = self._pinning.pin(draft, pod_class.shape, stage)
             if pinned is None:
                 return None
-            reqs = pinned
+            draft = draft.narrowed(pinned)
         reservation = claim.reservation
-        if not claim.pods:
-            chosen = (
-                self._reservations.choose(template, reqs, allowed, total) if self._reservations.left else (reqs, "")
-            )
+        if not claim.pods and self._reservations.left:
+            chosen = self._reservations.choose(draft)
             if chosen is None:
                 return None
-            reqs, reservation = chosen
-        if claim.min_values and not self._keeps_min_values(claim, reqs, allowed, total):
+            draft, reservation = draft.narrowed(chosen[0]), chosen[1]
+        if claim.min_values and not self._keeps_min_values(claim, draft):
             return None
-        return Fit(reqs, allowed, total, reservation)
+        return Fit(draft.reqs, draft.allowed, draft.total, reservation)
 
-    def _keeps_min_values(self, claim: InFlight, reqs: int, allowed: int, total: Vector) -> bool:
+    def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
         types = claim.template.types
-        left = types.survivors(types.mask(reqs) & allowed, total)
-        missing = unmet(types, left, claim.min_values)
+        missing = unmet(types, types.survivors(draft.mask, draft.total), claim.min_values)
         if not missing:
             return True
         if claim.pods or self._ground.snapshot.options.min_values_policy != BEST_EFFORT:

@@ -15,7 +15,7 @@ from core.scheduling import reasons
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.min_values import unmet
-from core.scheduling.pinning import Pinning
+from core.scheduling.pinning import Draft, Pinning
 from core.scheduling.pod_class import PodClass, Rule, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.solve import Solution
@@ -146,7 +146,8 @@ class Diagnosis:
                 return rule
         pinning = Pinning(self._ground.topology, tally, ())
         total = funnel.pod_class.requests
-        if stage.zone_rules and pinning.pin(funnel.template, funnel.number, allowed, total, shape, stage) is None:
+        draft = Draft(funnel.template, funnel.number, allowed, total)
+        if stage.zone_rules and pinning.pin(draft, shape, stage) is None:
             return stage.zone_rules[0]
         return None
 

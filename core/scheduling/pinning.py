@@ -7,6 +7,7 @@ the first pod that any hard rule concerns, so every later count is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from core.scheduling.pod_class import Batch, Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
@@ -15,8 +16,39 @@ from core.scheduling.template import Template
 from core.scheduling.topology import Tally, Topology
 from core.scheduling.topology_group import AFFINITY, SPREAD
 
+_NOT_FOR_SALE = 1 << 62
 _WHOLE = 1000
 """A pod that can go to one value only weighs so much; one with n values an n-th of it."""
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Draft:
+    """A claim as it might become: requirements, the types that limits leave, and what all its pods request."""
+
+    template: Template
+    reqs: int
+    allowed: int
+    total: Vector
+
+    @property
+    def mask(self) -> int:
+        """Types that are left, room aside."""
+        return self.template.types.mask(self.reqs) & self.allowed
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any type is left that has room."""
+        return self.reqs != IMPOSSIBLE and self.template.types.fits(self.mask, self.total)
+
+    @property
+    def price(self) -> int:
+        """The lowest price among the types that are left; beyond all prices where none is."""
+        found = self.template.types.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
+        return _NOT_FOR_SALE if found is None else found
+
+    def narrowed(self, reqs: int) -> Draft:
+        """The same with other requirements."""
+        return Draft(self.template, reqs, self.allowed, self.total)
 
 
 class Pinning:
@@ -32,49 +64,36 @@ class Pinning:
             for number in _groups_of(batch):
                 self._concerned.setdefault(number, []).append(batch)
 
-    def pin(self, template: Template, reqs: int, allowed: int, total: Vector, shape: Shape, stage: Stage) -> int | None:
-        """The requirements, narrowed to one value of each key of the stage, or None where no choice of values will do."""
-        return self._pin(template, reqs, allowed, total, shape, stage, stage.keys)
+    def pin(self, draft: Draft, shape: Shape, stage: Stage) -> int | None:
+        """The draft's requirements narrowed to one value of each key of the stage, or None where no choice will do."""
+        return self._pin(draft, shape, stage, stage.keys)
 
-    def _pin(
-        self,
-        template: Template,
-        reqs: int,
-        allowed: int,
-        total: Vector,
-        shape: Shape,
-        stage: Stage,
-        keys: tuple[str, ...],
-    ) -> int | None:
+    def _pin(self, draft: Draft, shape: Shape, stage: Stage, keys: tuple[str, ...]) -> int | None:
         if not keys:
-            return reqs
-        types = template.types
-        for value in self._options(template, reqs, allowed, shape, stage, keys[0]):
-            pinned = reqs
-            if value is not None and self._table.single(reqs, keys[0]) != value:
-                pinned = self._table.pinned(reqs, keys[0], value)
-                if pinned == IMPOSSIBLE or not types.fits(types.mask(pinned) & allowed, total):
+            return draft.reqs
+        for value in self._options(draft, shape, stage, keys[0]):
+            narrowed = draft
+            if value is not None and self._table.single(draft.reqs, keys[0]) != value:
+                narrowed = draft.narrowed(self._table.pinned(draft.reqs, keys[0], value))
+                if not narrowed.is_possible:
                     continue
-            found = self._pin(template, pinned, allowed, total, shape, stage, keys[1:])
+            found = self._pin(narrowed, shape, stage, keys[1:])
             if found is not None:
                 return found
         return None
 
-    def _options(
-        self, template: Template, reqs: int, allowed: int, shape: Shape, stage: Stage, key: str
-    ) -> list[str | None]:
+    def _options(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> list[str | None]:
         """Values that every rule admits, the best first; None alone where the node will not have the label."""
         rules = [rule for rule in stage.zone_rules if rule.key == key]
-        single = self._table.single(reqs, key)
+        single = self._table.single(draft.reqs, key)
         if single is not None:
             return [single] if self._admitted(rules, single, shape) else []
-        types = template.types
-        values = types.values(types.mask(reqs) & allowed, reqs, key) or self._known_values(rules, reqs, key)
+        values = draft.template.types.values(draft.mask, draft.reqs, key) or self._known_values(rules, draft.reqs, key)
         if not values:
             return [None] if self._admitted(rules, None, shape) else []
         admitted = [value for value in values if self._admitted(rules, value, shape)]
         if len(admitted) > 1:
-            admitted.sort(key=lambda value: self._preference(template, reqs, allowed, shape, rules, key, value))
+            admitted.sort(key=lambda value: self._preference(draft, shape, rules, key, value))
         return [*admitted]
 
     def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
@@ -89,16 +108,14 @@ class Pinning:
         return tuple(sorted(domain for domain in used if required.has(domain)))
 
     def _preference(
-        self, template: Template, reqs: int, allowed: int, shape: Shape, rules: Sequence[Rule], key: str, value: str
+        self, draft: Draft, shape: Shape, rules: Sequence[Rule], key: str, value: str
     ) -> tuple[int, int, int, int, str]:
         """Smaller is better: even spread, values that others need, price, then even spread of others' rules."""
         spread = sum(self._tally.of(rule.group).get(value, 0) for rule in rules if rule.kind == SPREAD)
-        pinned = self._table.pinned(reqs, key, value)
-        price = template.types.cheapest(template.types.mask(pinned) & allowed, pinned) if pinned != IMPOSSIBLE else None
+        price = draft.narrowed(self._table.pinned(draft.reqs, key, value)).price
         others = (n for n in shape.selected_by if self._is_spread_over(n, key))
         crowd = sum(self._tally.of(number).get(value, 0) for number in others)
-        need = self._need(template, shape, rules, key, value)
-        return (spread, need, price if price is not None else 1 << 62, crowd, value)
+        return (spread, self._need(draft.template, shape, rules, key, value), price, crowd, value)
 
     def _is_spread_over(self, number: int, key: str) -> bool:
         group = self._topology.groups[number]

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from core import labels
 from core.model.requirements import Requirement, Requirements
+from core.scheduling.pinning import Draft
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.resource_axis import Vector
 from core.scheduling.template import Template
 
 
@@ -27,22 +27,20 @@ class Reservations:
         unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
         self._unreserved = table.intern(unreserved)
 
-    def choose(self, template: Template, reqs: int, allowed: int, total: Vector) -> tuple[int, str] | None:
+    def choose(self, draft: Draft) -> tuple[int, str] | None:
         """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one."""
-        types = template.types
         choices = []
         for identity in sorted(i for i, left in self.left.items() if left > 0):
-            held = self._table.pinned(reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+            held = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
             held = self._table.pinned(held, labels.RESERVATION_ID, identity) if held != IMPOSSIBLE else held
-            if held != IMPOSSIBLE and types.fits(types.mask(held) & allowed, total):
-                choices.append((types.cheapest(types.mask(held) & allowed, held) or 0, identity, held))
+            reserved = draft.narrowed(held)
+            if reserved.is_possible:
+                choices.append((reserved.price, identity, held))
         if choices:
             _, identity, held = min(choices)
             return held, identity
-        free = self._table.narrowed(reqs, self._unreserved) if self.left else reqs
-        if free == IMPOSSIBLE or not types.fits(types.mask(free) & allowed, total):
-            return None
-        return free, ""
+        free = draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved) if self.left else draft.reqs)
+        return (free.reqs, "") if free.is_possible else None
 
     def take(self, identity: str) -> None:
         """Promise one place."""
