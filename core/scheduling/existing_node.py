@@ -114,12 +114,22 @@ class NodeViews:
             offered=offered,
             taints=state.taints,
             free=self._free(state, offered),
-            ports=tuple(port for pod in state.pods for port in pod.spec.host_ports),
+            ports=self._ports(state, offered),
             attached=frozenset(attached) | self._held.get(state.name, frozenset()),
             attach_limits=state.node.attach_limits if state.node is not None else {},
             is_leaving=state.is_marked_for_deletion(self._snapshot),
             rests=_rests(state, self._pools.get(state.node_pool), self._snapshot.now),
         )
+
+    def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
+        """Host ports of the pods there and of the DaemonSets' pods that are yet to come."""
+        taken = [port for pod in state.pods for port in pod.spec.host_ports]
+        here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+        for daemon in self._daemons:
+            is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
+            if is_due and daemon.runs_on(offered, state.taints, self._table):
+                taken += daemon.ports
+        return tuple(taken)
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""

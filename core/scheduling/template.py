@@ -54,6 +54,9 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
         return "is static: it keeps its number of nodes and answers to no pod"
     if pool.is_ready is False:
         return "is not ready"
+    contradicted = _contradicted(pool)
+    if contradicted:
+        return f"contradicts itself: its requirements leave no value of {contradicted}"
     for node_class in snapshot.node_classes:
         if node_class.name == pool.node_class.name:
             if node_class.problem:
@@ -84,9 +87,24 @@ def template_labels(pool: NodePool) -> dict[str, str]:
 
 def template_requirements(pool: NodePool) -> Requirements:
     """What every node of the pool is held to: the template's requirements and labels."""
+    return Requirements(_parts(pool))
+
+
+def _contradicted(pool: NodePool) -> str:
+    """The first label for which the template's requirements and labels leave nothing, empty where there is none."""
+    merged = Requirements()
+    for part in _parts(pool):
+        key = merged.conflict(Requirements([part]))
+        if key is not None:
+            return key
+        merged = merged.merged([part])
+    return ""
+
+
+def _parts(pool: NodePool) -> tuple[Requirement, ...]:
     fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
     fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
-    return Requirements((*pool.requirements, *fixed))
+    return (*pool.requirements, *fixed)
 
 
 def _template(
@@ -98,7 +116,7 @@ def _template(
     daemons: tuple[Daemon, ...],
 ) -> Template:
     requirements = template_requirements(pool)
-    offered = table.intern(requirements)
+    offered = table.conjunction(_parts(pool))
     keys = snapshot.catalogue.label_keys()
     types = TypeFilter(_types(pool, snapshot, requirements, keys), keys, table, axis)
     set_aside(types, offered, pool.taints, daemons, table)

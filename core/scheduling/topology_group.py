@@ -8,7 +8,15 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model.pod import HONOR, LabelSelector, NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpread
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    HONOR,
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpread,
+)
 from core.model.requirements import Requirement, Requirements
 from core.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from core.scheduling.preferences import usable_terms
@@ -26,16 +34,21 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
     Attributes:
         selector, terms: The owner's node selector and alternatives; both empty where the policy is Ignore.
         tolerations: The owner's, None where taints are ignored.
+        keys: Labels without which a node is passed over, with all its pods (Kubernetes: every topology key of the owner).
     """
 
     selector: tuple[Requirement, ...] = ()
     terms: tuple[NodeSelectorTerm, ...] = ()
     tolerations: tuple[Toleration, ...] | None = None
+    keys: tuple[str, ...] = ()
 
     def admits(self, offered: Requirements, taints: Iterable[Taint], well_known: frozenset[str]) -> bool:
         """Whether nodes with these labels and taints are looked at."""
         if self.tolerations is not None and first_untolerated(_hard(taints), self.tolerations) is not None:
             return False
+        for key in self.keys:
+            if key not in well_known and (key not in offered or offered[key].operator == "DoesNotExist"):
+                return False
         if not offered.compatible(Requirements(self.selector), allow_undefined=well_known):
             return False
         asked = [Requirements(term.requirements) for term in self.terms]
@@ -67,11 +80,14 @@ class Group(msgspec.Struct, frozen=True, order=True):
 
 def spread_group(spread: TopologySpread, spec: PodSpec, namespace: str, pod_labels: Mapping[str, str]) -> Group:
     """The group of a spread constraint. Taints and labels of nodes count by the owner's whole affinity, relaxed or not."""
+    others = {labels.normalized(s.topology_key) for s in spec.spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
+    others -= {labels.normalized(spread.topology_key), labels.HOSTNAME}
     honors_affinity = spread.node_affinity_policy == HONOR
     gate = NodeGate(
         selector=spec.node_selector if honors_affinity else (),
         terms=usable_terms(spec) if honors_affinity else (),
         tolerations=tuple(sorted(spec.tolerations)) if spread.node_taints_policy == HONOR else None,
+        keys=tuple(sorted(others)) if spread.when_unsatisfiable == DO_NOT_SCHEDULE else (),
     )
     selector = _with_label_keys(spread.selector, pod_labels, spread.match_label_keys, ())
     minimum = spread.min_domains or 0
