@@ -12,7 +12,6 @@ from core.model.snapshot import BEST_EFFORT
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.limits import Room
-from core.scheduling.min_values import unmet
 from core.scheduling.pinning import Draft, Pinning
 from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.ports import conflict
@@ -104,12 +103,21 @@ class ClaimSearch:
             self._admit(claim, fit)
         else:
             del self._order[bisect_left(self._order, (len(claim.pods), claim.index))]
+        if claim.reqs != fit.reqs:
+            self._recount(claim, fit.reqs)
         claim.reqs, claim.allowed, claim.used = fit.reqs, fit.allowed, fit.total
         claim.pods.append(pod)
+        claim.shapes.append(pod_class.shape)
         claim.ports.extend(pod_class.ports)
         claim.attached.update(pod_class.volumes.attachments)
         insort(self._order, (len(claim.pods), claim.index))
         self._tally.record_on_claim(pod_class.shape, claim.reqs, claim.template, claim.host)
+
+    def _recount(self, claim: InFlight, reqs: int) -> None:
+        """Narrower requirements say more about where the claim's pods are: count them anew."""
+        for shape in claim.shapes:
+            self._tally.record_on_claim(shape, claim.reqs, claim.template, claim.host, -1)
+            self._tally.record_on_claim(shape, reqs, claim.template, claim.host)
 
     def forget(self) -> None:
         """Look at every NodePool anew: limits have room again."""
@@ -140,7 +148,7 @@ class ClaimSearch:
         allowed = self._allowed(claim, pod_class)
         verdict: Literal["never"] | None = NEVER
         for ask in stage.asks:
-            draft = Draft(template, self._ground.table.narrowed(claim.reqs, ask), allowed, total)
+            draft = Draft(template, self._ground.table.narrowed(claim.reqs, ask), allowed, total, claim.min_values)
             if not draft.is_possible:
                 continue
             fit = self._settled(claim, draft, pod_class, stage)
@@ -160,6 +168,8 @@ class ClaimSearch:
     def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
         if stage.keys:
             pinned = self._pinning.pin(draft, pod_class.shape, stage)
+            if pinned is None and self._may_relax(claim):
+                pinned = self._pinning.pin(draft.undemanding(), pod_class.shape, stage)
             if pinned is None:
                 return None
             draft = draft.narrowed(pinned)
@@ -174,12 +184,17 @@ class ClaimSearch:
         return Fit(draft.reqs, draft.allowed, draft.total, reservation)
 
     def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
-        types = claim.template.types
-        missing = unmet(types, types.survivors(draft.mask, draft.total), claim.min_values)
+        missing = draft.missing_values()
         if not missing:
             return True
-        if claim.pods or self._ground.snapshot.options.min_values_policy != BEST_EFFORT:
+        if not self._may_relax(claim):
             return False
         claim.min_values |= missing
         claim.min_values_relaxed = True
         return True
+
+    def _may_relax(self, claim: InFlight) -> bool:
+        """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
+        return (
+            bool(claim.min_values) and not claim.pods and self._ground.snapshot.options.min_values_policy == BEST_EFFORT
+        )

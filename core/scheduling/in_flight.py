@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod
+from core.scheduling.pod_class import Shape
 from core.scheduling.resource_axis import Vector
 from core.scheduling.template import Template
 from core.scheduling.volumes import EBS_DRIVER
@@ -17,6 +18,7 @@ class InFlight:
     Attributes:
         index: Its position in the order of opening.
         reqs: Number of its requirements so far.
+        shapes: The shapes of its pods, in the same order.
         allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
         used: What its pods request.
         charged: Types for which the pool's limits were charged.
@@ -30,6 +32,7 @@ class InFlight:
     allowed: int
     used: Vector
     pods: list[Pod] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
     ports: list[HostPort] = field(default_factory=list)
     attached: set[tuple[str, str]] = field(default_factory=set)
     charged: int = 0

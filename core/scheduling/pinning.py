@@ -6,13 +6,14 @@ the first pod that any hard rule concerns, so every later count is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from core.scheduling.min_values import unmet
 from core.scheduling.pod_class import Batch, Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.resource_axis import Vector
-from core.scheduling.template import Template
+from core.scheduling.template import Template, any_value
 from core.scheduling.topology import Tally, Topology
 from core.scheduling.topology_group import AFFINITY, SPREAD
 
@@ -23,12 +24,17 @@ _WHOLE = 1000
 
 @dataclass(eq=False, slots=True, frozen=True)
 class Draft:
-    """A claim as it might become: requirements, the types that limits leave, and what all its pods request."""
+    """A claim as it might become: requirements, the types that limits leave, and what all its pods request.
+
+    Attributes:
+        min_values: Label key → how many distinct values the types that are left must have.
+    """
 
     template: Template
     reqs: int
     allowed: int
     total: Vector
+    min_values: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def mask(self) -> int:
@@ -48,7 +54,16 @@ class Draft:
 
     def narrowed(self, reqs: int) -> Draft:
         """The same with other requirements."""
-        return Draft(self.template, reqs, self.allowed, self.total)
+        return Draft(self.template, reqs, self.allowed, self.total, self.min_values)
+
+    def undemanding(self) -> Draft:
+        """The same without minValues."""
+        return Draft(self.template, self.reqs, self.allowed, self.total)
+
+    def missing_values(self) -> dict[str, int]:
+        """Label key → how many distinct values are left, for each key that has too few for minValues."""
+        types = self.template.types
+        return unmet(types, types.survivors(self.mask, self.total), self.min_values) if self.min_values else {}
 
 
 class Pinning:
@@ -70,7 +85,7 @@ class Pinning:
 
     def _pin(self, draft: Draft, shape: Shape, stage: Stage, keys: tuple[str, ...]) -> int | None:
         if not keys:
-            return draft.reqs
+            return draft.reqs if not draft.missing_values() else None
         for value in self._options(draft, shape, stage, keys[0]):
             narrowed = draft
             if value is not None and self._table.single(draft.reqs, keys[0]) != value:
@@ -88,7 +103,7 @@ class Pinning:
         single = self._table.single(draft.reqs, key)
         if single is not None:
             return [single] if self._admitted(rules, single, shape) else []
-        values = draft.template.types.values(draft.mask, draft.reqs, key) or self._known_values(rules, draft.reqs, key)
+        values = draft.template.types.values(draft.mask, draft.reqs, key) or self._open_label(rules, draft.reqs, key)
         if not values:
             return [None] if self._admitted(rules, None, shape) else []
         admitted = [value for value in values if self._admitted(rules, value, shape)]
@@ -99,13 +114,16 @@ class Pinning:
     def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
         return all(self._tally.admits(rule, value, shape) for rule in rules)
 
-    def _known_values(self, rules: Iterable[Rule], reqs: int, key: str) -> tuple[str, ...]:
-        """For a label that the NodePool leaves open: the values that are in use."""
+    def _open_label(self, rules: Iterable[Rule], reqs: int, key: str) -> tuple[str, ...]:
+        """For a label of the NodePool's own that it leaves open: the values that are in use, and one that is not."""
         required = self._table[reqs].get(key)
-        if required is None:
+        if required is None or required.is_finite or key in self._table.well_known:
             return ()
         used = {domain for rule in rules for domain in self._tally.of(rule.group)}
-        return tuple(sorted(domain for domain in used if required.has(domain)))
+        fresh = any_value(required, used)
+        return tuple(
+            sorted({domain for domain in used if required.has(domain)} | ({fresh} if fresh is not None else set()))
+        )
 
     def _preference(
         self, draft: Draft, shape: Shape, rules: Sequence[Rule], key: str, value: str

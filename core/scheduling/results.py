@@ -12,7 +12,7 @@ from core.scheduling.in_flight import InFlight
 from core.scheduling.min_values import cut
 from core.scheduling.pending import is_virtual
 from core.scheduling.resource_axis import ResourceAxis, Vector, plus
-from core.scheduling.template import SIMULATED, Template
+from core.scheduling.template import SIMULATED, Template, any_value
 
 MAX_TYPES: Final = 600
 """Most instance types that a claim names (Karpenter)."""
@@ -97,16 +97,6 @@ def _labels(template: Template, requirements: Iterable[Requirement], well_known:
             if value is not None:
                 found[requirement.key] = value
     return dict(sorted(found.items()))
-
-
-def any_value(requirement: Requirement) -> str | None:
-    """The first value of a set, or the smallest whole number where it is open; None where nothing is allowed."""
-    if requirement.is_finite:
-        return requirement.values[0] if requirement.values else None
-    number = max(0, requirement.gte or 0)
-    while str(number) in requirement.values:
-        number += 1
-    return str(number) if requirement.has(str(number)) else None
 
 
 def _annotations(claim: InFlight) -> dict[str, str]:

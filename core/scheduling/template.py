@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -88,6 +88,19 @@ def template_labels(pool: NodePool) -> dict[str, str]:
 def template_requirements(pool: NodePool) -> Requirements:
     """What every node of the pool is held to: the template's requirements and labels."""
     return Requirements(_parts(pool))
+
+
+def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
+    """What a node gets for a label that its NodePool leaves open: the first value that is not taken, None where none is left.
+
+    Where the set is open, values are whole numbers from the lowest allowed one on (Karpenter draws one).
+    """
+    if requirement.is_finite:
+        return next((value for value in requirement.values if value not in taken), None)
+    number = max(0, requirement.gte or 0)
+    while str(number) in requirement.values or str(number) in taken:
+        number += 1
+    return str(number) if requirement.has(str(number)) else None
 
 
 def _contradicted(pool: NodePool) -> str:

@@ -9,7 +9,7 @@ from core.scheduling.existing_node import NodeView
 from core.scheduling.pod_class import Rule, Shape
 from core.scheduling.preferences import Wishes
 from core.scheduling.requirement_table import RequirementTable
-from core.scheduling.template import Template
+from core.scheduling.template import Template, any_value
 from core.scheduling.topology_group import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -114,9 +114,18 @@ class Topology:
             found: set[str] = set()
             for template in self._templates:
                 if gate.admits(self.table[template.offered], template.taints, self.table.well_known):
-                    found.update(template.types.values(template.mask, template.offered, group.key))
+                    found.update(self._makeable(template, group.key))
             known = self._universe[number] = tuple(sorted(found))
         return known
+
+    def _makeable(self, template: Template, key: str) -> tuple[str, ...]:
+        """The values of a label that a NodePool's nodes may have; the first one where its requirements leave it open."""
+        values = template.types.values(template.mask, template.offered, key)
+        required = self.table[template.offered].get(key)
+        if values or required is None or key in self.table.well_known:
+            return values
+        value = any_value(required)
+        return () if value is None else (value,)
 
     def counts_claim(self, number: int, requirements: int, template: Template) -> bool:
         """Whether a group looks at a new node with these requirements."""
@@ -225,14 +234,14 @@ class Tally:
                 counts = self.of(number)
                 counts[domain] = counts.get(domain, 0) + 1
 
-    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str) -> None:
-        """Count a pod that the plan puts on a new node."""
+    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str, times: int = 1) -> None:
+        """Count a pod that the plan puts on a new node, or take it out again."""
         for number in self._concerned(shape):
             group = self._topology.groups[number]
             domain = host if group.is_hostname else self._topology.table.single(requirements, group.key)
             if domain is not None and self._topology.counts_claim(number, requirements, template):
                 counts = self.of(number)
-                counts[domain] = counts.get(domain, 0) + 1
+                counts[domain] = counts.get(domain, 0) + times
 
     def _concerned(self, shape: Shape) -> Iterable[int]:
         groups = self._topology.groups
@@ -252,13 +261,15 @@ class Tally:
 
     def _forget_domains(self, number: int, counts: Counts) -> None:
         """A domain that only leaving nodes made is one no longer."""
+        group = self._topology.groups[number]
+        knows_empty = group.kind == SPREAD and not group.is_hostname
+        nodes = self._topology.node_domains(number) if knows_empty else {}
+        possible = set(self._topology.universe(number)) if knows_empty else set()
         lost: Counts = {}
         for position in self._leaving:
             domain = self._topology.domain_at(number, position)
             if domain is not None:
                 lost[domain] = lost.get(domain, 0) + 1
-        nodes = self._topology.node_domains(number)
-        possible = set(self._topology.universe(number)) if self._topology.groups[number].kind == SPREAD else set()
         for domain, count in lost.items():
             if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
                 del counts[domain]
