@@ -7,7 +7,6 @@ import gzip
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.aws.queues import Queues
 from simulator.calls import CrashError
 from simulator.clock import VirtualClock
+from simulator.draws import stream
 from simulator.faults import MessageFaults
 from simulator.pump import Pump
 from simulator.record import Event, Recorder
@@ -44,7 +44,7 @@ class Bench:
         self.sandboxes = Sandboxes(
             self.clock, recorder, build=self._build, use=lambda _: None, handler_of=self._handler_of
         )
-        self.queues = Queues(self.clock, Random(1), self.message_faults.carry, "1", "us-east-1")
+        self.queues = Queues(self.clock, stream(1, "test"), self.message_faults.carry, "1", "us-east-1")
         for queue in wiring.QUEUES:
             self.queues.create(queue.name, queue.max_receives)
         decided = lambda function, decision: self.decisions.append((function, decision))  # noqa: E731

@@ -1,0 +1,112 @@
+"""Scenarios for tests: a small catalogue, a NodePool that takes everything, a Deployment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from simulator.run import Result, run
+
+ZONES = ("zone-a", "zone-b")
+SIZES = {"small": 2, "medium": 4, "large": 16}
+
+NODE_CLASS = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "FleetwrightNodeRole",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
+        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
+    },
+}
+
+
+def catalogue() -> dict[str, Any]:
+    """Three sizes in two zones, spot at a third of the price."""
+    return {
+        "instanceTypes": [
+            {
+                "name": f"test.{size}",
+                "requirements": {"kubernetes.io/arch": ["amd64"], "kubernetes.io/os": ["linux"]},
+                "capacity": {"cpu": str(cpus), "memory": f"{4 * cpus}Gi", "pods": "110"},
+                "overhead": {"cpu": "100m", "memory": "200Mi"},
+                "offerings": [
+                    {"zone": zone, "capacityType": kind, "price": round(0.05 * cpus * share, 4)}
+                    for zone in ZONES
+                    for kind, share in (("on-demand", 1.0), ("spot", 0.3))
+                ],
+            }
+            for size, cpus in SIZES.items()
+        ]
+    }
+
+
+def node_pool(**spec: Any) -> dict[str, Any]:
+    """The NodePool `default`."""
+    reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+    requirement = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]}
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "1m",
+        "budgets": [{"nodes": "100%"}],
+    }
+    template = {"spec": {"nodeClassRef": reference, "requirements": [requirement]}}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "default"},
+        "spec": {"template": template, "disruption": disruption, **spec},
+    }
+
+
+def deployment(replicas: int, name: str = "web", cpu: str = "1") -> dict[str, Any]:
+    """A Deployment in the namespace `default`."""
+    container = {"name": "main", "image": name, "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+def write(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]], **spec: Any) -> Path:
+    """A scenario over these objects."""
+    (folder / "catalog.json").write_text(json.dumps(catalogue()))
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all([NODE_CLASS, *objects]))
+    scenario = {
+        "apiVersion": "fleetwright.dev/v1",
+        "kind": "Scenario",
+        "metadata": {"name": "test"},
+        "spec": {
+            "start": "2026-11-20T00:00:00Z",
+            "duration": "20m",
+            "seed": 1,
+            "catalog": "catalog.json",
+            "manifests": ["objects.yaml"],
+            "steps": steps,
+            **spec,
+        },
+    }
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(scenario))
+    return path
+
+
+def play(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]] | None = None, **spec: Any) -> Result:
+    """Write a scenario and run it."""
+    return run(write(folder, *objects, steps=steps or [], **spec))
+
+
+def named(result: Result, event: str) -> list[dict[str, Any]]:
+    """The fields of all events of this name."""
+    return [found.fields for found in result.events if found.event == event]

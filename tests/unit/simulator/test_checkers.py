@@ -1,0 +1,229 @@
+"""The judges: each law with a world that keeps it and one that breaks it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from core.model import resources
+from simulator.checkers import Judges, Verdict
+from simulator.checkers.cron import is_open
+from simulator.record import Event
+
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)
+CAPACITY = {"m5.large": resources.parse({"cpu": "2", "memory": "8Gi"})}
+
+
+class Story:
+    """A record in the making, judged as it goes."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.judges = Judges(lambda name: CAPACITY[name])
+
+    def tell(self, event: str, **fields: Any) -> Story:
+        """The next line of the record."""
+        self.judges.see(Event(self.now.isoformat(), event, fields))
+        return self
+
+    def wait(self, **span: float) -> Story:
+        """Let time pass."""
+        self.now += timedelta(**span)
+        return self
+
+    def apply(self, kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> Story:
+        """An object of the user's."""
+        obj = {"kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": spec}
+        return self.tell("objectApplied", kind=kind, name=name, namespace=namespace, by="user", object=obj)
+
+    def node(self, name: str, *, pool: str = "default", token: str = "") -> Story:
+        """An instance and its initialized node."""
+        tags = {"karpenter.sh/nodepool": pool, "karpenter.sh/nodeclaim": f"claim-{name}"}
+        self.tell("instanceLaunched", instance=f"i-{name}", instanceType="m5.large", clientToken=token, tags=tags)
+        obj = {"metadata": {"labels": {"karpenter.sh/nodepool": pool, "karpenter.sh/initialized": "true"}}}
+        self.tell("nodeJoined", node=name, providerID=f"aws:///z/i-{name}", object=obj)
+        return self.tell("objectApplied", kind="Node", name=name, namespace="", object=obj)
+
+    def pod(self, name: str, node: str, *, owner: str = "", **metadata: Any) -> Story:
+        """A ready pod."""
+        obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}, **metadata}}
+        self.tell("podCreated", pod=f"shop/{name}", owner=owner, object=obj)
+        return self.tell("podBound", pod=f"shop/{name}", node=node).tell("podReady", pod=f"shop/{name}", node=node)
+
+    def taint(self, node: str, reason: str) -> Story:
+        """A node begins to go."""
+        return self.tell("nodeTainted", node=node, key="karpenter.sh/disrupted", effect="NoSchedule", reason=reason)
+
+    def evict(self, pod: str, node: str, by: str = "eviction") -> Story:
+        """A pod goes."""
+        return self.tell("podEvicted", pod=f"shop/{pod}", node=node, by=by)
+
+    def verdict(self) -> Verdict:
+        """What the judges say."""
+        return self.judges.finish()
+
+
+def pool(**disruption: Any) -> dict[str, Any]:
+    """A NodePool's spec."""
+    return {"template": {"spec": {}}, "disruption": disruption}
+
+
+def going(reason: str, count: int, budgets: list[dict[str, Any]] | None, nodes: int = 10) -> int:
+    """Budget violations when `count` of ten nodes go at once."""
+    story = Story().apply("NodePool", "default", pool() if budgets is None else pool(budgets=budgets))
+    for number in range(nodes):
+        story.node(f"n{number}")
+    for number in range(count):
+        story.taint(f"n{number}", reason)
+    return story.verdict().count("budgetViolations")
+
+
+@pytest.mark.parametrize(
+    ("reason", "count", "budgets", "broken"),
+    [
+        ("Empty", 1, None, 0),
+        ("Empty", 2, None, 1),
+        ("Underutilized", 3, [{"nodes": "25%"}], 0),
+        ("Underutilized", 4, [{"nodes": "25%"}], 1),
+        ("Expired", 1, [{"nodes": "0"}], 1),
+        ("Interrupted", 5, [{"nodes": "0"}], 0),
+        ("Drifted", 2, [{"nodes": "1", "reasons": ["Empty"]}], 0),
+        ("Drifted", 3, [{"nodes": "5"}, {"nodes": "1", "reasons": ["Drifted"]}], 2),
+        ("Empty", 5, [], 0),
+        ("Empty", 1, [{"nodes": "0", "schedule": "0 8 * * fri", "duration": "8h"}], 1),
+        ("Empty", 1, [{"nodes": "0", "schedule": "0 8 * * sun", "duration": "8h"}], 0),
+        ("Empty", 1, [{"nodes": "0", "schedule": "0 8 * * sun", "duration": "165h"}], 1),
+    ],
+)
+def test_budgets(reason: str, count: int, budgets: list[dict[str, Any]] | None, broken: int) -> None:
+    """If this failed, a run could break its budgets and be praised, or keep them and be blamed."""
+    assert going(reason, count, budgets) == broken
+
+
+def test_a_node_that_stays_after_all_counts_no_longer() -> None:
+    """If this failed, a command that was called off would block the next one in the judge's eyes."""
+    story = Story().apply("NodePool", "default", pool(budgets=[{"nodes": "1"}])).node("a").node("b")
+    story.taint("a", "Empty").tell("nodeUntainted", node="a", key="karpenter.sh/disrupted", effect="NoSchedule")
+    story.taint("b", "Empty").tell("instanceTerminated", instance="i-b", by="api").taint("a", "Empty")
+    assert story.verdict().count("budgetViolations") == 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "hours", "moment", "opened"),
+    [
+        ("0 12 * * *", 1, START, True),
+        ("0 12 * * *", 1, START + timedelta(minutes=59, seconds=59), True),
+        ("0 12 * * *", 1, START + timedelta(hours=1), False),
+        ("@daily", 13, START, True),
+        ("@daily", 12, START, False),
+        ("*/15 9-17 * * MON-FRI", 0.1, START, True),
+        ("0 8 * * 7", 165, START, True),
+        ("0 8 1 * *", 24, START, False),
+        ("0 12 20 * sun", 1, START, True),
+        ("0 12 21 * fri", 1, START, True),
+        ("0 12 */3 * *", 1, START, False),
+        ("0 12 * nov *", 1, START, True),
+    ],
+)
+def test_windows_open_and_close_as_cron_says(expression: str, hours: float, moment: datetime, opened: bool) -> None:
+    """If this failed, the judge would read budgets in its own way."""
+    assert is_open(expression, timedelta(hours=hours), moment) == opened
+
+
+def guarded(budget: dict[str, Any], replicas: int = 4) -> Story:
+    """Four ready replicas under a PodDisruptionBudget, on a node that goes."""
+    spec = {"selector": {"matchLabels": {"app": "web"}}, **budget}
+    story = Story().apply("PodDisruptionBudget", "web", spec, "shop")
+    story.apply("ReplicaSet", "web", {"replicas": replicas}, "shop").apply("NodePool", "default", pool()).node("n")
+    for number in range(replicas):
+        story.pod(f"p{number}", "n", owner="ReplicaSet/web")
+    return story.taint("n", "Drifted")
+
+
+@pytest.mark.parametrize(
+    ("budget", "evicted", "broken"),
+    [
+        ({"minAvailable": "50%"}, 2, 0),
+        ({"minAvailable": "50%"}, 3, 1),
+        ({"maxUnavailable": 1}, 1, 0),
+        ({"maxUnavailable": 1}, 2, 1),
+        ({"minAvailable": 4}, 1, 1),
+    ],
+)
+def test_pod_disruption_budgets(budget: dict[str, Any], evicted: int, broken: int) -> None:
+    """If this failed, a service could be drained away unseen."""
+    story = guarded(budget)
+    for number in range(evicted):
+        story.evict(f"p{number}", "n")
+    assert story.verdict().count("podDisruptionBudgetViolations") == broken
+
+
+def test_an_unready_pod_may_go_whatever_the_budget_says() -> None:
+    """If this failed, a broken pod would count as one that serves."""
+    story = guarded({"minAvailable": 3}).tell("podUnready", pod="shop/p0", node="n").evict("p0", "n")
+    assert story.verdict().count("podDisruptionBudgetViolations") == 0
+
+
+def test_the_grace_period_allows_force_only_when_it_is_up() -> None:
+    """If this failed, forced deletions would always be blamed, or never."""
+    for minutes, broken in ((5, 1), (10, 0)):
+        story = guarded({"minAvailable": 4})
+        spec = {"template": {"spec": {"terminationGracePeriod": "10m"}}}
+        story.apply("NodePool", "default", spec).wait(minutes=minutes).evict("p0", "n", by="forced")
+        assert story.verdict().count("podDisruptionBudgetViolations") == broken
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "minutes", "broken"),
+    [("true", "Drifted", 0, 1), ("true", "Interrupted", 0, 0), ("30m", "Empty", 10, 1), ("30m", "Empty", 31, 0)],
+)
+def test_pods_that_must_not_be_disrupted(text: str, reason: str, minutes: int, broken: int) -> None:
+    """If this failed, the annotation could be ignored without anyone noticing."""
+    story = Story().apply("NodePool", "default", pool()).node("n")
+    story.pod("p", "n", annotations={"karpenter.sh/do-not-disrupt": text}).wait(minutes=minutes)
+    story.taint("n", reason).evict("p", "n")
+    assert story.verdict().count("doNotDisruptViolations") == broken
+
+
+def test_taking_the_instance_away_under_a_protected_pod_is_no_better() -> None:
+    """If this failed, not draining at all would be the way round the annotation."""
+    story = Story().apply("NodePool", "default", pool()).node("n")
+    story.pod("p", "n", annotations={"karpenter.sh/do-not-disrupt": "true"}).taint("n", "Underutilized")
+    story.tell("instanceTerminated", instance="i-n", by="api")
+    assert story.verdict().count("doNotDisruptViolations") == 1
+
+
+def test_two_instances_for_one_token_or_claim() -> None:
+    """If this failed, the dearest bug of a launcher would be free."""
+    story = Story().node("a", token="t").node("b", token="t")
+    assert story.verdict().count("doubleLaunches") == 1
+    story = Story().node("a").node("b")
+    story.tell("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
+    assert story.verdict().count("doubleLaunches") == 1
+    story = Story().node("a").tell("instanceTerminated", instance="i-a", by="api").node("b")
+    story.tell("instanceTagged", instance="i-b", tags={"karpenter.sh/nodeclaim": "claim-a"})
+    assert story.verdict().count("doubleLaunches") == 0
+
+
+def test_limits_leave_out_what_is_being_disrupted() -> None:
+    """If this failed, a replacement would break a limit, or nothing would."""
+    story = Story().apply("NodePool", "default", {"limits": {"cpu": "4"}}).node("a").node("b").taint("a", "Drifted")
+    story.node("c")
+    assert story.verdict().count("limitViolations") == 0
+    story.node("d")
+    assert story.verdict().count("limitViolations") == 1
+    story = Story().apply("NodePool", "default", {"limits": {"nodes": "1"}}).node("a").node("b")
+    assert story.verdict().count("limitViolations") == 1
+
+
+def test_an_instance_that_nobody_knows_is_an_orphan_after_a_while() -> None:
+    """If this failed, machines could run for ever for nobody."""
+    tags = {"karpenter.sh/nodepool": "default"}
+    story = Story().node("a")
+    story.tell("instanceLaunched", instance="i-lost", instanceType="m5.large", clientToken="", tags=tags)
+    story.wait(minutes=10).tell("simulationEnded")
+    assert story.verdict().count("orphanedInstances") == 0
+    story.wait(minutes=15).tell("simulationEnded")
+    assert [found.message.split()[0] for found in story.verdict().violations] == ["i-lost"]
