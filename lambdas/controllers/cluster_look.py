@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,6 +22,24 @@ from core.model.storage import VolumeAttachment
 from lambdas.observability import logger
 from lambdas.ports import Clock, CloudProvider, Instance, Kubernetes, NotFoundError
 
+T = TypeVar("T")
+
+
+def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
+    """Keep the answer for the look's short life.
+
+    Python 3.11's `cached_property` would hold one lock for all looks of the process across a call to the world.
+    """
+
+    def answer(self: ClusterLook) -> T:
+        kept: dict[str, Any] = self.kept
+        if look.__name__ not in kept:
+            kept[look.__name__] = look(self)
+        found: T = kept[look.__name__]
+        return found
+
+    return answer
+
 
 class SeenNode(msgspec.Struct, frozen=True):
     """A node and the version of the object that it was read from."""
@@ -38,13 +55,14 @@ class ClusterLook:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._clock = clock
+        self.kept: dict[str, Any] = {}
         self._changed: dict[str, SeenNode | None] = {}
 
     def node(self, name: str) -> SeenNode | None:
         """The node of this name, None if there is none."""
         if name in self._changed:
             return self._changed[name]
-        return next((seen for seen in self._nodes if seen.node.name == name), None)
+        return next((seen for seen in self._nodes() if seen.node.name == name), None)
 
     def look_again(self, name: str) -> None:
         """Read one node anew: we have just changed it, or a list left it out."""
@@ -83,43 +101,43 @@ class ClusterLook:
     def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
         if not record.provider_id:
             return ()
-        current = [self.node(seen.node.name) for seen in self._nodes]
-        late = [seen for name, seen in sorted(self._changed.items()) if name not in self._names]
+        current = [self.node(seen.node.name) for seen in self._nodes()]
+        late = [seen for name, seen in sorted(self._changed.items()) if name not in self._names()]
         return tuple(s.node for s in (*current, *late) if s is not None and s.node.provider_id == record.provider_id)
 
-    @cached_property
+    @_once
     def _nodes(self) -> tuple[SeenNode, ...]:
         return tuple(_readable(self._kubernetes.list(kinds.NODES).items))
 
-    @cached_property
+    @_once
     def _names(self) -> frozenset[str]:
-        return frozenset(seen.node.name for seen in self._nodes)
+        return frozenset(seen.node.name for seen in self._nodes())
 
-    @cached_property
+    @_once
     def _pods(self) -> tuple[Any, ...]:
         return self._kubernetes.list(kinds.PODS).items
 
-    @cached_property
+    @_once
     def _attachments(self) -> tuple[VolumeAttachment, ...]:
         return tuple(storage.attachment(found) for found in self._kubernetes.list(kinds.VOLUME_ATTACHMENTS).items)
 
-    @cached_property
+    @_once
     def _volumes(self) -> dict[tuple[str, str], str]:
         claims = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS).items
         return {(found.metadata.namespace, found.metadata.name): found.spec.volume_name for found in claims}
 
-    @cached_property
+    @_once
     def _instances(self) -> tuple[Instance, ...]:
         return self._cloud.instances()
 
     def _tagged(self, claim: str) -> Instance | None:
-        mine = [found for found in self._instances if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
+        mine = [found for found in self._instances() if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
         return min(mine, key=lambda found: found.instance_id, default=None)
 
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
         translate = PodTranslator().pod
         found: list[Pod] = []
-        for written in self._pods:
+        for written in self._pods():
             if written.node_name != node:
                 continue
             try:
@@ -133,11 +151,11 @@ class ClusterLook:
         now = self._clock.now()
         if any(is_drainable(pod, now) for pod in pods):
             return ()
-        held = [found for found in self._attachments if found.node_name == node]
+        held = [found for found in self._attachments() if found.node_name == node]
         if not held:
             return ()
         stay = [pod for pod in pods if not pod.is_terminal and pod.claim_names()]
-        kept = {self._volumes.get((pod.namespace, claim), "") for pod in stay for claim in pod.claim_names()}
+        kept = {self._volumes().get((pod.namespace, claim), "") for pod in stay for claim in pod.claim_names()}
         return tuple(found for found in held if found.volume_name not in kept)
 
 
