@@ -57,6 +57,7 @@ class Topology:
         self._node_domains: dict[int, Counts] = {}
         self._gates: dict[tuple[int, int], bool] = {}
         self._claim_gates: dict[tuple[int, int, int], bool] = {}
+        self._doubts: dict[tuple[int, int], bool] = {}
         self._universe: dict[int, tuple[str, ...]] = {}
 
     def rules(self, shape: Shape, wishes: Wishes) -> tuple[Rule, ...]:
@@ -139,6 +140,17 @@ class Topology:
             self._claim_gates[question] = known
         return known
 
+    def is_doubtful(self, number: int, requirements: int) -> bool:
+        """Whether a new node with these requirements might yet become one that the group does not look at."""
+        gate = self.groups[number].gate
+        if not gate.selector and not gate.terms:
+            return False
+        question = (number, requirements)
+        known = self._doubts.get(question)
+        if known is None:
+            known = self._doubts[question] = not gate.surely_admits(self.table[requirements])
+        return known
+
     def _looks_at(self, number: int, position: int) -> bool:
         gate = self.groups[number].gate
         if gate == _ANYWHERE:
@@ -197,6 +209,7 @@ class Tally:
         self._topology = topology
         self._leaving = tuple(leaving)
         self._counts: dict[int, Counts] = {}
+        self._doubtful: dict[int, Counts] = {}
 
     def of(self, number: int) -> Counts:
         """Domain → pods."""
@@ -219,11 +232,16 @@ class Tally:
         return there == 0
 
     def minimum(self, rule: Rule, shape: Shape) -> int:
-        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible."""
+        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
+
+        A pod on a new node that may turn out not to count is left out here, and counted where it would be one too many.
+        """
         if rule.is_hostname:
             return 0
         group = self._topology.groups[rule.group]
-        supported = [n for domain, n in self.of(rule.group).items() if shape.may_run_at(rule.key, domain)]
+        doubtful = self._doubtful.get(rule.group, {})
+        counts = self.of(rule.group).items()
+        supported = [n - doubtful.get(domain, 0) for domain, n in counts if shape.may_run_at(rule.key, domain)]
         return min(supported) if supported and len(supported) >= group.min_domains else 0
 
     def record_on_node(self, shape: Shape, position: int) -> None:
@@ -242,6 +260,9 @@ class Tally:
             if domain is not None and self._topology.counts_claim(number, requirements, template):
                 counts = self.of(number)
                 counts[domain] = counts.get(domain, 0) + times
+                if self._topology.is_doubtful(number, requirements):
+                    doubtful = self._doubtful.setdefault(number, {})
+                    doubtful[domain] = doubtful.get(domain, 0) + times
 
     def _concerned(self, shape: Shape) -> Iterable[int]:
         groups = self._topology.groups

@@ -54,6 +54,15 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
         asked = [Requirements(term.requirements) for term in self.terms]
         return not asked or any(offered.compatible(one, allow_undefined=well_known) for one in asked)
 
+    def surely_admits(self, offered: Requirements) -> bool:
+        """Whether a new node is looked at whatever it becomes within its requirements; taints are certain anyway."""
+        wanted = [[*self.selector, *term.requirements] for term in self.terms] or [[*self.selector]]
+        return any(all(_lies_within(offered.of(asked.key), asked) for asked in one) for one in wanted)
+
+
+def _lies_within(offered: Requirement, asked: Requirement) -> bool:
+    return offered.is_finite and bool(offered.values) and all(asked.has(value) for value in offered.values)
+
 
 class Group(msgspec.Struct, frozen=True, order=True):
     """One rule along one topology key, whoever has it. `namespaces` None stands for all."""

@@ -274,16 +274,17 @@ def _spread_admits(world: Snapshot, spread: TopologySpread, pod: Pod, fresh: Pla
     """Strictly, as Karpenter counts: every domain that some NodePool could make counts, empty or not."""
     if spread.topology_key == labels.HOSTNAME:
         return True
-    counts = dict.fromkeys(_possible(world, spread.topology_key), 0)
+    most = dict.fromkeys(_possible(world, spread.topology_key), 0)
+    least = dict(most)
     for place in after:
         where = place.labels.get(spread.topology_key)
-        if where is not None and _might_suit(pod, place):
-            counts[where] = counts.get(where, 0) + sum(1 for p in place.pods if _selected(spread.selector, p))
-    affordable = {d: n for d, n in counts.items() if _may_be_at(pod, spread.topology_key, d)}
+        if where is not None:
+            here = sum(1 for p in place.pods if _selected(spread.selector, p) and p is not pod)
+            most[where] = most.get(where, 0) + here * _might_suit(pod, place)
+            least[where] = least.get(where, 0) + here * _node_affinity(pod, place.labels)
     where = fresh.labels[spread.topology_key]
-    others = counts[where] - _selected(spread.selector, pod)
-    affordable[where] = others
-    return others + _selected(spread.selector, pod) - min(affordable.values()) <= spread.max_skew
+    reachable = [n for domain, n in least.items() if _may_be_at(pod, spread.topology_key, domain) or domain == where]
+    return most[where] + _selected(spread.selector, pod) - min(reachable) <= spread.max_skew
 
 
 def _might_suit(pod: Pod, place: Place) -> bool:
