@@ -114,7 +114,7 @@ class Topology:
             gate = NodeGate(tolerations=group.gate.tolerations)
             found: set[str] = set()
             for template in self._templates:
-                if gate.admits(self.table[template.offered], template.taints, self.table.well_known):
+                if template.mask and gate.admits(self.table[template.offered], template.taints, self.table.well_known):
                     found.update(self._makeable(template, group.key))
             known = self._universe[number] = tuple(sorted(found))
         return known
