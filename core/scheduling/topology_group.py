@@ -61,7 +61,10 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
 
 
 def _lies_within(offered: Requirement, asked: Requirement) -> bool:
-    return offered.is_finite and bool(offered.values) and all(asked.has(value) for value in offered.values)
+    """Whether every value that is offered is one that is asked for."""
+    if offered.is_finite:
+        return bool(offered.values) and all(asked.has(value) for value in offered.values)
+    return offered.intersection(asked) == offered
 
 
 class Group(msgspec.Struct, frozen=True, order=True):
