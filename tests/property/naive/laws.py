@@ -1,0 +1,65 @@
+"""Laws that hold between plans: the order of the input does not matter, and what is carried out needs no second plan."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.model.node import Node
+from core.model.node_claim import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim
+from core.model.plan import Plan, PlannedClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from tests.property.naive.node_rules import EBS
+from tests.property.naive.places import faces_of_claim
+
+
+def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The cluster once every claim has become the cheapest node that it may be and every pod is where it was meant to go."""
+    pods = {pod.key: pod for pod in snapshot.pods}
+    nodes, claims = list(snapshot.nodes), list(snapshot.node_claims)
+    for binding in plan.bindings:
+        pods[binding.pod] = _bound(pods[binding.pod], binding.node)
+    for planned in plan.claims:
+        claim, node = _launched(snapshot, planned)
+        claims.append(claim)
+        nodes.append(node)
+        for key in planned.pods:
+            pods[key] = _bound(pods[key], node.name)
+    return msgspec.structs.replace(snapshot, pods=tuple(pods.values()), nodes=tuple(nodes), node_claims=tuple(claims))
+
+
+def _bound(pod: Pod, node: str) -> Pod:
+    return msgspec.structs.replace(pod, node_name=node, phase="Running")
+
+
+def _launched(snapshot: Snapshot, planned: PlannedClaim) -> tuple[NodeClaim, Node]:
+    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(planned.node_class.name)}
+
+    def price(zone: str, capacity_type: str, name: str) -> tuple[int, str, str]:
+        offered = [
+            o.price
+            for o in kinds[name].offerings
+            if (o.zone, o.capacity_type, o.available) == (zone, capacity_type, True)
+        ]
+        return (min(offered), name, zone)
+
+    face = min(
+        faces_of_claim(snapshot, planned),
+        key=lambda f: price(f.labels[labels.ZONE], f.labels[labels.CAPACITY_TYPE], f.labels[labels.INSTANCE_TYPE]),
+    )
+    kind = kinds[face.labels[labels.INSTANCE_TYPE]]
+    name = f"new-{planned.name}"
+    shape = {"capacity": kind.capacity, "allocatable": face.room}
+    own = {**face.labels, labels.HOSTNAME: name, labels.NODEPOOL: planned.node_pool}
+    claim = NodeClaim(
+        name=planned.name, labels=own, taints=planned.taints, startup_taints=planned.startup_taints,
+        requirements=planned.requirements, resources=planned.resources, node_class=planned.node_class, created_at=snapshot.now,
+        provider_id=f"aws:///i-{name}", node_name=name,
+        conditions={c: Condition("True", changed_at=snapshot.now) for c in (LAUNCHED, REGISTERED, INITIALIZED)}, **shape,
+    )  # fmt: skip
+    node = Node(
+        name=name, labels=own, taints=planned.taints, provider_id=claim.provider_id, created_at=snapshot.now, is_ready=True,
+        attach_limits={EBS: kind.attach_limit} if kind.attach_limit is not None else {}, **shape,
+    )  # fmt: skip
+    return claim, node

@@ -1,0 +1,217 @@
+"""Pods left without a place although one exists: an empty new node, a node that is there, or a claim of the plan.
+
+Asked of the finished plan, with everyone else where the plan put them. Where a rule leaves room for doubt (a domain that
+exists only once somebody launches a node there) the strict reading is taken, so a complaint is a real loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
+from core.model.plan import Plan
+from core.model.pod import Pod, TopologySpread
+from core.model.policy import DaemonSet
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
+from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon
+from tests.property.naive.promises import is_usable, taken, too_few
+from tests.property.naive.reading import meets, meets_all, tolerates, wants_node
+from tests.property.naive.topology import Rules, too_near
+
+_FRESH = "(a new node)"
+
+
+def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
+    """Every pod that the plan gives up although it could have a place."""
+    pods = {pod.key: pod for pod in snapshot.pods}
+    asked: set[object] = set()
+    for entry in plan.unschedulable:
+        pod = pods[entry.pod]
+        kind = (
+            pod.namespace,
+            tuple(sorted(pod.labels.items())),
+            repr(pod.spec),
+            "" if not pod.spec.volumes else pod.key,
+        )
+        if kind in asked or _is_refused_outright(snapshot, pod):
+            continue
+        asked.add(kind)
+        found = could_run_at(snapshot, plan, places, pod)
+        if found:
+            yield f"left unplaced: {entry.pod} ({entry.reason}) could run at {found}"
+
+
+def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether Karpenter does not even try: fields in the affinity, restricted labels, broken volumes."""
+    if volume_fault(snapshot, pod) or pod.spec.resource_claims:
+        return True
+    terms = pod.spec.required_terms
+    asked = [*pod.spec.node_selector, *(r for term in terms for r in term.requirements)]
+    known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
+    return any(term.uses_fields for term in terms) or any(
+        labels.is_restricted(r.key) and r.key not in known for r in asked
+    )
+
+
+def could_run_at(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod) -> str:
+    """The first place that would do, empty where none would."""
+    for place in places:
+        if place.is_leaving or not tolerates(pod.spec.tolerations, place.taints):
+            continue
+        if place.claim is not None and _has_min_values(snapshot, place):
+            continue
+        for face in place.faces:
+            only = _narrowed(place, face)
+            if is_overfull(only, face, pod) or any(face_problems(snapshot, only, face, [*place.coming, pod])):
+                continue
+            if _welcomes(snapshot, places, pod, only, place):
+                return f"{place.name} as {face.labels}" if place.claim else place.name
+    for pool in snapshot.node_pools:
+        if is_usable(pool) and tolerates(pod.spec.tolerations, pool.taints):
+            found = _new_node(snapshot, plan, places, pod, pool)
+            if found:
+                return found
+    return ""
+
+
+def _has_min_values(snapshot: Snapshot, place: Place) -> bool:
+    pool = next(pool for pool in snapshot.node_pools if place.claim and pool.name == place.claim.node_pool)
+    return any(requirement.min_values for requirement in pool.requirements)
+
+
+def _narrowed(place: Place, face: Face) -> Place:
+    return Place(
+        place.name,
+        [face],
+        place.taints,
+        place.running,
+        place.coming,
+        place.attach_limits,
+        place.claim,
+        exists=place.exists,
+    )
+
+
+def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, instead_of: Place | None) -> bool:
+    """Whether the topology rules let a pod be put at a place after all others."""
+    others = [place for place in places if place is not instead_of]
+    rules = Rules(snapshot, [*others, there])
+    if too_near(rules, pod, there):
+        return False
+    for view in (*rules.spreads(pod, eligible=any), *rules.spreads(pod, eligible=all)):
+        view.domains |= _possible_domains(snapshot, pod, view.spread)
+        view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
+        if view.refuses(there.domain(view.spread.topology_key), rules.located):
+            return False
+    return not rules.lacks_company(rules.terms(pod, pod.spec.affinity), there, rules.located)
+
+
+def _possible_domains(snapshot: Snapshot, pod: Pod, spread: TopologySpread) -> set[str]:
+    """Domains that a NodePool could make and the constraint would look at."""
+    key = spread.topology_key
+    honors_taints = spread.node_taints_policy == "Honor"
+    honors_affinity = spread.node_affinity_policy == "Honor"
+    found = set()
+    for pool in snapshot.node_pools:
+        if not is_usable(pool) or (honors_taints and not tolerates(pod.spec.tolerations, pool.taints)):
+            continue
+        for _, own in new_nodes(snapshot, pool, pod):
+            if key in own and (not honors_affinity or wants_node(pod.spec, own)):
+                found.add(own[key])
+    return found
+
+
+def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[InstanceType, dict[str, str]]]:
+    """Every node that a NodePool could launch: the type and its labels."""
+    reference = f"{pool.node_class.group}/{pool.node_class.kind.lower()}"
+    fixed = {**pool.labels, labels.NODEPOOL: pool.name, labels.HOSTNAME: _FRESH, reference: pool.node_class.name}
+    known = labels.WELL_KNOWN | {key for kind in snapshot.catalogue.default for key in kind.labels}
+    for kind in snapshot.catalogue.types_for(pool.node_class.name):
+        for offering in kind.offerings:
+            if offering.available:
+                for own in node_labels(kind, offering, {}):
+                    if all(own.get(key, value) == value for key, value in fixed.items()):
+                        yield from ((kind, found) for found in _with_custom({**own, **fixed}, pool, pod, known))
+
+
+def _with_custom(
+    own: dict[str, str], pool: NodePool, pod: Pod, known: set[str] | frozenset[str]
+) -> Iterator[dict[str, str]]:
+    """The labels with a value for each further label that the NodePool's requirements speak of."""
+    ways = [own]
+    for requirement in pool.requirements:
+        if requirement.key in own or requirement.key in known:
+            continue
+        values = _choices(requirement, pod)
+        if values:
+            ways = [{**way, requirement.key: value} for way in ways for value in values]
+    for way in ways:
+        if meets_all(pool.requirements, way):
+            yield way
+
+
+def _choices(requirement: Requirement, pod: Pod) -> list[str]:
+    if not requirement.complement:
+        return list(requirement.values)
+    terms = [r for term in pod.spec.required_terms for r in term.requirements]
+    named = [v for r in (*pod.spec.node_selector, *terms) if r.key == requirement.key for v in r.values]
+    numbers = [str((requirement.gte or 0) + step) for step in range(4)]
+    return [value for value in dict.fromkeys((*named, *numbers)) if meets(requirement, {requirement.key: value})]
+
+
+def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, pool: NodePool) -> str:
+    """A new node of the pool that the pod could have for itself."""
+    used = taken(snapshot, pool, plan)
+    if any(used.get(name, 0) > limit for name, limit in pool.limits.items()):
+        return ""
+    if used.get("nodes", 0) + 1 > pool.limits.get("nodes", 1 << 60):
+        return ""
+    answers: dict[object, bool] = {}
+    keys = _rule_keys(snapshot)
+    kinds: dict[object, dict[str, InstanceType]] = {}
+    for kind, own in new_nodes(snapshot, pool, pod):
+        if not _fits_alone(snapshot, pod, pool, kind, own, used):
+            continue
+        there = Place(_FRESH, [Face(own, room_of(kind), [], kind)], pool.taints, exists=False)
+        question = tuple(own.get(key) for key in (*keys, *(r.key for r in _asked(pod))))
+        if question not in answers:
+            answers[question] = _welcomes(snapshot, places, pod, there, None)
+        if answers[question]:
+            kinds.setdefault(question, {})[kind.name] = kind
+            if not too_few(kinds[question].values(), pool.requirements):
+                return f"{pool.name} {kind.name} {own[labels.ZONE]} {own[labels.CAPACITY_TYPE]}"
+    return ""
+
+
+def _asked(pod: Pod) -> list[Requirement]:
+    return [*pod.spec.node_selector, *(r for term in pod.spec.required_terms for r in term.requirements)]
+
+
+def _rule_keys(snapshot: Snapshot) -> list[str]:
+    keys = set()
+    for pod in snapshot.pods:
+        keys |= {spread.topology_key for spread in pod.spec.spreads}
+        keys |= {term.topology_key for term in (*pod.spec.affinity, *pod.spec.anti_affinity)}
+    return sorted(keys - {labels.HOSTNAME})
+
+
+def _fits_alone(
+    snapshot: Snapshot, pod: Pod, pool: NodePool, kind: InstanceType, own: dict[str, str], used: dict[str, int]
+) -> bool:
+    """Whether an empty node would hold the pod. DaemonSets count where any node of this type and pool gets their pod."""
+    for name, limit in pool.limits.items():
+        if name != "nodes" and used.get(name, 0) + kind.capacity.get(name, 0) > limit:
+            return False
+    daemons = [d for d in snapshot.daemon_sets if _may_run(snapshot, d, pool, kind, pod)]
+    face = Face(own, room_of(kind), daemons, kind)
+    if any(amount < 0 for amount in face.room.values()):
+        return False
+    return not any(face_problems(snapshot, Place(_FRESH, [face], pool.taints), face, [pod]))
+
+
+def _may_run(snapshot: Snapshot, daemon: DaemonSet, pool: NodePool, kind: InstanceType, pod: Pod) -> bool:
+    return any(found is kind and runs_daemon(daemon, own, pool.taints) for found, own in new_nodes(snapshot, pool, pod))

@@ -1,0 +1,208 @@
+"""Where pods are once a plan is carried out: nodes that exist, claims on their way, claims to be made.
+
+A claim may still turn out to be one of many nodes. Each of them is a `Face` of its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from core import labels
+from core.model.catalogue import InstanceType, Offering
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.plan import Plan, PlannedClaim
+from core.model.pod import Pod
+from core.model.policy import DaemonSet
+from core.model.snapshot import Snapshot
+from core.model.taints import Taint
+from tests.property.naive.reading import meets_all, tolerates, wants_node
+
+OPEN = "(open)"
+"""In place of a domain: the claim may still come up with one value or another."""
+
+_PASSING_TAINTS = (
+    ("node.kubernetes.io/not-ready", "NoSchedule"),
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoSchedule"),
+    ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule"),
+    (labels.UNREGISTERED_TAINT, "NoExecute"),
+)
+
+
+@dataclass(eq=False)
+class Face:
+    """One concrete node. `daemons` are the DaemonSets whose pod it gets beside those that run there already."""
+
+    labels: dict[str, str]
+    room: dict[str, int]
+    daemons: list[DaemonSet]
+    instance_type: InstanceType | None = None
+
+
+@dataclass(eq=False)
+class Place:
+    """A node that exists or will.
+
+    Attributes:
+        running: Pods bound to it that have not finished, the moving ones left out.
+        coming: Pods that the plan puts there.
+        attach_limits: CSI driver → how many volumes, for nodes that exist.
+    """
+
+    name: str
+    faces: list[Face]
+    taints: tuple[Taint, ...] = ()
+    running: list[Pod] = field(default_factory=list)
+    coming: list[Pod] = field(default_factory=list)
+    attach_limits: dict[str, int] = field(default_factory=dict)
+    claim: PlannedClaim | None = None
+    is_leaving: bool = False
+    exists: bool = True
+
+    def domain(self, key: str) -> str | None:
+        """Its value of a topology label; None where it has none, `OPEN` where that is not settled."""
+        found = {face.labels.get(key) for face in self.faces}
+        return found.pop() if len(found) == 1 else OPEN
+
+
+def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether a pod waits for a node."""
+    if pod.node_name or pod.nominated_node_name or pod.is_gated or pod.phase != "Pending" or pod.deleted_at is not None:
+        return False
+    if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners):
+        return False
+    return pod.is_marked_unschedulable or not snapshot.options.requires_unschedulable_mark
+
+
+def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
+    """Every place, with the pods that are there once the plan is carried out."""
+    places = list(existing_places(snapshot))
+    by_name = {place.name: place for place in places}
+    pods = {pod.key: pod for pod in snapshot.pods}
+    moving = moving_pods(snapshot, places)
+    for place in places:
+        place.running = [pod for pod in place.running if pod.key not in moving]
+    for binding in plan.bindings:
+        if binding.node in by_name and binding.pod in pods:
+            by_name[binding.node].coming.append(pods[binding.pod])
+    for claim in plan.claims:
+        faces = list(faces_of_claim(snapshot, claim))
+        coming = [pods[key] for key in claim.pods if key in pods]
+        places.append(Place(claim.name, faces, claim.taints, coming=coming, claim=claim, exists=False))
+    return places
+
+
+def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
+    """Keys of pods on leaving nodes that need a new place."""
+    found = set()
+    for place in places:
+        if place.is_leaving:
+            for pod in place.running:
+                owned = any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners)
+                if not owned and pod.deleted_at is None and pod.phase not in ("Failed", "Succeeded"):
+                    found.add(pod.key)
+    return found
+
+
+def existing_places(snapshot: Snapshot) -> Iterator[Place]:
+    """Nodes, and launched claims whose node has not joined."""
+    claimed = set()
+    for node in snapshot.nodes:
+        claim = next((c for c in snapshot.node_claims if c.provider_id and c.provider_id == node.provider_id), None)
+        if claim is not None:
+            claimed.add(claim.name)
+        yield _place(snapshot, node.name, node, claim)
+    for claim in snapshot.node_claims:
+        if claim.provider_id and claim.name not in claimed:
+            yield _place(snapshot, claim.name, None, claim)
+
+
+def _place(snapshot: Snapshot, name: str, node: Node | None, claim: NodeClaim | None) -> Place:
+    source = node if node is not None else claim
+    assert source is not None
+    own = {**source.labels}
+    own.setdefault(labels.HOSTNAME, name)
+    taints = source.taints
+    is_initialized = claim is None or (node is not None and node.labels.get(labels.INITIALIZED) == "true")
+    if claim is not None and not is_initialized:
+        startup = {(taint.key, taint.effect, taint.value) for taint in claim.startup_taints}
+        taints = tuple(t for t in taints if not _passes(t) and (t.key, t.effect, t.value) not in startup)
+    running = [
+        pod
+        for pod in snapshot.pods
+        if node is not None and pod.node_name == node.name and pod.phase not in ("Failed", "Succeeded")
+    ]
+    here = {owner.name for pod in running for owner in pod.owners if owner.kind == "DaemonSet"}
+    missing = [d for d in snapshot.daemon_sets if d.name not in here and runs_daemon(d, own, taints)]
+    if claim is None:
+        is_leaving = node is not None and node.deleted_at is not None
+    else:
+        is_leaving = claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion
+    return Place(
+        name,
+        [Face(own, dict(source.allocatable), missing)],
+        taints,
+        running,
+        attach_limits=dict(node.attach_limits) if node is not None else {},
+        is_leaving=is_leaving,
+        exists=node is not None,
+    )
+
+
+def _passes(taint: Taint) -> bool:
+    return (taint.key, taint.effect) in _PASSING_TAINTS or taint.key.startswith("readiness.k8s.io/")
+
+
+def runs_daemon(daemon_set: DaemonSet, own: dict[str, str], taints: tuple[Taint, ...]) -> bool:
+    """Whether a node gets the DaemonSet's pod."""
+    return tolerates(daemon_set.spec.tolerations, taints) and wants_node(daemon_set.spec, own)
+
+
+def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
+    """Every node that a planned claim may become: each type, zone and capacity type with an available offering."""
+    node_class = claim.node_class.name
+    catalogue = {kind.name: kind for kind in snapshot.catalogue.types_for(node_class)}
+    for name in claim.instance_types:
+        kind = catalogue.get(name)
+        if kind is None:
+            continue
+        for offering in kind.offerings:
+            bought = offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
+            if offering.available and bought:
+                extra = {**claim.labels, labels.HOSTNAME: claim.name}
+                for own in node_labels(kind, offering, extra):
+                    if meets_all((r for r in claim.requirements if r.key in kind.labels), own):
+                        yield face_of(snapshot, kind, own, claim.taints)
+
+
+def face_of(snapshot: Snapshot, kind: InstanceType, own: dict[str, str], taints: tuple[Taint, ...]) -> Face:
+    """A new node of a type with these labels."""
+    daemons = [d for d in snapshot.daemon_sets if runs_daemon(d, own, taints)]
+    return Face(own, room_of(kind), daemons, kind)
+
+
+def node_labels(kind: InstanceType, offering: Offering, extra: dict[str, str]) -> Iterator[dict[str, str]]:
+    """The labels of a new node, one way for each choice where the type leaves one."""
+    keys = sorted(key for key in kind.labels if kind.labels[key])
+    for values in product(*(kind.labels[key] for key in keys)):
+        yield {
+            **dict(zip(keys, values, strict=True)),
+            labels.INSTANCE_TYPE: kind.name,
+            labels.ZONE: offering.zone,
+            labels.CAPACITY_TYPE: offering.capacity_type,
+            labels.REGISTERED: "true",
+            labels.INITIALIZED: "true",
+            **extra,
+        }
+
+
+def room_of(kind: InstanceType) -> dict[str, int]:
+    """What pods may request on a new node of the type."""
+    room = {name: amount - kind.overhead.get(name, 0) for name, amount in kind.capacity.items()}
+    huge = sum(amount for name, amount in kind.capacity.items() if name.startswith("hugepages-"))
+    if "memory" in room:
+        room["memory"] = max(0, room["memory"] - huge)
+    return room

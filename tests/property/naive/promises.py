@@ -1,0 +1,179 @@
+"""What every plan promises, whatever the pods ask: each pod once, real offerings, prices, limits, the NodePool's own terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.node_pool import NodePool
+from core.model.plan import Plan, PlannedClaim
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+from tests.property.naive.places import Place, existing_places, is_pending, moving_pods
+from tests.property.naive.reading import meets
+
+
+def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
+    """Every broken promise."""
+    yield from _each_pod_once(snapshot, plan)
+    yield from _known_nodes(places, plan)
+    for place in places:
+        if place.claim is not None:
+            pool = next((pool for pool in snapshot.node_pools if pool.name == place.claim.node_pool), None)
+            if pool is None or not is_usable(pool):
+                yield f"pool: {place.name} is of NodePool {place.claim.node_pool}, which launches nothing"
+            else:
+                yield from _claim(snapshot, pool, place.claim, place)
+    for pool in snapshot.node_pools:
+        yield from _limits(snapshot, pool, plan)
+
+
+def is_usable(pool: NodePool) -> bool:
+    """Whether a NodePool launches nodes for pods."""
+    return not pool.problem and pool.deleted_at is None and pool.replicas is None and pool.is_ready is not False
+
+
+def _each_pod_once(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    named = [key for claim in plan.claims for key in claim.pods]
+    named += [binding.pod for binding in plan.bindings]
+    named += [entry.pod for entry in plan.unschedulable]
+    waiting = {pod.key for pod in snapshot.pods if is_pending(snapshot, pod)}
+    waiting |= moving_pods(snapshot, list(existing_places(snapshot)))
+    for key in sorted(waiting | set(named)):
+        if key not in waiting:
+            yield f"lists: {key} is in the plan, but waits for nothing"
+        elif named.count(key) != 1:
+            yield f"lists: {key} is named {named.count(key)} times"
+
+
+def _known_nodes(places: list[Place], plan: Plan) -> Iterator[str]:
+    known = {place.name for place in places if place.claim is None}
+    for binding in plan.bindings:
+        if binding.node not in known:
+            yield f"lists: {binding.pod} is bound to {binding.node}, which is no node"
+    names = [claim.name for claim in plan.claims]
+    if len(set(names)) != len(names):
+        yield "lists: two claims share a name"
+
+
+def _claim(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
+    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(pool.node_class.name)}
+    if not claim.pods:
+        yield f"empty: {claim.name} is for nobody"
+    if not claim.instance_types or any(name not in kinds for name in claim.instance_types):
+        yield f"types: {claim.name} names {claim.instance_types}"
+        return
+    prices = [cheapest(kinds[name], claim) for name in claim.instance_types]
+    if None in prices:
+        yield f"offering: {claim.name} names types that are on offer nowhere: {claim.instance_types} {prices}"
+        return
+    ordered = sorted(zip(prices, claim.instance_types, strict=True))  # type: ignore[type-var]  # no None is left
+    if [name for _, name in ordered] != list(claim.instance_types):
+        yield f"price order: {claim.name} {list(zip(prices, claim.instance_types, strict=True))}"
+    if claim.price != ordered[0][0]:
+        yield f"price: {claim.name} says {claim.price}, the cheapest offering costs {ordered[0][0]}"
+    if (claim.taints, claim.startup_taints) != (pool.taints, pool.startup_taints):
+        yield f"taints: {claim.name} has not those of its NodePool"
+    yield from _template(pool, claim, place)
+    yield from _resources(snapshot, claim)
+    if snapshot.options.min_values_policy == "Strict":
+        chosen = [kinds[name] for name in claim.instance_types]
+        for key in too_few(chosen, pool.requirements):
+            yield f"minValues: {claim.name} has too few values of {key}"
+
+
+def cheapest(kind: InstanceType, claim: PlannedClaim) -> int | None:
+    """The least price at which the claim may buy a type, None where it may nowhere."""
+    prices = [
+        offering.price
+        for offering in kind.offerings
+        if offering.available and offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
+    ]
+    return min(prices) if prices else None
+
+
+def _template(pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
+    """Every node that the claim may become is one that the NodePool allows, and one that the claim itself describes."""
+    wanted = {**pool.labels, labels.NODEPOOL: pool.name}
+    for face in place.faces:
+        kind = face.instance_type.name if face.instance_type else ""
+        for key, value in wanted.items():
+            if face.labels.get(key) != value:
+                yield f"template: {claim.name} as {kind} has {key}={face.labels.get(key)}, not {value}"
+        for requirement in (*pool.requirements, *claim.requirements):
+            if not meets(requirement, face.labels):
+                yield f"template: {claim.name} as {kind} breaks {requirement}"
+        for key, value in claim.labels.items():
+            if face.instance_type and value not in face.instance_type.labels.get(key, (value,)):
+                yield f"template: {claim.name} as {kind} cannot have {key}={value}"
+
+
+def _resources(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[str]:
+    pods = {pod.key: pod for pod in snapshot.pods}
+    total: dict[str, int] = {}
+    for key in claim.pods:
+        if key in pods:
+            for name, amount in pods[key].spec.requests.items():
+                total[name] = total.get(name, 0) + amount
+    for name, amount in sorted(total.items()):
+        if claim.resources.get(name, 0) < amount:
+            yield f"resources: {claim.name} states {claim.resources.get(name)} {name}, its pods request {amount}"
+
+
+def too_few(kinds: Iterable[InstanceType], requirements: Iterable[Requirement]) -> list[str]:
+    """Keys of the requirements whose minValues these types do not reach together."""
+    found = []
+    for requirement in requirements:
+        if requirement.min_values:
+            values = {value for kind in kinds for value in own_values(kind, requirement.key)}
+            if len(values) < requirement.min_values:
+                found.append(requirement.key)
+    return found
+
+
+def own_values(kind: InstanceType, key: str) -> set[str]:
+    """The values of a label that nodes of a type may have."""
+    if key == labels.INSTANCE_TYPE:
+        return {kind.name}
+    if key == labels.ZONE:
+        return {offering.zone for offering in kind.offerings if offering.available}
+    if key == labels.CAPACITY_TYPE:
+        return {offering.capacity_type for offering in kind.offerings if offering.available}
+    return set(kind.labels.get(key, ()))
+
+
+def taken(snapshot: Snapshot, pool: NodePool, plan: Plan) -> dict[str, int]:
+    """What a NodePool's nodes take of its limits once the plan is carried out with the largest types that it allows."""
+    used: dict[str, int] = {}
+
+    def take(amounts: dict[str, int]) -> None:
+        for name, amount in {**amounts, "nodes": 1}.items():
+            used[name] = used.get(name, 0) + amount
+
+    joined = {node.provider_id for node in snapshot.nodes if node.provider_id}
+    going = {c.provider_id for c in snapshot.node_claims if c.deleted_at or c.name in snapshot.marked_for_deletion}
+    for node in snapshot.nodes:
+        is_going = (node.provider_id and node.provider_id in going) or node.deleted_at is not None
+        if node.labels.get(labels.NODEPOOL) == pool.name and not is_going:
+            take(node.capacity)
+    for unjoined in snapshot.node_claims:
+        is_ours = unjoined.node_pool == pool.name and unjoined.provider_id not in joined
+        if is_ours and not unjoined.deleted_at and unjoined.name not in snapshot.marked_for_deletion:
+            take(unjoined.capacity if unjoined.provider_id else unjoined.resources)
+    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(pool.node_class.name)}
+    for claim in plan.claims:
+        if claim.node_pool == pool.name:
+            sizes = [kinds[name].capacity for name in claim.instance_types if name in kinds]
+            names = {name for size in sizes for name in size}
+            take({name: max(size.get(name, 0) for size in sizes) for name in names})
+    return used
+
+
+def _limits(snapshot: Snapshot, pool: NodePool, plan: Plan) -> Iterator[str]:
+    if not any(claim.node_pool == pool.name for claim in plan.claims):
+        return
+    used = taken(snapshot, pool, plan)
+    for name, limit in pool.limits.items():
+        if used.get(name, 0) > limit:
+            yield f"limit: NodePool {pool.name} may come to {used.get(name, 0)} {name} of {limit}"

@@ -1,0 +1,109 @@
+"""How one label, one selector, one taint is read: the rules of Kubernetes, one value at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
+from core.model.policy import Namespace
+from core.model.requirements import Requirement
+from core.model.taints import Taint, Toleration
+
+Labels = Mapping[str, str]
+
+
+def meets(requirement: Requirement, labels: Labels) -> bool:
+    """Whether an object with these labels meets one expression."""
+    value = labels.get(requirement.key)
+    is_bounded = requirement.gte is not None or requirement.lte is not None
+    if value is None:
+        is_not_in = requirement.complement and bool(requirement.values)
+        is_does_not_exist = not requirement.complement and not requirement.values
+        return is_not_in or is_does_not_exist
+    if requirement.complement and value in requirement.values:
+        return False
+    if not requirement.complement and value not in requirement.values:
+        return False
+    if is_bounded:
+        if not value.lstrip("-").isdecimal():
+            return False
+        if requirement.gte is not None and int(value) < requirement.gte:
+            return False
+        if requirement.lte is not None and int(value) > requirement.lte:
+            return False
+    return True
+
+
+def meets_all(requirements: Iterable[Requirement], labels: Labels) -> bool:
+    """Whether every expression is met."""
+    return all(meets(requirement, labels) for requirement in requirements)
+
+
+def wants_node(spec: PodSpec, labels: Labels) -> bool:
+    """Whether a node's labels meet the node selector and some term of the required node affinity."""
+    if not meets_all(spec.node_selector, labels):
+        return False
+    if not spec.required_terms:
+        return True
+    for term in spec.required_terms:
+        if term.requirements and not term.uses_fields and meets_all(term.requirements, labels):
+            return True
+    return False
+
+
+def tolerates(tolerations: Iterable[Toleration], taints: Iterable[Taint]) -> bool:
+    """Whether no taint keeps the pod away; PreferNoSchedule never does."""
+    granted = list(tolerations)
+    for taint in taints:
+        if taint.effect == "PreferNoSchedule":
+            continue
+        if not any(_covers(toleration, taint) for toleration in granted):
+            return False
+    return True
+
+
+def _covers(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect):
+        return False
+    if toleration.operator == "Exists":
+        return toleration.key in ("", taint.key)
+    return toleration.key == taint.key and toleration.value == taint.value
+
+
+def selects(selector: LabelSelector | None, labels: Labels) -> bool:
+    """Whether a label selector picks these labels; none at all picks nothing."""
+    return selector is not None and meets_all(selector.requirements, labels)
+
+
+def spread_selects(spread: TopologySpread, owner: Pod, other: Pod) -> bool:
+    """Whether a pod counts for another pod's spread constraint."""
+    if other.namespace != owner.namespace or not selects(spread.selector, other.labels):
+        return False
+    return all(other.labels.get(key) == owner.labels[key] for key in spread.match_label_keys if key in owner.labels)
+
+
+def term_selects(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Iterable[Namespace]) -> bool:
+    """Whether a pod is one that another pod's (anti-)affinity term speaks of."""
+    if not _speaks_of(term, owner, other.namespace, namespaces) or not selects(term.selector, other.labels):
+        return False
+    for key in term.match_label_keys:
+        if key in owner.labels and other.labels.get(key) != owner.labels[key]:
+            return False
+    return all(other.labels.get(key) != owner.labels[key] for key in term.mismatch_label_keys if key in owner.labels)
+
+
+def _speaks_of(term: PodAffinityTerm, owner: Pod, namespace: str, namespaces: Iterable[Namespace]) -> bool:
+    if not term.namespaces and term.namespace_selector is None:
+        return namespace == owner.namespace
+    if namespace in term.namespaces:
+        return True
+    if term.namespace_selector is None:
+        return False
+    if not term.namespace_selector.requirements:
+        return True
+    labels = {"kubernetes.io/metadata.name": namespace}
+    for known in namespaces:
+        if known.name == namespace:
+            labels |= known.labels
+            return selects(term.namespace_selector, labels)
+    return False

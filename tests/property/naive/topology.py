@@ -1,0 +1,256 @@
+"""Who must be near or far from whom: topology spread and pod (anti-)affinity as the Kubernetes scheduler reads them.
+
+Spread and affinity are rules for the moment at which a pod is placed, so what is asked of a plan is that there is an order
+in which the scheduler could place its pods one after the other. Anti-affinity holds at any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+
+from core import labels
+from core.model.pod import Pod, PodAffinityTerm, TopologySpread
+from core.model.snapshot import Snapshot
+from tests.property.naive.places import OPEN, Place
+from tests.property.naive.reading import spread_selects, term_selects, tolerates, wants_node
+
+_ORDERS = 40
+"""How many orders are tried before a plan is called impossible."""
+
+Located = dict[str, int]
+"""Pod key → number of the place where it is."""
+
+
+@dataclass(eq=False)
+class SpreadView:
+    """One spread constraint of one pod over some places.
+
+    Attributes:
+        domain_of: Place number → domain, for the places that the constraint looks at.
+        domains: All domains that count.
+        selected: Keys of the pods that count.
+    """
+
+    spread: TopologySpread
+    domain_of: dict[int, str]
+    domains: set[str]
+    selected: set[str]
+    selects_self: bool
+    starts_at_zero: bool = False
+
+    def refuses(self, domain: str | None, located: Located) -> str:
+        """Why the pod may not be put in a domain now; empty where it may."""
+        key = self.spread.topology_key
+        if domain is None:
+            return f"no {key}"
+        if domain == OPEN:
+            return ""
+        counts = dict.fromkeys(self.domains, 0)
+        for pod in self.selected:
+            where = self.domain_of.get(located.get(pod, -1))
+            if where is not None:
+                counts[where] += 1
+        least = min(counts.values(), default=0)
+        if len(counts) < (self.spread.min_domains or 0) or self.starts_at_zero:
+            least = 0
+        skew = counts.get(domain, 0) + self.selects_self - least
+        return f"{key} {dict(sorted(counts.items()))}" if skew > self.spread.max_skew else ""
+
+
+@dataclass(eq=False)
+class TermView:
+    """One (anti-)affinity term of one pod: the keys of the other pods that it speaks of."""
+
+    term: PodAffinityTerm
+    selected: set[str]
+    selects_self: bool
+
+
+class Rules:
+    """The hard topology rules of all pods over some places, each looked up when asked for."""
+
+    def __init__(self, snapshot: Snapshot, places: list[Place]) -> None:
+        self.snapshot = snapshot
+        self.places = places
+        self.pods = {pod.key: pod for place in places for pod in (*place.running, *place.coming)}
+        self.located = {p.key: i for i, place in enumerate(places) for p in (*place.running, *place.coming)}
+
+    def spreads(self, pod: Pod, *, eligible: Callable[[Iterable[bool]], bool] = any) -> list[SpreadView]:
+        """The pod's DoNotSchedule constraints. `eligible` says what to make of a claim that may or may not be looked at."""
+        hard = [s for s in pod.spec.spreads if s.when_unsatisfiable == "DoNotSchedule"]
+        keys = {spread.topology_key for spread in hard}
+        views = []
+        for spread in hard:
+            seen: dict[int, str] = {}
+            for number, place in enumerate(self.places):
+                domain = place.domain(spread.topology_key)
+                has_all = all(place.domain(key) is not None for key in keys)
+                if has_all and domain not in (None, OPEN) and looks_at(spread, pod, place, eligible):
+                    assert domain is not None
+                    seen[number] = domain
+            selected = {key for key, other in self.pods.items() if key != pod.key and self._counts(spread, pod, other)}
+            views.append(SpreadView(spread, seen, set(seen.values()), selected, spread_selects(spread, pod, pod)))
+        return views
+
+    def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
+        """What each of the terms speaks of."""
+        found = []
+        for term in terms:
+            picked = {k for k, o in self.pods.items() if k != pod.key and self._picks(term, pod, o)}
+            found.append(TermView(term, picked, self._picks(term, pod, pod)))
+        return found
+
+    def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
+        return other.deleted_at is None and spread_selects(spread, owner, other)
+
+    def _picks(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:
+        return other.deleted_at is None and term_selects(term, owner, other, self.snapshot.namespaces)
+
+    def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
+        """Why a required affinity is not met; empty where it is. The first of its kind needs no company."""
+        for view in terms:
+            key = view.term.topology_key
+            domain = place.domain(key)
+            if domain is None:
+                return f"no {key}"
+            if domain == OPEN:
+                continue
+            where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
+            is_first = view.selects_self and not any(found is not None for found in where)
+            if domain not in where and not is_first:
+                return f"nobody by {key}={domain}"
+        return ""
+
+
+def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
+    """Whether a constraint looks at a node (nodeAffinityPolicy, nodeTaintsPolicy)."""
+    if spread.node_taints_policy == "Honor" and not tolerates(owner.spec.tolerations, place.taints):
+        return False
+    if spread.node_affinity_policy != "Honor":
+        return True
+    return eligible(wants_node(owner.spec, face.labels) for face in place.faces)
+
+
+def topology_violations(snapshot: Snapshot, places: list[Place]) -> Iterator[str]:
+    """Everything in the finished plan that the scheduler could not have come to."""
+    rules = Rules(snapshot, places)
+    yield from _open_domains(rules)
+    yield from _too_near(rules)
+    yield from _stuck(rules, any) or _stuck(rules, all)
+
+
+def too_near(rules: Rules, pod: Pod, place: Place) -> str:
+    """Whom the pod would be too near to in a place, by its own rule or by theirs; empty where nobody."""
+    if pod.deleted_at is not None:
+        return ""
+    for view in rules.terms(pod, pod.spec.anti_affinity):
+        for other in sorted(view.selected):
+            if _same(rules, view.term.topology_key, place, other):
+                return f"{pod.key} keeps away from {other} by {view.term.topology_key}"
+    for other, number in sorted(rules.located.items()):
+        owner = rules.pods[other]
+        if other == pod.key or owner.deleted_at is not None:
+            continue
+        for term in owner.spec.anti_affinity:
+            domain = place.domain(term.topology_key)
+            shared = domain is not None and domain == rules.places[number].domain(term.topology_key)
+            if shared and term_selects(term, owner, pod, rules.snapshot.namespaces):
+                return f"{other} keeps away from {pod.key} by {term.topology_key}"
+    return ""
+
+
+def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
+    domain = place.domain(key)
+    return domain is not None and other in rules.located and rules.places[rules.located[other]].domain(key) == domain
+
+
+def _too_near(rules: Rules) -> Iterator[str]:
+    for place in rules.places:
+        for pod in place.coming:
+            problem = too_near(rules, pod, place)
+            if problem:
+                yield f"anti-affinity: {problem} at {place.name}"
+
+
+def _open_domains(rules: Rules) -> Iterator[str]:
+    """Claims with a pod that a rule along some key concerns are held to one value of it."""
+    everyone = [pod for pod in rules.snapshot.pods if pod.phase not in ("Failed", "Succeeded") and not pod.is_gated]
+    for place in rules.places:
+        if place.claim is None:
+            continue
+        for key in sorted({key for face in place.faces for key in face.labels} - {labels.HOSTNAME}):
+            if place.domain(key) == OPEN:
+                for pod in place.coming:
+                    owner = _concerning(rules, pod, key, everyone)
+                    if owner is not None:
+                        yield f"open: {pod.key} is on {place.name} with {key} open, a rule of {owner.key} concerns it"
+                        break
+
+
+def _concerning(rules: Rules, pod: Pod, key: str, everyone: list[Pod]) -> Pod | None:
+    for owner in everyone:
+        is_own = owner.key == pod.key
+        for spread in owner.spec.spreads:
+            is_hard = spread.topology_key == key and spread.when_unsatisfiable == "DoNotSchedule"
+            if is_hard and (is_own or spread_selects(spread, owner, pod)):
+                return owner
+        for term in (*owner.spec.affinity, *owner.spec.anti_affinity):
+            speaks = is_own or term_selects(term, owner, pod, rules.snapshot.namespaces)
+            if term.topology_key == key and speaks:
+                return owner
+    return None
+
+
+def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str]:
+    """The pods that cannot be placed in any order that was tried, with the reason; empty where some order works."""
+    coming = {pod.key: number for number, place in enumerate(rules.places) for pod in place.coming}
+    views = {key: rules.spreads(rules.pods[key], eligible=eligible) for key in coming}
+    terms = {key: rules.terms(rules.pods[key], rules.pods[key].spec.affinity) for key in coming}
+    ruled = sorted(key for key in coming if views[key] or terms[key])
+    mentioned = {pod for key in ruled for view in (*views[key], *terms[key]) for pod in view.selected}
+    free = sorted(key for key in coming if key in mentioned and key not in ruled)
+    fixed = {key: number for key, number in rules.located.items() if key not in coming}
+
+    def refusal(key: str, located: Located) -> str:
+        place = rules.places[coming[key]]
+        for view in views[key]:
+            why = view.refuses(place.domain(view.spread.topology_key), located)
+            if why:
+                return f"spread: {key} at {place.name}: {why}"
+        why = rules.lacks_company(terms[key], place, located)
+        return f"affinity: {key} at {place.name}: {why}" if why else ""
+
+    best: list[str] = []
+    for attempt in range(_ORDERS):
+        left, located = _settle(list(ruled), list(free), dict(fixed), coming, refusal)
+        if not left:
+            return []
+        problems = [refusal(key, located) for key in left]
+        if not best or len(problems) < len(best):
+            best = problems
+        dice = Random(attempt)  # noqa: S311 - a test's dice
+        dice.shuffle(free)
+        if attempt % 8 == 7:
+            dice.shuffle(ruled)
+        alike = {id(rules.pods[key].spec) for key in left}
+        ruled.sort(key=lambda key: id(rules.pods[key].spec) not in alike)
+    return best
+
+
+def _settle(
+    ruled: list[str], free: list[str], located: Located, goal: Located, refusal: Callable[[str, Located], str]
+) -> tuple[list[str], Located]:
+    """Put pods where they are to go, one after the other, as long as one may; those that may not are left."""
+    while ruled:
+        ready = next((key for key in ruled if not refusal(key, located)), None)
+        if ready is not None:
+            ruled.remove(ready)
+            located[ready] = goal[ready]
+        elif free:
+            key = free.pop(0)
+            located[key] = goal[key]
+        else:
+            break
+    return ruled, located
