@@ -45,6 +45,7 @@ class Topology:
         self._numbers: dict[Group, int] = {}
         self._hard: set[int] = set()
         self._wishes: dict[tuple[int, Wishes], tuple[Rule, ...]] = {}
+        self._asked = _asked_values(shapes)
         for shape in shapes:
             self._register(shape)
         self._selected: list[list[Shape]] = [[] for _ in self.groups]
@@ -95,12 +96,12 @@ class Topology:
         return domain if domain is not None and self._looks_at(number, position) else None
 
     def node_domains(self, number: int) -> Counts:
-        """Domain → how many existing nodes make it one."""
+        """Domain → how many nodes make it one, those on their way included."""
         known = self._node_domains.get(number)
         if known is None:
             known = {}
-            for position, view in enumerate(self.views):
-                domain = self.domain_at(number, position) if view.state.node is not None else None
+            for position in range(len(self.views)):
+                domain = self.domain_at(number, position)
                 if domain is not None:
                     known[domain] = known.get(domain, 0) + 1
             self._node_domains[number] = known
@@ -120,13 +121,17 @@ class Topology:
         return known
 
     def _makeable(self, template: Template, key: str) -> tuple[str, ...]:
-        """The values of a label that a NodePool's nodes may have; the first one where its requirements leave it open."""
+        """The values of a label that a NodePool's nodes may have.
+
+        Where its requirements leave a label of its own open: the values that pods ask for, and what a node gets unasked.
+        """
         values = template.types.values(template.mask, template.offered, key)
         required = self.table[template.offered].get(key)
         if values or required is None or key in self.table.well_known:
             return values
-        value = any_value(required)
-        return () if value is None else (value,)
+        unasked = any_value(required)
+        asked = {value for value in self._asked.get(key, ()) if required.has(value)}
+        return tuple(sorted(asked if unasked is None else asked | {unasked}))
 
     def counts_claim(self, number: int, requirements: int, template: Template) -> bool:
         """Whether a group looks at a new node with these requirements."""
@@ -241,8 +246,17 @@ class Tally:
         group = self._topology.groups[rule.group]
         doubtful = self._doubtful.get(rule.group, {})
         counts = self.of(rule.group).items()
-        supported = [n - doubtful.get(domain, 0) for domain, n in counts if shape.may_run_at(rule.key, domain)]
+        supported = [n - doubtful.get(domain, 0) for domain, n in counts if self._supports(rule, domain, shape)]
         return min(supported) if supported and len(supported) >= group.min_domains else 0
+
+    def _supports(self, rule: Rule, domain: str, shape: Shape) -> bool:
+        """Whether a domain counts: one that the pod may use, and with nodeAffinityPolicy Ignore every one that has nodes."""
+        if shape.may_run_at(rule.key, domain):
+            return True
+        gate = self._topology.groups[rule.group].gate
+        is_honored = bool(gate.selector or gate.terms)
+        has_nodes = domain in self._topology.node_domains(rule.group) or self.of(rule.group).get(domain, 0) > 0
+        return not is_honored and has_nodes
 
     def record_on_node(self, shape: Shape, position: int) -> None:
         """Count a pod that the plan puts on an existing node."""
@@ -294,6 +308,17 @@ class Tally:
         for domain, count in lost.items():
             if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
                 del counts[domain]
+
+
+def _asked_values(shapes: Iterable[Shape]) -> dict[str, set[str]]:
+    """Label key → the values that pods demand of their node."""
+    found: dict[str, set[str]] = {}
+    for shape in shapes:
+        terms = [requirement for term in shape.spec.required_terms for requirement in term.requirements]
+        for requirement in (*shape.spec.node_selector, *terms):
+            if requirement.is_finite:
+                found.setdefault(requirement.key, set()).update(requirement.values)
+    return found
 
 
 class _Selection:
