@@ -231,22 +231,26 @@ class Tally:
         there = counts.get(domain, 0)
         if rule.kind == SPREAD:
             group = self._topology.groups[rule.group]
-            return there + rule.selects_self - self.minimum(rule, shape) <= group.max_skew
+            return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
         if rule.kind == AFFINITY:
             return there > 0 or (rule.selects_self and not any(counts.values()))
         return there == 0
 
-    def minimum(self, rule: Rule, shape: Shape) -> int:
+    def _minimum(self, rule: Rule, here: str, shape: Shape) -> int:
         """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
 
-        A pod on a new node that may turn out not to count is left out here, and counted where it would be one too many.
+        A pod on a new node that may turn out not to count is left out, but `here`, where it would be one too many.
         """
         if rule.is_hostname:
             return 0
         group = self._topology.groups[rule.group]
         doubtful = self._doubtful.get(rule.group, {})
         counts = self.of(rule.group).items()
-        supported = [n - doubtful.get(domain, 0) for domain, n in counts if self._supports(rule, domain, shape)]
+        supported = [
+            n if domain == here else n - doubtful.get(domain, 0)
+            for domain, n in counts
+            if self._supports(rule, domain, shape)
+        ]
         return min(supported) if supported and len(supported) >= group.min_domains else 0
 
     def _supports(self, rule: Rule, domain: str, shape: Shape) -> bool:

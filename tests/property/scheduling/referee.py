@@ -283,6 +283,7 @@ def _spread_admits(world: Snapshot, spread: TopologySpread, pod: Pod, fresh: Pla
             most[where] = most.get(where, 0) + here * _might_suit(pod, place)
             least[where] = least.get(where, 0) + here * _node_affinity(pod, place.labels)
     where = fresh.labels[spread.topology_key]
+    least[where] = most[where]
     reachable = [n for domain, n in least.items() if _may_be_at(pod, spread.topology_key, domain) or domain == where]
     return most[where] + _selected(spread.selector, pod) - min(reachable) <= spread.max_skew
 
