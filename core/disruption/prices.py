@@ -128,21 +128,3 @@ def worst_price(offerings: Iterable[Offering]) -> int:
         if prices:
             return max(prices)
     return 0
-
-
-def cheaper_than(price: int, catalogue: Catalogue) -> Catalogue:
-    """The catalogue with only the offerings below this price available."""
-    return Catalogue(
-        default=_below(price, catalogue.default),
-        by_node_class={name: _below(price, types) for name, types in sorted(catalogue.by_node_class.items())},
-    )
-
-
-def _below(price: int, types: Iterable[InstanceType]) -> tuple[InstanceType, ...]:
-    return tuple(
-        msgspec.structs.replace(
-            t,
-            offerings=tuple(o if o.price < price else msgspec.structs.replace(o, available=False) for o in t.offerings),
-        )
-        for t in types
-    )

@@ -13,7 +13,6 @@ from core.disruption.budgets import BudgetLedger, Remaining, remaining
 from core.disruption.candidate import Candidate, Survey, survey
 from core.disruption.carrying import carried_out
 from core.disruption.pod_disruption_budgets import EvictionLedger
-from core.disruption.prices import cheaper_than
 from core.disruption.simulation import Simulation, Simulator
 from core.model.plan import Blocked, Command, PlannedClaim
 from core.model.snapshot import Snapshot
@@ -124,8 +123,7 @@ class Round:
 
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:
-            market = cheaper_than(price or 0, self.snapshot.catalogue)
-            self._simulators[price] = Simulator(Planner(msgspec.structs.replace(self.snapshot, catalogue=market)))
+            self._simulators[price] = self._simulators[None].below(price or 0)
         return self._simulators[price]
 
     def _survey(self, nominated: dict[str, str]) -> Survey:

@@ -36,6 +36,10 @@ class Simulator:
         self._waiting_price = self.base.plan.cost.hourly
         self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
 
+    def below(self, price: int) -> Simulator:
+        """The same simulator while new nodes may only be of types that cost less than `price`."""
+        return Simulator(self._planner.below(price))
+
     def simulate(self, leaving: Collection[Candidate], *, consolidation: bool) -> Simulation:
         """Plan for the pods of the leaving nodes along with all that wait for a place anyway."""
         names = [candidate.name for candidate in leaving]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from core import labels
 from core.model import resources
+from core.model.identity import ByIdentity
 from core.model.requirements import Requirement, Requirements
 
 
@@ -90,4 +93,11 @@ class Catalogue(msgspec.Struct, frozen=True):
     def label_keys(self) -> frozenset[str]:
         """Labels that any type carries: as well known as zone or arch, so pods may select them unasked."""
         every = (self.default, *self.by_node_class.values())
-        return frozenset(key for types in every for instance_type in types for key in instance_type.labels)
+        return frozenset().union(*(_label_keys(types) for types in every))
+
+
+def _keys_of(types: tuple[InstanceType, ...]) -> frozenset[str]:
+    return frozenset(key for instance_type in types for key in instance_type.labels)
+
+
+_label_keys: Final = ByIdentity(_keys_of, size=16)

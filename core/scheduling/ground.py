@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 from core import labels
 from core.model.pod import Pod
@@ -57,6 +58,12 @@ class Ground:
         self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
         self._nodes_for: dict[tuple[object, ...], tuple[int, ...]] = {}
         self._open_templates: dict[object, tuple[bool, ...]] = {}
+
+    def below(self, price: int) -> Ground:
+        """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
+        cheap = copy(self)
+        cheap.templates = tuple(template.below(price) for template in self.templates)
+        return cheap
 
     def nodes_for(self, stage: Stage) -> tuple[int, ...]:
         """Positions of the nodes whose taints and labels suit a stage, in the order in which they are tried."""

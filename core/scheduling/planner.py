@@ -38,10 +38,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._ground = Ground(snapshot)
+    def __init__(self, snapshot: Snapshot, ground: Ground | None = None) -> None:
+        self._ground = ground or Ground(snapshot)
         self._positions = {view.name: view.index for view in self._ground.views}
         self._positions |= {v.state.claim_name: v.index for v in self._ground.views if v.state.claim_name}
+
+    def below(self, price: int) -> Planner:
+        """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour."""
+        return Planner(self._ground.snapshot, self._ground.below(price))
 
     def plan(self) -> Plan:
         """Where every pending pod goes, and the pods of nodes that are going already."""

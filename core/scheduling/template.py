@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -18,6 +18,7 @@ from core.scheduling.overlays import overlaid
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis
 from core.scheduling.type_filter import TypeFilter
+from core.scheduling.type_index import index_of
 
 SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
 """Labels that a node gets while it boots: pods may select them, claims do not carry them."""
@@ -42,6 +43,11 @@ class Template:
     types: TypeFilter
     mask: int
     min_values: Mapping[str, int]
+
+    def below(self, price: int) -> Template:
+        """The same NodePool while it may launch only what costs less than `price`."""
+        types = self.types.below(price)
+        return replace(self, types=types, mask=types.mask(self.offered))
 
 
 def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
@@ -131,7 +137,7 @@ def _template(
     requirements = template_requirements(pool)
     offered = table.conjunction(_parts(pool))
     keys = snapshot.catalogue.label_keys()
-    types = TypeFilter(_types(pool, snapshot, requirements, keys), keys, table, axis)
+    types = TypeFilter(index_of(_types(pool, snapshot, requirements, keys)), keys, table, axis)
     set_aside(types, offered, pool.taints, daemons, table)
     return Template(
         index=index,

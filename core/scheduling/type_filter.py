@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
@@ -12,9 +12,9 @@ from core.scheduling.ports import conflict
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis, Vector, minus, pareto, within
 from core.scheduling.thresholds import Thresholds
+from core.scheduling.type_index import Market, TypeIndex, bits, market_of
 
 OFFERING_KEYS = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
-_Market = tuple[str, str, str]
 
 
 class TypeFilter:
@@ -28,18 +28,15 @@ class TypeFilter:
     """
 
     def __init__(
-        self, types: Sequence[InstanceType], catalogue_keys: frozenset[str], table: RequirementTable, axis: ResourceAxis
+        self, index: TypeIndex, catalogue_keys: frozenset[str], table: RequirementTable, axis: ResourceAxis
     ) -> None:
-        self.types = tuple(sorted(types, key=lambda t: t.name))
+        self._index = index
+        self._catalogue_keys = catalogue_keys
+        self.types: tuple[InstanceType, ...] = index.types
         self.full = (1 << len(self.types)) - 1
         self.table = table
         self._axis = axis
-        self._by_value = _index_labels(self.types, catalogue_keys)
-        self._markets = _index_markets(self.types)
-        self._prices = _index_prices(self.types)
-        allocatable = [t.allocatable() for t in self.types]
-        self._sound = _bits(i for i, amounts in enumerate(allocatable) if all(a >= 0 for a in amounts.values()))
-        self.room: list[Vector] = [axis.vector(amounts) for amounts in allocatable]
+        self.room: list[Vector] = [axis.vector(amounts) for amounts in index.allocatable]
         self.overhead: list[Vector] = [axis.zero] * len(self.types)
         self.daemon_ports: list[tuple[HostPort, ...]] = [()] * len(self.types)
         self._masks: dict[int, int] = {}
@@ -47,12 +44,18 @@ class TypeFilter:
         self._market_masks: dict[tuple[Requirement | None, ...], int] = {}
         self._by_room: list[Thresholds] = []
         self._by_capacity: dict[str, Thresholds] = {}
-        self._met_markets: dict[int, tuple[_Market, ...]] = {}
+        self._met_markets: dict[int, tuple[Market, ...]] = {}
         self._priced: dict[int, tuple[tuple[int, int], ...]] = {}
         self._fronts: dict[int, tuple[Vector, ...]] = {}
         self._cheapest: dict[tuple[int, int], int | None] = {}
         self._port_masks: dict[tuple[HostPort, ...], int] = {}
         self._attach_masks: dict[int, int] = {}
+
+    def below(self, price: int) -> TypeFilter:
+        """The same types, DaemonSets included, with only the offerings that cost less than `price`."""
+        cheap = TypeFilter(self._index.below(price), self._catalogue_keys, self.table, self._axis)
+        cheap.overhead, cheap.daemon_ports, cheap.room = self.overhead, self.daemon_ports, self.room
+        return cheap
 
     def reserve(self, overhead: Sequence[Vector], ports: Sequence[tuple[HostPort, ...]]) -> None:
         """Set aside what the DaemonSets' pods take on each type. Once, before anything is asked about room."""
@@ -80,7 +83,7 @@ class TypeFilter:
         known = self._market_masks.get(key)
         if known is None:
             known = 0
-            for market, mask in self._markets.items():
+            for market, mask in self._index.markets.items():
                 known |= mask if _market_meets(market, requirements) else 0
             self._market_masks[key] = known
         return known
@@ -113,7 +116,7 @@ class TypeFilter:
             return self.full
         known = self._port_masks.get(ports)
         if known is None:
-            known = _bits(i for i, taken in enumerate(self.daemon_ports) if not conflict(ports, taken))
+            known = bits(i for i, taken in enumerate(self.daemon_ports) if not conflict(ports, taken))
             self._port_masks[ports] = known
         return known
 
@@ -122,7 +125,7 @@ class TypeFilter:
         known = self._attach_masks.get(volumes)
         if known is None:
             limits = (t.attach_limit for t in self.types)
-            known = _bits(i for i, limit in enumerate(limits) if limit is None or limit >= volumes)
+            known = bits(i for i, limit in enumerate(limits) if limit is None or limit >= volumes)
             self._attach_masks[volumes] = known
         return known
 
@@ -130,14 +133,16 @@ class TypeFilter:
         """The values of a label that a node of these types may get under the requirements; sorted."""
         if key in OFFERING_KEYS:
             place = OFFERING_KEYS.index(key)
-            return tuple(sorted({market[place] for market in self._met(number) if self._markets[market] & mask} - {""}))
+            return tuple(
+                sorted({market[place] for market in self._met(number) if self._index.markets[market] & mask} - {""})
+            )
         required = self.table[number].get(key)
         if key == labels.INSTANCE_TYPE:
             return tuple(
                 self.types[i].name for i in positions(mask) if required is None or required.has(self.types[i].name)
             )
-        if key in self._by_value:
-            carried = ((v, types) for v, types in self._by_value[key].items() if types & mask)
+        if key in self._catalogue_keys:
+            carried = ((v, types) for v, types in self._index.by_value.get(key, {}).items() if types & mask)
             return tuple(sorted(v for v, _ in carried if required is None or required.has(v)))
         return required.values if required is not None and required.is_finite else ()
 
@@ -147,8 +152,8 @@ class TypeFilter:
             return mask.bit_count()
         if key in OFFERING_KEYS:
             place = OFFERING_KEYS.index(key)
-            return len({market[place] for market, types in self._markets.items() if types & mask} - {""})
-        return sum(1 for types in self._by_value.get(key, {}).values() if types & mask)
+            return len({market[place] for market, types in self._index.markets.items() if types & mask} - {""})
+        return sum(1 for types in self._index.by_value.get(key, {}).values() if types & mask)
 
     def cheapest(self, mask: int, number: int) -> int | None:
         """The lowest price among these types under the requirements, in nano-dollars per hour."""
@@ -164,12 +169,12 @@ class TypeFilter:
 
     def markets(self, mask: int, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Zones and capacity types in which any of these types is on offer under the requirements."""
-        open_ones = [market for market in self._met(number) if self._markets[market] & mask]
+        open_ones = [market for market in self._met(number) if self._index.markets[market] & mask]
         return tuple(sorted({zone for zone, _, _ in open_ones})), tuple(sorted({kind for _, kind, _ in open_ones}))
 
     def meets(self, offering: Offering, requirements: Requirements) -> bool:
         """Whether an offering, available or not, is what the requirements ask for."""
-        return _market_meets(_market(offering), requirements)
+        return _market_meets(market_of(offering), requirements)
 
     def reservations(self) -> dict[str, int]:
         """Reservation id → how many more instances it takes; the least where offerings disagree."""
@@ -179,11 +184,11 @@ class TypeFilter:
             found[offering.reservation_id] = min(known, offering.reservation_capacity)
         return dict(sorted(found.items()))
 
-    def _met(self, number: int) -> tuple[_Market, ...]:
+    def _met(self, number: int) -> tuple[Market, ...]:
         known = self._met_markets.get(number)
         if known is None:
             requirements = self.table[number]
-            known = self._met_markets[number] = tuple(m for m in self._markets if _market_meets(m, requirements))
+            known = self._met_markets[number] = tuple(m for m in self._index.markets if _market_meets(m, requirements))
         return known
 
     def _all_in_price_order(self, number: int) -> tuple[tuple[int, int], ...]:
@@ -191,16 +196,16 @@ class TypeFilter:
         if known is None:
             cheapest: dict[int, int] = {}
             for market in self._met(number):
-                for price, position in self._prices[market]:
+                for price, position in self._index.prices[market]:
                     cheapest[position] = min(price, cheapest.get(position, price))
             known = self._priced[number] = tuple(sorted((price, position) for position, price in cheapest.items()))
         return known
 
-    def _price_in(self, market: _Market, mask: int) -> int | None:
-        return next((price for price, position in self._prices[market] if mask >> position & 1), None)
+    def _price_in(self, market: Market, mask: int) -> int | None:
+        return next((price for price, position in self._index.prices[market] if mask >> position & 1), None)
 
     def _mask(self, requirements: Requirements, needed: frozenset[str]) -> int:
-        mask = self._sound & self.market_mask(requirements)
+        mask = self._index.sound & self.market_mask(requirements)
         for key in needed:
             mask &= self.label_mask(Requirement(key))
         for key, requirement in requirements.items():
@@ -210,12 +215,11 @@ class TypeFilter:
 
     def _label_mask(self, requirement: Requirement) -> int:
         if requirement.key == labels.INSTANCE_TYPE:
-            return _bits(i for i, t in enumerate(self.types) if requirement.has(t.name))
-        values = self._by_value.get(requirement.key)
-        if values is None:
+            return bits(i for i, t in enumerate(self.types) if requirement.has(t.name))
+        if requirement.key not in self._catalogue_keys:
             return self.full
         mask = carriers = 0
-        for value, types in values.items():
+        for value, types in self._index.by_value.get(requirement.key, {}).items():
             carriers |= types
             mask |= types if requirement.has(value) else 0
         return mask | (self.full & ~carriers) if requirement.tolerates_absence else mask
@@ -229,47 +233,9 @@ def positions(mask: int) -> Iterator[int]:
         mask ^= lowest
 
 
-def _bits(indices: Iterator[int]) -> int:
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
-
-
-def _market(offering: Offering) -> _Market:
-    return (offering.zone, offering.capacity_type, offering.reservation_id)
-
-
-def _market_meets(market: _Market, requirements: Requirements) -> bool:
+def _market_meets(market: Market, requirements: Requirements) -> bool:
     for key, value in zip(OFFERING_KEYS, market, strict=True):
         required = requirements.get(key)
         if required is not None and not (required.has(value) if value else required.tolerates_absence):
             return False
     return True
-
-
-def _index_labels(types: Sequence[InstanceType], keys: frozenset[str]) -> Mapping[str, dict[str, int]]:
-    index: dict[str, dict[str, int]] = {key: {} for key in sorted(keys)}
-    for position, instance_type in enumerate(types):
-        for key, values in instance_type.labels.items():
-            for value in values:
-                index[key][value] = index[key].get(value, 0) | 1 << position
-    return index
-
-
-def _index_markets(types: Sequence[InstanceType]) -> dict[_Market, int]:
-    index: dict[_Market, int] = {}
-    for position, instance_type in enumerate(types):
-        for offering in instance_type.offerings:
-            if offering.available:
-                index[_market(offering)] = index.get(_market(offering), 0) | 1 << position
-    return dict(sorted(index.items()))
-
-
-def _index_prices(types: Sequence[InstanceType]) -> dict[_Market, list[tuple[int, int]]]:
-    index: dict[_Market, list[tuple[int, int]]] = {}
-    for position, instance_type in enumerate(types):
-        for offering in instance_type.offerings:
-            if offering.available:
-                index.setdefault(_market(offering), []).append((offering.price, position))
-    return {market: sorted(prices) for market, prices in index.items()}

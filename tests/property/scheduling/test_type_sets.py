@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
+from core.model.quantity import nanodollars
 from core.model.requirements import Requirement, Requirements
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.resource_axis import ResourceAxis, pareto, within
 from core.scheduling.thresholds import Thresholds
 from core.scheduling.type_filter import TypeFilter, positions
+from core.scheduling.type_index import TypeIndex, index_of
 from tests.builders import ZONES, a_type
 
 AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)
@@ -54,7 +56,7 @@ def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list
     if number == IMPOSSIBLE:
         assert expected == []
     elif "size" in keys:
-        found = TypeFilter(types, keys, table, ResourceAxis(["cpu"])).mask(number)
+        found = TypeFilter(TypeIndex(types), keys, table, ResourceAxis(["cpu"])).mask(number)
         assert list(positions(found)) == expected
 
 
@@ -65,3 +67,18 @@ def test_a_node_without_a_label_fails_a_demand_hidden_by_merging() -> None:
     assert not table.offers(Requirements(), asked)
     assert table.offers(Requirements([Requirement.one_of("team", "b")]), asked)
     assert table.narrowed(table.intern(Requirements()), asked) == IMPOSSIBLE
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 31))
+def test_an_index_below_a_price_is_that_of_the_cheaper_offerings(prices: list[int], bound: int) -> None:
+    """A repacked node would cost as much as those it replaces."""
+    types = tuple(a_type(f"t{number}", price=price, zones=ZONES[:1]) for number, price in enumerate(prices))
+    cheap = index_of(types).below(nanodollars(bound))
+    found = {(market, position) for market, entries in cheap.prices.items() for _, position in entries}
+    assert found == {
+        ((o.zone, o.capacity_type, ""), position)
+        for position, one in enumerate(types)
+        for o in one.offerings
+        if o.price < nanodollars(bound)
+    }
+    assert index_of(types) is index_of(types)

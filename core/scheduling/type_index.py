@@ -1,0 +1,88 @@
+"""What can be said of a list of instance types before any pod is looked at; said once for each list."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from core.model.catalogue import InstanceType, Offering
+from core.model.identity import ByIdentity
+
+Market = tuple[str, str, str]
+"""Zone, capacity type and reservation: where and how a type can be had."""
+
+LISTS_REMEMBERED: Final = 16
+
+
+class TypeIndex:
+    """Types in order of name; bit i stands for `types[i]`.
+
+    Attributes:
+        sound: Types whose allocatable is nowhere below zero.
+        by_value: Label → value → types that may carry it.
+        markets: Market → types with an available offering there.
+        prices: Market → (price, position) of those offerings, cheapest first.
+    """
+
+    def __init__(self, types: Iterable[InstanceType]) -> None:
+        self.types = tuple(sorted(types, key=lambda t: t.name))
+        self.allocatable = [t.allocatable() for t in self.types]
+        self.sound = bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
+        self.by_value = _labels(self.types)
+        self.prices = _prices(self.types)
+        self.markets = _members(self.prices)
+
+    def below(self, price: int) -> TypeIndex:
+        """The same types with only the offerings that cost less than `price`."""
+        cheap = object.__new__(TypeIndex)
+        cheap.types, cheap.allocatable, cheap.sound, cheap.by_value = (
+            self.types,
+            self.allocatable,
+            self.sound,
+            self.by_value,
+        )
+        kept = {market: entries[: bisect_left(entries, (price,))] for market, entries in self.prices.items()}
+        cheap.prices = {market: entries for market, entries in kept.items() if entries}
+        cheap.markets = _members(cheap.prices)
+        return cheap
+
+
+index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
+"""The index of a tuple of types."""
+
+
+def bits(positions: Iterable[int]) -> int:
+    """The set of these positions."""
+    mask = 0
+    for position in positions:
+        mask |= 1 << position
+    return mask
+
+
+def market_of(offering: Offering) -> Market:
+    """Where and how an offering is to be had."""
+    return (offering.zone, offering.capacity_type, offering.reservation_id)
+
+
+def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, int]]:
+    index: dict[str, dict[str, int]] = {}
+    for position, instance_type in enumerate(types):
+        for key, values in instance_type.labels.items():
+            known = index.setdefault(key, {})
+            for value in values:
+                known[value] = known.get(value, 0) | 1 << position
+    return index
+
+
+def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]]:
+    index: dict[Market, list[tuple[int, int]]] = {}
+    for position, instance_type in enumerate(types):
+        for offering in instance_type.offerings:
+            if offering.available:
+                index.setdefault(market_of(offering), []).append((offering.price, position))
+    return {market: sorted(index[market]) for market in sorted(index)}
+
+
+def _members(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, int]:
+    return {market: bits(position for _, position in entries) for market, entries in prices.items()}
