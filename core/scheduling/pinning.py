@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.model.requirements import Requirement
 from core.scheduling.min_values import unmet
 from core.scheduling.pod_class import Batch, Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
@@ -103,7 +104,10 @@ class Pinning:
         single = self._table.single(draft.reqs, key)
         if single is not None:
             return [single] if self._admitted(rules, single, shape) else []
-        values = draft.template.types.values(draft.mask, draft.reqs, key) or self._open_label(rules, draft.reqs, key)
+        values = draft.template.types.values(draft.mask, draft.reqs, key)
+        label = self._table[draft.reqs].get(key)
+        if not values and label is not None and not label.is_finite and key not in self._table.well_known:
+            return self._open_label(rules, label, shape)
         if not values:
             return [None] if self._admitted(rules, None, shape) else []
         admitted = [value for value in values if self._admitted(rules, value, shape)]
@@ -114,16 +118,18 @@ class Pinning:
     def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
         return all(self._tally.admits(rule, value, shape) for rule in rules)
 
-    def _open_label(self, rules: Iterable[Rule], reqs: int, key: str) -> tuple[str, ...]:
-        """For a label of the NodePool's own that it leaves open: the values that are in use, and one that is not."""
-        required = self._table[reqs].get(key)
-        if required is None or required.is_finite or key in self._table.well_known:
-            return ()
-        used = {domain for rule in rules for domain in self._tally.of(rule.group)}
-        fresh = any_value(required, used)
-        return tuple(
-            sorted({domain for domain in used if required.has(domain)} | ({fresh} if fresh is not None else set()))
-        )
+    def _open_label(self, rules: Sequence[Rule], label: Requirement, shape: Shape) -> list[str | None]:
+        """For a label of the NodePool's own that it leaves open: the values in use, the emptiest first, or else a new one.
+
+        A new value is a new domain, which makes spreads less even: only where none of the others will do.
+        """
+        counts = [self._tally.of(rule.group) for rule in rules]
+        used = sorted({value for found in counts for value in found})
+        admitted = [value for value in used if label.has(value) and self._admitted(rules, value, shape)]
+        if admitted:
+            return [*sorted(admitted, key=lambda value: (sum(found.get(value, 0) for found in counts), value))]
+        fresh = any_value(label, used)
+        return [fresh] if fresh is not None and self._admitted(rules, fresh, shape) else []
 
     def _preference(
         self, draft: Draft, shape: Shape, rules: Sequence[Rule], key: str, value: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from core.model.pod import DO_NOT_SCHEDULE
+from core.model.requirements import Requirement
 from core.scheduling.existing_node import NodeView
 from core.scheduling.pod_class import Rule, Shape
 from core.scheduling.preferences import Wishes
-from core.scheduling.requirement_table import RequirementTable
+from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.template import Template, any_value
 from core.scheduling.topology_group import (
     AFFINITY,
@@ -58,7 +59,7 @@ class Topology:
         self._node_domains: dict[int, Counts] = {}
         self._gates: dict[tuple[int, int], bool] = {}
         self._claim_gates: dict[tuple[int, int, int], bool] = {}
-        self._doubts: dict[tuple[int, int], bool] = {}
+        self._doubts: dict[tuple[int, int, int], bool] = {}
         self._universe: dict[int, tuple[str, ...]] = {}
 
     def rules(self, shape: Shape, wishes: Wishes) -> tuple[Rule, ...]:
@@ -108,25 +109,31 @@ class Topology:
         return known
 
     def universe(self, number: int) -> tuple[str, ...]:
-        """Domains that the NodePools could make (for a group that honours taints: those whose taints it tolerates)."""
+        """Domains that the NodePools could make with nodes that the group looks at."""
         known = self._universe.get(number)
         if known is None:
             group = self.groups[number]
             gate = NodeGate(tolerations=group.gate.tolerations)
+            asks = [self.table.conjunction(way) for way in group.gate.ways()]
             found: set[str] = set()
             for template in self._templates:
-                if template.mask and gate.admits(self.table[template.offered], template.taints, self.table.well_known):
-                    found.update(self._makeable(template, group.key))
+                if gate.admits(self.table[template.offered], template.taints, self.table.well_known):
+                    for ask in asks:
+                        found.update(self._makeable(template, ask, group.key))
             known = self._universe[number] = tuple(sorted(found))
         return known
 
-    def _makeable(self, template: Template, key: str) -> tuple[str, ...]:
-        """The values of a label that a NodePool's nodes may have.
+    def _makeable(self, template: Template, ask: int, key: str) -> tuple[str, ...]:
+        """The values of a label that a NodePool's nodes may have where something is asked of them.
 
         Where its requirements leave a label of its own open: the values that pods ask for, and what a node gets unasked.
         """
-        values = template.types.values(template.mask, template.offered, key)
-        required = self.table[template.offered].get(key)
+        reqs = self.table.narrowed(template.offered, ask) if ask != IMPOSSIBLE else IMPOSSIBLE
+        mask = template.types.mask(reqs) if reqs != IMPOSSIBLE else 0
+        if not mask:
+            return ()
+        values = template.types.values(mask, reqs, key)
+        required = self.table[reqs].get(key)
         if values or required is None or key in self.table.well_known:
             return values
         unasked = any_value(required)
@@ -145,16 +152,29 @@ class Topology:
             self._claim_gates[question] = known
         return known
 
-    def is_doubtful(self, number: int, requirements: int) -> bool:
+    def is_doubtful(self, number: int, requirements: int, template: Template) -> bool:
         """Whether a new node with these requirements might yet become one that the group does not look at."""
         gate = self.groups[number].gate
         if not gate.selector and not gate.terms:
             return False
-        question = (number, requirements)
+        question = (number, requirements, template.index)
         known = self._doubts.get(question)
         if known is None:
-            known = self._doubts[question] = not gate.surely_admits(self.table[requirements])
+            known = not any(all(self._is_sure(template, requirements, r) for r in way) for way in gate.ways())
+            self._doubts[question] = known
         return known
+
+    def _is_sure(self, template: Template, requirements: int, asked: Requirement) -> bool:
+        """Whether every node that a claim may become meets one expression."""
+        types, required = template.types, self.table[requirements].get(asked.key)
+        if required is not None and required.intersection(asked) == required and required.values:
+            return True
+        mask = types.mask(requirements)
+        values = types.values(mask, requirements, asked.key)
+        without = mask & ~types.label_mask(Requirement(asked.key)) if values else mask
+        if not values and required is not None and not required.is_finite and asked.key not in self.table.well_known:
+            return required.intersection(asked) == required
+        return all(asked.has(value) for value in values) and (not without or asked.tolerates_absence)
 
     def _looks_at(self, number: int, position: int) -> bool:
         gate = self.groups[number].gate
@@ -278,7 +298,7 @@ class Tally:
             if domain is not None and self._topology.counts_claim(number, requirements, template):
                 counts = self.of(number)
                 counts[domain] = counts.get(domain, 0) + times
-                if self._topology.is_doubtful(number, requirements):
+                if self._topology.is_doubtful(number, requirements, template):
                     doubtful = self._doubtful.setdefault(number, {})
                     doubtful[domain] = doubtful.get(domain, 0) + times
 

@@ -54,17 +54,9 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
         asked = [Requirements(term.requirements) for term in self.terms]
         return not asked or any(offered.compatible(one, allow_undefined=well_known) for one in asked)
 
-    def surely_admits(self, offered: Requirements) -> bool:
-        """Whether a new node is looked at whatever it becomes within its requirements; taints are certain anyway."""
-        wanted = [[*self.selector, *term.requirements] for term in self.terms] or [[*self.selector]]
-        return any(all(_lies_within(offered.of(asked.key), asked) for asked in one) for one in wanted)
-
-
-def _lies_within(offered: Requirement, asked: Requirement) -> bool:
-    """Whether every value that is offered is one that is asked for."""
-    if offered.is_finite:
-        return bool(offered.values) and all(asked.has(value) for value in offered.values)
-    return offered.intersection(asked) == offered
+    def ways(self) -> tuple[tuple[Requirement, ...], ...]:
+        """The node selector with each alternative of the affinity; one empty way where neither is looked at."""
+        return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
 
 
 class Group(msgspec.Struct, frozen=True, order=True):
