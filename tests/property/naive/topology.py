@@ -230,13 +230,21 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
         problems = [refusal(key, located) for key in left]
         if not best or len(problems) < len(best):
             best = problems
-        dice = Random(attempt)  # noqa: S311 - a test's dice
-        dice.shuffle(free)
-        if attempt % 8 == 7:
-            dice.shuffle(ruled)
-        alike = {id(rules.pods[key].spec) for key in left}
-        ruled.sort(key=lambda key: id(rules.pods[key].spec) not in alike)
+        ruled = _reordered(rules, ruled, left, Random(attempt))  # noqa: S311 - a test's dice
+        Random(attempt).shuffle(free)  # noqa: S311
     return best
+
+
+def _reordered(rules: Rules, ruled: list[str], left: list[str], dice: Random) -> list[str]:
+    """Another order to try: alike pods together, the groups shuffled, now and then those that were left first."""
+    groups: dict[int, list[str]] = {}
+    for key in ruled:
+        groups.setdefault(id(rules.pods[key].spec), []).append(key)
+    order = list(groups.values())
+    dice.shuffle(order)
+    if dice.random() < 0.5:
+        order.sort(key=lambda group: not any(key in left for key in group))
+    return [key for group in order for key in group]
 
 
 def _settle(
