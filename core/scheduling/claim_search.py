@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from core import labels
 from core.model.pod import Pod
+from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
@@ -17,8 +19,10 @@ from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.ports import conflict
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
+from core.scheduling.template import any_value
 from core.scheduling.topology import Tally
 from core.scheduling.topology_group import AFFINITY
+from core.scheduling.type_filter import positions
 
 NEVER: Final = "never"
 """The claim cannot take such a pod now and, as it only fills up, never will."""
@@ -118,6 +122,30 @@ class ClaimSearch:
         for shape in claim.shapes:
             self._tally.record_on_claim(shape, claim.reqs, claim.template, claim.host, -1)
             self._tally.record_on_claim(shape, reqs, claim.template, claim.host)
+
+    def settle(self) -> bool:
+        """Hold every claim to the types and labels that it would come out with now, and say whether that changed any.
+
+        Until then its pods count for a spread's worse case: the claim might become a node that the spread does not look at.
+        """
+        changed = False
+        for claim in self.claims:
+            reqs = self._settled_requirements(claim)
+            if reqs != claim.reqs:
+                self._recount(claim, reqs)
+                claim.reqs, changed = reqs, True
+        return changed
+
+    def _settled_requirements(self, claim: InFlight) -> int:
+        table, types = self._ground.table, claim.template.types
+        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))
+        reqs = table.narrowed(claim.reqs, table.conjunction((names,)))
+        for key, requirement in table[claim.reqs].items():
+            if key not in table.well_known:
+                value = any_value(requirement)
+                reqs = reqs if value is None else table.pinned(reqs, key, value)
+        return reqs
 
     def forget(self) -> None:
         """Look at every NodePool anew: limits have room again."""

@@ -89,7 +89,7 @@ class Solve:
         """Place all that can be placed."""
         queue = [batch for batch in self.batches if not batch.pod_class.reason]
         left = self._rounds(queue)
-        while left and self._squeeze():
+        while left and (self._squeeze() or self.claims.settle()):
             left = self._rounds(left)
         unplaced = [batch for batch in self.batches if batch.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms)

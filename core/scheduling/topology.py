@@ -141,16 +141,23 @@ class Topology:
         return tuple(sorted(asked if unasked is None else asked | {unasked}))
 
     def counts_claim(self, number: int, requirements: int, template: Template) -> bool:
-        """Whether a group looks at a new node with these requirements."""
+        """Whether a group might look at a new node with these requirements."""
         gate = self.groups[number].gate
         if gate == _ANYWHERE:
             return True
         question = (number, requirements, template.index)
         known = self._claim_gates.get(question)
         if known is None:
-            known = gate.admits(self.table[requirements], template.taints, self.table.well_known)
+            known = gate.admits(self.table[requirements], template.taints, self.table.well_known) and any(
+                self._can_be(template, requirements, self.table.conjunction(way)) for way in gate.ways()
+            )
             self._claim_gates[question] = known
         return known
+
+    def _can_be(self, template: Template, requirements: int, ask: int) -> bool:
+        """Whether any type is left where something is asked of a new node."""
+        reqs = self.table.narrowed(requirements, ask) if ask != IMPOSSIBLE else IMPOSSIBLE
+        return reqs != IMPOSSIBLE and template.types.mask(reqs) > 0
 
     def is_doubtful(self, number: int, requirements: int, template: Template) -> bool:
         """Whether a new node with these requirements might yet become one that the group does not look at."""
