@@ -19,8 +19,8 @@ from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.ports import conflict
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
+from core.scheduling.tally import Tally
 from core.scheduling.template import any_value
-from core.scheduling.topology import Tally
 from core.scheduling.topology_group import AFFINITY
 from core.scheduling.type_filter import positions
 

@@ -9,7 +9,7 @@ from core.scheduling.existing_node import NodeRoom, can_attach, ports_free
 from core.scheduling.ground import Ground
 from core.scheduling.pod_class import Batch, PodClass, Stage
 from core.scheduling.resource_axis import minus, within
-from core.scheduling.topology import Tally
+from core.scheduling.tally import Tally
 
 
 @dataclass(eq=False, slots=True)

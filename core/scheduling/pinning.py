@@ -14,8 +14,9 @@ from core.scheduling.min_values import unmet
 from core.scheduling.pod_class import Batch, Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.resource_axis import Vector
+from core.scheduling.tally import Tally
 from core.scheduling.template import Template, any_value
-from core.scheduling.topology import Tally, Topology
+from core.scheduling.topology import Topology
 from core.scheduling.topology_group import AFFINITY, SPREAD
 
 _NOT_FOR_SALE = 1 << 62

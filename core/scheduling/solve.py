@@ -18,7 +18,7 @@ from core.scheduling.pinning import Pinning
 from core.scheduling.pod_class import Batch, Stage
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, least
-from core.scheduling.topology import Tally
+from core.scheduling.tally import Tally
 
 _NEVER_BORN = datetime.max.replace(tzinfo=UTC)
 

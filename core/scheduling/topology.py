@@ -1,8 +1,8 @@
-"""Who must be near or far from whom: the groups of a snapshot, where their pods are now, and what one plan adds."""
+"""Who must be near or far from whom: the groups of a snapshot and where their pods are now."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from core.model.pod import DO_NOT_SCHEDULE
 from core.model.requirements import Requirement
@@ -10,6 +10,7 @@ from core.scheduling.existing_node import NodeView
 from core.scheduling.pod_class import Rule, Shape
 from core.scheduling.preferences import Wishes
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.selection import Selection
 from core.scheduling.template import Template, any_value
 from core.scheduling.topology_group import (
     AFFINITY,
@@ -51,7 +52,7 @@ class Topology:
             self._register(shape)
         self._selected: list[list[Shape]] = [[] for _ in self.groups]
         self._owners: list[list[Shape]] = [[] for _ in self.groups]
-        _Selection(self.groups, self._hard).assign(shapes, self._selected)
+        Selection(self.groups, self._hard).assign(shapes, self._selected)
         for shape in shapes:
             for number in shape.avoids:
                 self._owners[number].append(shape)
@@ -234,113 +235,6 @@ class Topology:
         return number
 
 
-class Tally:
-    """Where the pods of every group are in one plan: those that run and stay, and those that the plan has placed."""
-
-    def __init__(self, topology: Topology, leaving: Iterable[int]) -> None:
-        self._topology = topology
-        self._leaving = tuple(leaving)
-        self._counts: dict[int, Counts] = {}
-        self._doubtful: dict[int, Counts] = {}
-
-    def of(self, number: int) -> Counts:
-        """Domain → pods."""
-        counts = self._counts.get(number)
-        if counts is None:
-            counts = self._counts[number] = self._starting(number)
-        return counts
-
-    def admits(self, rule: Rule, domain: str | None, shape: Shape) -> bool:
-        """Whether one more pod of the shape may be put in a domain; None is a node without the label."""
-        if domain is None:
-            return rule.kind in (ANTI_AFFINITY, INVERSE)
-        counts = self.of(rule.group)
-        there = counts.get(domain, 0)
-        if rule.kind == SPREAD:
-            group = self._topology.groups[rule.group]
-            return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
-        if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and not any(counts.values()))
-        return there == 0
-
-    def _minimum(self, rule: Rule, here: str, shape: Shape) -> int:
-        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
-
-        A pod on a new node that may turn out not to count is left out, but `here`, where it would be one too many.
-        """
-        if rule.is_hostname:
-            return 0
-        group = self._topology.groups[rule.group]
-        doubtful = self._doubtful.get(rule.group, {})
-        counts = self.of(rule.group).items()
-        supported = [
-            n if domain == here else n - doubtful.get(domain, 0)
-            for domain, n in counts
-            if self._supports(rule, domain, shape)
-        ]
-        return min(supported) if supported and len(supported) >= group.min_domains else 0
-
-    def _supports(self, rule: Rule, domain: str, shape: Shape) -> bool:
-        """Whether a domain counts: one that the pod may use, and with nodeAffinityPolicy Ignore every one that has nodes."""
-        if shape.may_run_at(rule.key, domain):
-            return True
-        gate = self._topology.groups[rule.group].gate
-        is_honored = bool(gate.selector or gate.terms)
-        has_nodes = domain in self._topology.node_domains(rule.group) or self.of(rule.group).get(domain, 0) > 0
-        return not is_honored and has_nodes
-
-    def record_on_node(self, shape: Shape, position: int) -> None:
-        """Count a pod that the plan puts on an existing node."""
-        for number in self._concerned(shape):
-            domain = self._topology.domain_at(number, position)
-            if domain is not None:
-                counts = self.of(number)
-                counts[domain] = counts.get(domain, 0) + 1
-
-    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str, times: int = 1) -> None:
-        """Count a pod that the plan puts on a new node, or take it out again."""
-        for number in self._concerned(shape):
-            group = self._topology.groups[number]
-            domain = host if group.is_hostname else self._topology.table.single(requirements, group.key)
-            if domain is not None and self._topology.counts_claim(number, requirements, template):
-                counts = self.of(number)
-                counts[domain] = counts.get(domain, 0) + times
-                if self._topology.is_doubtful(number, requirements, template):
-                    doubtful = self._doubtful.setdefault(number, {})
-                    doubtful[domain] = doubtful.get(domain, 0) + times
-
-    def _concerned(self, shape: Shape) -> Iterable[int]:
-        groups = self._topology.groups
-        return (*(n for n in shape.selected_by if groups[n].kind != INVERSE), *shape.avoids)
-
-    def _starting(self, number: int) -> Counts:
-        counts = dict(self._topology.base(number))
-        if not self._leaving:
-            return counts
-        for position in self._leaving:
-            domain = self._topology.domain_at(number, position)
-            if domain is not None:
-                gone = sum(shape.bound.get(position, 0) for shape in self._topology.counted(number))
-                counts[domain] = counts.get(domain, 0) - gone
-        self._forget_domains(number, counts)
-        return counts
-
-    def _forget_domains(self, number: int, counts: Counts) -> None:
-        """A domain that only leaving nodes made is one no longer."""
-        group = self._topology.groups[number]
-        knows_empty = group.kind == SPREAD and not group.is_hostname
-        nodes = self._topology.node_domains(number) if knows_empty else {}
-        possible = set(self._topology.universe(number)) if knows_empty else set()
-        lost: Counts = {}
-        for position in self._leaving:
-            domain = self._topology.domain_at(number, position)
-            if domain is not None:
-                lost[domain] = lost.get(domain, 0) + 1
-        for domain, count in lost.items():
-            if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
-                del counts[domain]
-
-
 def _asked_values(shapes: Iterable[Shape]) -> dict[str, set[str]]:
     """Label key → the values that pods demand of their node."""
     found: dict[str, set[str]] = {}
@@ -350,42 +244,6 @@ def _asked_values(shapes: Iterable[Shape]) -> dict[str, set[str]]:
             if requirement.is_finite:
                 found.setdefault(requirement.key, set()).update(requirement.values)
     return found
-
-
-class _Selection:
-    """Finds the groups that select a pod without asking each: most selectors name one label value."""
-
-    def __init__(self, groups: Sequence[Group], hard: set[int]) -> None:
-        self._groups = groups
-        self._hard = hard
-        self._by_label: dict[tuple[str, str], list[int]] = {}
-        self._others: list[int] = []
-        for number, group in enumerate(groups):
-            fixed = (
-                next((r for r in group.selector.requirements if r.is_finite and r.values), None)
-                if group.selector
-                else None
-            )
-            if fixed is not None:
-                for value in fixed.values:
-                    self._by_label.setdefault((fixed.key, value), []).append(number)
-            elif group.selector is not None:
-                self._others.append(number)
-
-    def assign(self, shapes: Iterable[Shape], selected: list[list[Shape]]) -> None:
-        for shape in shapes:
-            numbers = self._selecting(shape.namespace, shape.labels)
-            for number in numbers:
-                selected[number].append(shape)
-            shape.selected_by = numbers
-            shape.repelled_by = tuple(n for n in numbers if self._groups[n].kind == INVERSE)
-            keys = {self._groups[n].key for n in numbers if n in self._hard and not self._groups[n].is_hostname}
-            shape.pinned_keys = tuple(sorted(keys))
-
-    def _selecting(self, namespace: str, pod_labels: Mapping[str, str]) -> tuple[int, ...]:
-        likely = [n for item in pod_labels.items() for n in self._by_label.get(item, ())]
-        likely += self._others
-        return tuple(sorted(n for n in set(likely) if self._groups[n].selects(namespace, pod_labels)))
 
 
 def _everything(shape: Shape) -> Wishes:

@@ -1,0 +1,117 @@
+"""Where the pods of every topology group are in one plan, and what its rules make of one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.scheduling.pod_class import Rule, Shape
+from core.scheduling.template import Template
+from core.scheduling.topology import Counts, Topology
+from core.scheduling.topology_group import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD
+
+
+class Tally:
+    """Where the pods of every group are in one plan: those that run and stay, and those that the plan has placed."""
+
+    def __init__(self, topology: Topology, leaving: Iterable[int]) -> None:
+        self._topology = topology
+        self._leaving = tuple(leaving)
+        self._counts: dict[int, Counts] = {}
+        self._doubtful: dict[int, Counts] = {}
+
+    def of(self, number: int) -> Counts:
+        """Domain → pods."""
+        counts = self._counts.get(number)
+        if counts is None:
+            counts = self._counts[number] = self._starting(number)
+        return counts
+
+    def admits(self, rule: Rule, domain: str | None, shape: Shape) -> bool:
+        """Whether one more pod of the shape may be put in a domain; None is a node without the label."""
+        if domain is None:
+            return rule.kind in (ANTI_AFFINITY, INVERSE)
+        counts = self.of(rule.group)
+        there = counts.get(domain, 0)
+        if rule.kind == SPREAD:
+            group = self._topology.groups[rule.group]
+            return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
+        if rule.kind == AFFINITY:
+            return there > 0 or (rule.selects_self and not any(counts.values()))
+        return there == 0
+
+    def _minimum(self, rule: Rule, here: str, shape: Shape) -> int:
+        """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
+
+        A pod on a new node that may turn out not to count is left out, but `here`, where it would be one too many.
+        """
+        if rule.is_hostname:
+            return 0
+        group = self._topology.groups[rule.group]
+        doubtful = self._doubtful.get(rule.group, {})
+        counts = self.of(rule.group).items()
+        supported = [
+            n if domain == here else n - doubtful.get(domain, 0)
+            for domain, n in counts
+            if self._supports(rule, domain, shape)
+        ]
+        return min(supported) if supported and len(supported) >= group.min_domains else 0
+
+    def _supports(self, rule: Rule, domain: str, shape: Shape) -> bool:
+        """Whether a domain counts: one that the pod may use, and with nodeAffinityPolicy Ignore every one that has nodes."""
+        if shape.may_run_at(rule.key, domain):
+            return True
+        gate = self._topology.groups[rule.group].gate
+        is_honored = bool(gate.selector or gate.terms)
+        has_nodes = domain in self._topology.node_domains(rule.group) or self.of(rule.group).get(domain, 0) > 0
+        return not is_honored and has_nodes
+
+    def record_on_node(self, shape: Shape, position: int) -> None:
+        """Count a pod that the plan puts on an existing node."""
+        for number in self._concerned(shape):
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                counts = self.of(number)
+                counts[domain] = counts.get(domain, 0) + 1
+
+    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str, times: int = 1) -> None:
+        """Count a pod that the plan puts on a new node, or take it out again."""
+        for number in self._concerned(shape):
+            group = self._topology.groups[number]
+            domain = host if group.is_hostname else self._topology.table.single(requirements, group.key)
+            if domain is not None and self._topology.counts_claim(number, requirements, template):
+                counts = self.of(number)
+                counts[domain] = counts.get(domain, 0) + times
+                if self._topology.is_doubtful(number, requirements, template):
+                    doubtful = self._doubtful.setdefault(number, {})
+                    doubtful[domain] = doubtful.get(domain, 0) + times
+
+    def _concerned(self, shape: Shape) -> Iterable[int]:
+        groups = self._topology.groups
+        return (*(n for n in shape.selected_by if groups[n].kind != INVERSE), *shape.avoids)
+
+    def _starting(self, number: int) -> Counts:
+        counts = dict(self._topology.base(number))
+        if not self._leaving:
+            return counts
+        for position in self._leaving:
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                gone = sum(shape.bound.get(position, 0) for shape in self._topology.counted(number))
+                counts[domain] = counts.get(domain, 0) - gone
+        self._forget_domains(number, counts)
+        return counts
+
+    def _forget_domains(self, number: int, counts: Counts) -> None:
+        """A domain that only leaving nodes made is one no longer."""
+        group = self._topology.groups[number]
+        knows_empty = group.kind == SPREAD and not group.is_hostname
+        nodes = self._topology.node_domains(number) if knows_empty else {}
+        possible = set(self._topology.universe(number)) if knows_empty else set()
+        lost: Counts = {}
+        for position in self._leaving:
+            domain = self._topology.domain_at(number, position)
+            if domain is not None:
+                lost[domain] = lost.get(domain, 0) + 1
+        for domain, count in lost.items():
+            if counts.get(domain) == 0 and domain not in possible and nodes.get(domain, 0) <= count:
+                del counts[domain]
