@@ -19,7 +19,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
 from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon
 from tests.property.naive.promises import is_usable, taken, too_few
-from tests.property.naive.reading import meets, meets_all, tolerates, wants_node
+from tests.property.naive.reading import meets_all, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
 
 _FRESH = "(a new node)"
@@ -141,26 +141,24 @@ def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[In
 def _with_custom(
     own: dict[str, str], pool: NodePool, pod: Pod, known: set[str] | frozenset[str]
 ) -> Iterator[dict[str, str]]:
-    """The labels with a value for each further label that the NodePool's requirements speak of."""
+    """The labels with a value, or none, for each further label that the NodePool's requirements speak of."""
     ways = [own]
-    for requirement in pool.requirements:
-        if requirement.key in own or requirement.key in known:
-            continue
-        values = _choices(requirement, pod)
-        if values:
-            ways = [{**way, requirement.key: value} for way in ways for value in values]
+    for key in dict.fromkeys(requirement.key for requirement in pool.requirements):
+        if key not in own and key not in known:
+            ways += [{**way, key: value} for way in ways for value in _choices(key, pool, pod)]
     for way in ways:
         if meets_all(pool.requirements, way):
             yield way
 
 
-def _choices(requirement: Requirement, pod: Pod) -> list[str]:
-    if not requirement.complement:
-        return list(requirement.values)
-    terms = [r for term in pod.spec.required_terms for r in term.requirements]
-    named = [v for r in (*pod.spec.node_selector, *terms) if r.key == requirement.key for v in r.values]
-    numbers = [str((requirement.gte or 0) + step) for step in range(4)]
-    return [value for value in dict.fromkeys((*named, *numbers)) if meets(requirement, {requirement.key: value})]
+def _choices(key: str, pool: NodePool, pod: Pod) -> list[str]:
+    """Values that are worth trying: those that anybody names, and the smallest numbers."""
+    asked = [*pool.requirements, *_asked(pod)]
+    named = [value for requirement in asked if requirement.key == key for value in requirement.values]
+    lowest = max((requirement.gte or 0 for requirement in asked if requirement.key == key), default=0)
+    numbers = [str(lowest + step) for step in range(4)]
+    required = [requirement for requirement in pool.requirements if requirement.key == key]
+    return [value for value in dict.fromkeys((*named, *numbers)) if meets_all(required, {key: value})]
 
 
 def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, pool: NodePool) -> str:

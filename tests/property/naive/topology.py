@@ -16,7 +16,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.places import OPEN, Place
 from tests.property.naive.reading import spread_selects, term_selects, tolerates, wants_node
 
-_ORDERS = 40
+_ORDERS = 100
 """How many orders are tried before a plan is called impossible."""
 
 Located = dict[str, int]
@@ -223,42 +223,38 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
         return f"affinity: {key} at {place.name}: {why}" if why else ""
 
     best: list[str] = []
+    order = [*ruled, *free]
     for attempt in range(_ORDERS):
-        left, located = _settle(list(ruled), list(free), dict(fixed), coming, refusal)
+        left, located = _settle(list(order), dict(fixed), coming, refusal)
         if not left:
             return []
         problems = [refusal(key, located) for key in left]
         if not best or len(problems) < len(best):
             best = problems
-        ruled = _reordered(rules, ruled, left, Random(attempt))  # noqa: S311 - a test's dice
-        Random(attempt).shuffle(free)  # noqa: S311
+        order = _reordered(rules, order, left, Random(attempt))  # noqa: S311 - a test's dice
     return best
 
 
-def _reordered(rules: Rules, ruled: list[str], left: list[str], dice: Random) -> list[str]:
-    """Another order to try: alike pods together, the groups shuffled, now and then those that were left first."""
+def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) -> list[str]:
+    """Another order to try: alike pods together, the groups shuffled, now and then those first that were left."""
     groups: dict[int, list[str]] = {}
-    for key in ruled:
+    for key in order:
         groups.setdefault(id(rules.pods[key].spec), []).append(key)
-    order = list(groups.values())
-    dice.shuffle(order)
-    if dice.random() < 0.5:
-        order.sort(key=lambda group: not any(key in left for key in group))
-    return [key for group in order for key in group]
+    shuffled = list(groups.values())
+    dice.shuffle(shuffled)
+    if dice.random() < 0.7:
+        shuffled.sort(key=lambda group: not any(key in left for key in group))
+    return [key for group in shuffled for key in group]
 
 
 def _settle(
-    ruled: list[str], free: list[str], located: Located, goal: Located, refusal: Callable[[str, Located], str]
+    order: list[str], located: Located, goal: Located, refusal: Callable[[str, Located], str]
 ) -> tuple[list[str], Located]:
-    """Put pods where they are to go, one after the other, as long as one may; those that may not are left."""
-    while ruled:
-        ready = next((key for key in ruled if not refusal(key, located)), None)
-        if ready is not None:
-            ruled.remove(ready)
-            located[ready] = goal[ready]
-        elif free:
-            key = free.pop(0)
-            located[key] = goal[key]
-        else:
+    """Put pods where they are to go, always the first in order that may; those that never may are left."""
+    while order:
+        ready = next((key for key in order if not refusal(key, located)), None)
+        if ready is None:
             break
-    return ruled, located
+        order.remove(ready)
+        located[ready] = goal[ready]
+    return order, located

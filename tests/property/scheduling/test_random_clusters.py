@@ -1,0 +1,148 @@
+"""Laws of planning over random clusters, judged by the naive second reading in `tests/property/naive`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.codec import encode_plan
+from core.model.plan import Plan, Unschedulable
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+from tests.property.naive.clusters import random_cluster, shuffled
+from tests.property.naive.fuzz import check, unrest
+from tests.property.naive.judge import violations
+
+_ROOT = Path(__file__).parents[3]
+_FAST = 300
+_LONG = 20_000
+
+
+@pytest.mark.parametrize("first", range(0, _FAST, 50))
+def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int) -> None:
+    """A pod that is planned where it cannot run pays for an idle node; one that is given up in vain stays pending."""
+    for seed in range(first, first + 50):
+        snapshot = random_cluster(seed)
+        assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
+
+
+def test_the_order_of_the_input_does_not_matter() -> None:
+    """Two functions that list the same cluster in different orders would launch different nodes."""
+    for seed in range(40):
+        snapshot = random_cluster(seed)
+        assert encode_plan(schedule(shuffled(snapshot, seed))) == encode_plan(schedule(snapshot)), f"seed {seed}"
+
+
+def test_a_plan_that_is_carried_out_wants_nothing_more() -> None:
+    """A provisioner that finds more to launch once its nodes are there never comes to rest."""
+    for seed in range(80):
+        assert unrest(seed) == [], f"seed {seed}"
+
+
+def test_hash_seeds_do_not_matter() -> None:
+    """A plan that depends on the process cannot be replayed."""
+    assert len({_digest_in_a_process_of_its_own(seed) for seed in ("0", "1", "4242")}) == 1
+
+
+@pytest.mark.slow
+def test_twenty_thousand_clusters() -> None:
+    """The same laws, long enough to meet the rare collisions of rules."""
+    failing = {seed: found[0] for seed, found, _ in map(check, range(_LONG)) if found}
+    assert failing == {}
+
+
+class TestTheJudge:
+    """A judge that lets everything pass would make all of the above worthless."""
+
+    def test_sees_a_pod_that_is_missing_from_the_plan(self) -> None:
+        self._finds("lists", _without_first_pod)
+
+    def test_sees_a_pod_that_is_given_up_in_vain(self) -> None:
+        found = 0
+        for snapshot, plan in _plans():
+            if len(plan.claims[0].pods) > 1:
+                found += any(line.startswith("left unplaced") for line in violations(snapshot, _given_up(plan)))
+        assert found >= 5
+
+    def test_sees_a_wrong_price(self) -> None:
+        self._finds("price", lambda plan: _first_claim(plan, price=plan.claims[0].price + 1))
+
+    def test_sees_types_out_of_price_order(self) -> None:
+        def reversed_types(plan: Plan) -> Plan:
+            return _first_claim(plan, instance_types=plan.claims[0].instance_types[::-1])
+
+        found = [
+            line
+            for snapshot, plan in _plans()
+            if len(plan.claims[0].instance_types) > 1
+            for line in violations(snapshot, reversed_types(plan))
+        ]
+        assert any(line.startswith("price order") for line in found)
+
+    def test_sees_pods_that_are_too_many_for_a_node(self) -> None:
+        found = [line for snapshot, plan in _plans() for line in violations(snapshot, _all_on_first_claim(plan))]
+        kinds = {line.partition(":")[0] for line in found}
+        assert {"room", "selector", "anti-affinity", "spread"} <= kinds
+
+    def test_sees_a_claim_whose_zone_is_left_open(self) -> None:
+        found = [line for snapshot, plan in _plans() for line in violations(snapshot, _everywhere(snapshot, plan))]
+        kinds = {line.partition(":")[0] for line in found}
+        assert {"open", "template"} <= kinds
+
+    def _finds(self, word: str, broken: object) -> None:
+        assert callable(broken)
+        for snapshot, plan in _plans():
+            assert any(line.startswith(word) for line in violations(snapshot, broken(plan)))
+
+
+def _plans() -> list[tuple[Snapshot, Plan]]:
+    clusters = [random_cluster(seed) for seed in range(60)]
+    planned = [(cluster, schedule(cluster)) for cluster in clusters]
+    return [(cluster, plan) for cluster, plan in planned if plan.claims]
+
+
+def _first_claim(plan: Plan, **changes: object) -> Plan:
+    first = msgspec.structs.replace(plan.claims[0], **changes)
+    return msgspec.structs.replace(plan, claims=(first, *plan.claims[1:]))
+
+
+def _without_first_pod(plan: Plan) -> Plan:
+    return _first_claim(plan, pods=plan.claims[0].pods[1:])
+
+
+def _given_up(plan: Plan) -> Plan:
+    """The plan without the first pod of its first claim, which is called unschedulable instead."""
+    lost = Unschedulable(plan.claims[0].pods[0], "NoOfferingFits", "")
+    return msgspec.structs.replace(_without_first_pod(plan), unschedulable=(*plan.unschedulable, lost))
+
+
+def _all_on_first_claim(plan: Plan) -> Plan:
+    """The plan with the pods of all its claims on the first one."""
+    everyone = tuple(key for claim in plan.claims for key in claim.pods)
+    first = msgspec.structs.replace(plan.claims[0], pods=everyone)
+    return msgspec.structs.replace(plan, claims=(first,))
+
+
+def _everywhere(snapshot: Snapshot, plan: Plan) -> Plan:
+    zones = {offering.zone for kind in snapshot.catalogue.default for offering in kind.offerings}
+    claims = tuple(msgspec.structs.replace(claim, zones=tuple(sorted(zones))) for claim in plan.claims)
+    return msgspec.structs.replace(plan, claims=claims)
+
+
+def _digest_in_a_process_of_its_own(hash_seed: str) -> str:
+    code = "from tests.property.scheduling.test_random_clusters import digest; print(digest())"
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(_ROOT)}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+    return run.stdout
+
+
+def digest() -> str:
+    """The plans of a few clusters in one number."""
+    plans = b"".join(encode_plan(schedule(random_cluster(seed))) for seed in range(12))
+    return hashlib.sha256(plans).hexdigest()
