@@ -123,13 +123,13 @@ class Application:
         """For `refresh_catalogue`."""
         from lambdas.controllers.catalogue import CatalogueRefresh
 
-        return CatalogueRefresh(self._source, self._catalogues)
+        return CatalogueRefresh(self._source, self.catalogues)
 
     @cached_property
     def _observer(self) -> Observer:
         from lambdas.observer import Observer
 
-        return Observer(self._kubernetes, self._catalogues, self._memory, self.settings, self.clock)
+        return Observer(self._kubernetes, self.catalogues, self._memory, self.settings, self.clock)
 
     @cached_property
     def _memory(self) -> Memory:
@@ -209,7 +209,8 @@ class Application:
         return Ec2Cloud(services, cluster=self.settings.cluster_name, clock=self.clock)
 
     @cached_property
-    def _catalogues(self) -> CatalogueStore:
+    def catalogues(self) -> CatalogueStore:
+        """The market as last read; embedders may share one among applications."""
         from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 
         if self._given_catalogues is not None:

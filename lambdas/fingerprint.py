@@ -10,6 +10,7 @@ import msgspec
 
 from core.disruption.budgets import remaining
 from core.model.catalogue import Catalogue, InstanceType
+from core.model.identity import ByIdentity
 from core.model.node_claim import Condition
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
@@ -42,31 +43,20 @@ def fingerprint(snapshot: Snapshot) -> str:
     )
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
-    market = _MARKETS.digest(snapshot.catalogue)
-    return blake2b(msgspec.json.encode((still, protected, budgets, market)), digest_size=16).hexdigest()
+    return blake2b(msgspec.json.encode((still, protected, budgets, _market(snapshot.catalogue))), digest_size=16).hexdigest()
 
 
-class _Markets:
-    """Digests of instance types. Markets are large and change seldom, so the last few are kept with their digests."""
-
-    def __init__(self) -> None:
-        self._known: list[tuple[tuple[InstanceType, ...], str]] = []
-
-    def digest(self, catalogue: Catalogue) -> list[str]:
-        """Stands for all types that can be had, class by class."""
-        by_class = catalogue.by_node_class
-        return [self._of(catalogue.default), *(name + self._of(by_class[name]) for name in sorted(by_class))]
-
-    def _of(self, types: tuple[InstanceType, ...]) -> str:
-        for known, digest in self._known:
-            if known is types:
-                return digest
-        fresh = blake2b(msgspec.json.encode(types), digest_size=16).hexdigest()
-        self._known = [(types, fresh), *self._known][:_MARKETS_KEPT]
-        return fresh
+def _market(catalogue: Catalogue) -> list[str]:
+    """Stands for all types that can be had, class by class."""
+    by_class = catalogue.by_node_class
+    return [_digest(catalogue.default), *(name + _digest(by_class[name]) for name in sorted(by_class))]
 
 
-_MARKETS: Final = _Markets()
+def _digest_of(types: tuple[InstanceType, ...]) -> str:
+    return blake2b(msgspec.json.encode(types), digest_size=16).hexdigest()
+
+
+_digest: Final = ByIdentity(_digest_of, size=_MARKETS_KEPT)
 
 
 class LastThought(Generic[T]):

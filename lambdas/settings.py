@@ -29,15 +29,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_name: The EKS cluster.
-        schedule_group, schedule_role_arn, disrupt_function_arn: Where budget windows become schedules, under which role
-            they wake which function; without a function they are left out and the slow schedule does their work.
+        table_name: The DynamoDB table with claims, commands, leases and unavailable offerings.
+        bucket_name: The bucket with the reading of instance types and prices.
+        wake_up_queue_url: The queue that wakes `provision`.
+        work_queue_url: The queue of claims and commands that have a next step, for `execute`.
+        schedule_group: Where NodePools' budget windows become schedules.
+        schedule_role_arn: The role under which those schedules wake a function.
+        disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
+        preference_policy: Whether pods' preferences count, `Ignore` treats them as absent.
+        min_values_policy: Whether a NodePool's minValues may be undercut where they cannot be had (`BestEffort`).
         rebalance_policy: What a rebalance recommendation does: `ignore` (Karpenter) or `drain`.
         launches_per_run: How many instances one run of `provision` launches itself; `execute` launches the others.
         plan_rounds: How often one run plans again after EC2 had no capacity.
         poll_seconds: How soon `provision` looks again while pods wait for something.
-        vm_memory_overhead_percent, reserved_enis: As Karpenter has them: the share of memory that the hypervisor keeps, as a
-            decimal, and how many network interfaces of each node are not for pods.
+        vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
+        reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
     """
 

@@ -45,10 +45,11 @@ class S3CatalogueStore:
             if error.detail.startswith(_UNCHANGED):
                 return self._facts
             raise
-        self._facts = msgspec.json.decode(gzip.decompress(answer["Body"].read()), type=MarketFacts)
-        self._builder = self._facts.builder(self._settings)
-        self._etag = answer["ETag"]
-        return self._facts
+        facts = msgspec.json.decode(gzip.decompress(answer["Body"].read()), type=MarketFacts)
+        if self._facts is None or (facts.shapes, facts.market) != (self._facts.shapes, self._facts.market):
+            self._builder = facts.builder(self._settings)
+        self._facts, self._etag = facts, answer["ETag"]
+        return facts
 
     def save(self, facts: MarketFacts) -> None:
         """Replace the reading. Raises PortError."""
