@@ -10,7 +10,7 @@ SOURCES := core lambdas simulator cli infra tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long coverage check fix synth package deploy trace conformance clean
+.PHONY: help setup demo test test-long coverage check fix docs synth package deploy trace conformance clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ check: setup ## Format, lint, types, import contracts, manners
 fix: setup ## Mend what a machine can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: setup ## Write the reference pages anew from the code
+	$(BIN)/python -m cli.reference
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
 	$(BIN)/python app.py

@@ -8,9 +8,9 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, InputError
+from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
 from core.errors import InvalidInputError
 
 COMMANDS: Final = {
@@ -22,13 +22,15 @@ COMMANDS: Final = {
     "simulate": "the whole system in virtual time over a scenario",
 }
 
-_EXAMPLES: Final = """exit codes:
-  0  done
-  1  the answer is negative: a pod stays unschedulable, a manifest is invalid, a run had violations
-  2  wrong usage or unreadable input
-  3  internal error
+EXIT_CODES: Final = {
+    DONE: "done",
+    NEGATIVE: "the answer is negative: a pod stays unschedulable, a manifest is invalid, a run had violations",
+    BAD_INPUT: "wrong usage or unreadable input",
+    INTERNAL: "internal error",
+    INTERRUPTED: "interrupted with Ctrl-C",
+}
 
-examples:
+_EXAMPLES: Final = """examples:
   kubectl get pods,nodes,pv,pvc,sc,nodepools,nodeclaims -A -o yaml | fleetwright plan -f -
   fleetwright consolidate -f cluster/ -o json
   fleetwright explain shop/cart-0 -f cluster/
@@ -43,13 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     try:
         parsed = _parser(given).parse_args([word for word in given if word != "--debug"])
-        return int(parsed.run(parsed))
+        return _ended(int(parsed.run(parsed)))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
         _tell(str(error), traced=debug)
         return BAD_INPUT
     except KeyboardInterrupt:
+        _tell("interrupted", traced=debug)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -60,31 +63,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERNAL
 
 
+def _ended(code: int) -> int:
+    """Flushed here, while a closed pipe can still be told from a bug."""
+    sys.stdout.flush()
+    return code
+
+
 def _tell(problem: str, *, traced: bool) -> None:
     if traced:
         traceback.print_exc()
     print(f"fleetwright: {problem}", file=sys.stderr)
 
 
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one command, on its own."""
+    return _configured(argparse.ArgumentParser(prog=f"fleetwright {name}", formatter_class=_Help), name)
+
+
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """Knows all commands, and the arguments of the one that is wanted: the others' modules need not be loaded."""
     parser = argparse.ArgumentParser(
         prog="fleetwright",
         description="A node provisioner for Amazon EKS: what it would do, on files instead of a live cluster.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"exit codes:\n{_exit_codes()}\n\n{_EXAMPLES}",
+        formatter_class=_Help,
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=summary, description=summary, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
+        command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)
         if name == wanted:
-            module = importlib.import_module(f"cli.commands.{name}")
-            module.configure(command)
-            command.set_defaults(run=module.run)
+            _configured(command, name)
     return parser
+
+
+def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
+    module = importlib.import_module(f"cli.commands.{name}")
+    module.configure(parser)
+    parser.set_defaults(run=module.run)
+    return parser
+
+
+def _exit_codes() -> str:
+    return "\n".join(f"  {code:<3}  {meaning}" for code, meaning in EXIT_CODES.items())
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose columns leave room for the texts."""
+
+    def __init__(self, prog: str, **kwargs: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 32, **kwargs})
 
 
 if __name__ == "__main__":

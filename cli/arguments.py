@@ -15,7 +15,7 @@ REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
-_GATES: Final = {
+GATES: Final = {
     "NodeRepair": "node_repair",
     "ReservedCapacity": "reserved_capacity",
     "SpotToSpotConsolidation": "spot_to_spot_consolidation",
@@ -23,6 +23,7 @@ _GATES: Final = {
     "StaticCapacity": "static_capacity",
     "CapacityBuffer": "capacity_buffer",
 }
+"""Karpenter's name of a feature gate → our field of it."""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +56,9 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         "--region", default=REGION_DEFAULT, help="region of the built-in catalogue (default: %(default)s)"
     )
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seeds whatever is drawn (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seeds whatever is drawn (default: %(default)s)"
+    )
     parser.add_argument(
         "--time-budget",
         type=_seconds,
@@ -69,8 +72,18 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="bound by steps instead of time: the same input then gives the same bytes",
     )
-    parser.add_argument("--preference-policy", choices=(RESPECT, IGNORE), default=RESPECT)
-    parser.add_argument("--min-values-policy", choices=(STRICT, BEST_EFFORT), default=STRICT)
+    parser.add_argument(
+        "--preference-policy",
+        choices=(RESPECT, IGNORE),
+        default=RESPECT,
+        help="whether pods' preferences count (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--min-values-policy",
+        choices=(STRICT, BEST_EFFORT),
+        default=STRICT,
+        help="whether a NodePool's minValues may be undercut where they cannot be had (default: %(default)s)",
+    )
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
@@ -101,8 +114,8 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
         name, _, value = (part.strip() for part in entry.partition("="))
         if value not in (*_TRUE, *_FALSE):
             raise InputError(f"{entry!r} is not of the form Name=true or Name=false", source="FEATURE_GATES")
-        if name in _GATES:
-            found[_GATES[name]] = value in _TRUE
+        if name in GATES:
+            found[GATES[name]] = value in _TRUE
     return FeatureGates(**found)
 
 

@@ -23,7 +23,17 @@ BEST_EFFORT: Final = "BestEffort"
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """Karpenter's feature gates with Karpenter's defaults."""
+    """Karpenter's feature gates with Karpenter's defaults.
+
+    Attributes:
+        node_repair: Read, and without effect yet: unhealthy nodes are not replaced.
+        reserved_capacity: Offerings of capacity reservations are used.
+        spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
+        node_overlay: NodeOverlays change prices and capacity.
+        static_capacity: Read, and without effect yet: NodePools with replicas are left alone.
+        capacity_buffer: Room is kept free by virtual pods of the snapshot's capacity buffers. CapacityBuffer objects are not
+            read yet, so this has no effect on manifests.
+    """
 
     node_repair: bool = False
     reserved_capacity: bool = True

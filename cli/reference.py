@@ -1,0 +1,164 @@
+"""The reference pages that are written from the code: `python -m cli.reference` writes them, a test compares them."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
+from cli.arguments import GATES
+from core.explain import NODE_REASONS, POD_REASONS
+from core.model.snapshot import FeatureGates
+from lambdas.settings import Settings
+
+FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
+_WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"
+
+
+def pages() -> dict[str, str]:
+    """File name in `docs/reference` → its whole text."""
+    return {"reason-codes.md": reason_codes(), "settings.md": settings(), "cli.md": command_line()}
+
+
+def reason_codes() -> str:
+    """Every code of `unschedulable[].reason` and `blocked[].reason`."""
+    return _page(
+        "Reason codes",
+        "Closed lists: a code that is not here is a bug. `fleetwright explain` gives the code with what it means for one pod "
+        "or node.",
+        "## Why a pod stays without a place",
+        "`unschedulable[].reason` of a plan. NodePools may differ; the code is that of the NodePool that came nearest. The "
+        "later in this table, the nearer.",
+        _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in POD_REASONS.items())),
+        "## Why a node stays",
+        "`blocked[].reason` of a disruption plan.",
+        _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in NODE_REASONS.items())),
+    )
+
+
+def settings() -> str:
+    """Every environment variable of the functions, and the feature gates."""
+    hints = get_type_hints(Settings, include_extras=True)
+    meanings = _attributes(Settings)
+    rows = (
+        (f"`{field.name.upper()}`", _type_name(hints[field.name]), _default(field.default), meanings[field.name])
+        for field in msgspec.structs.fields(Settings)
+    )
+    gates = (
+        (f"`{name}`", str(getattr(FeatureGates(), field)).lower(), _attributes(FeatureGates)[field])
+        for name, field in GATES.items()
+    )
+    return _page(
+        "Settings",
+        "What the functions read from their environment. `infra/provisioner.py` writes it; what an installation may choose "
+        "comes from context (see [deploy](../how-to/deploy.md)). A function with a setting that is missing or not understood "
+        "does not start, and names the variable.",
+        _table(("variable", "type", "default", "meaning"), rows),
+        "## Feature gates",
+        "`FEATURE_GATES` holds `Name=true,Other=false`, on the command line as in the functions. Unknown names are passed "
+        "over.",
+        _table(("gate", "default", "meaning"), gates),
+    )
+
+
+def command_line() -> str:
+    """Every command with its arguments."""
+    exits = _table(("code", "meaning"), ((f"{code}", meaning) for code, meaning in EXIT_CODES.items()))
+    return _page(
+        "Command line",
+        "The console script is `fleetwright`; `python -m cli` from the repository's root is the same program. Data goes to "
+        "standard output, everything else to standard error. `--debug` shows tracebacks.",
+        "## Exit codes",
+        exits,
+        *(part for name in COMMANDS for part in _command(name)),
+    )
+
+
+def main() -> int:
+    """Write the pages that have changed, and name them."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        path = FOLDER / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote docs/reference/{name}", file=sys.stderr)
+    return 0
+
+
+def _command(name: str) -> Iterator[str]:
+    parser = command_parser(name)
+    yield f"## fleetwright {name}"
+    yield f"{COMMANDS[name][:1].upper()}{COMMANDS[name][1:]}."
+    arguments = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]  # noqa: SLF001 - argparse has no other way to list them
+    yield _table(("argument", "default", "meaning"), ((_spelling(a), _default_of(a), _help(a)) for a in arguments))
+    yield f"```sh\n{_examples(parser)}\n```"
+
+
+def _spelling(action: argparse.Action) -> str:
+    value = "" if action.nargs == 0 else str(action.metavar or "").strip() or "|".join(action.choices or ())
+    value = value or action.dest.upper()
+    if not action.option_strings:
+        return f"`{value}`"
+    return f"`{', '.join(action.option_strings)}{f' {value}' if action.nargs != 0 else ''}`"
+
+
+def _default_of(action: argparse.Action) -> str:
+    if action.required:
+        return "required"
+    return "" if action.default in (None, False) else f"`{action.default}`"
+
+
+def _help(action: argparse.Action) -> str:
+    return re.sub(r"\s*\(default: %\(default\)s\)", "", action.help or "")
+
+
+def _examples(parser: argparse.ArgumentParser) -> str:
+    return inspect.cleandoc((parser.epilog or "").partition("examples:")[2])
+
+
+def _attributes(documented: type) -> Mapping[str, str]:
+    """What the `Attributes:` section of a class's docstring says, field by field; one entry may speak of several."""
+    section = inspect.cleandoc(documented.__doc__ or "").partition("Attributes:\n")[2]
+    entries = re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(meaning.split()) for names, meaning in entries for name in names.split(", ")}
+
+
+def _type_name(hint: Any) -> str:
+    """A type in words."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, meta = get_args(hint)
+        bound = f", {meta.ge} or more" if meta.ge is not None else ""
+        return f"{_type_name(base)}{bound}"
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(hint))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_type_name(part) for part in get_args(hint) if part is not types.NoneType)
+    return {str: "text", int: "whole number"}[hint]
+
+
+def _default(value: object) -> str:
+    if value is msgspec.NODEFAULT:
+        return "required"
+    return "none" if value in ("", None) else f"`{value}`"
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", _WRITTEN_BY, *parts)) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The reference pages say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli import arguments, reference
+from core.model.snapshot import FeatureGates
+from lambdas.settings import Settings, parse_feature_gates
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("name", ["cli.md", "reason-codes.md", "settings.md"])
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    """People would look up options and codes that are not there; `make docs` writes them anew."""
+    assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
+
+
+def test_every_setting_and_gate_has_a_meaning() -> None:
+    """A row without a meaning sends the operator to the source."""
+    text = reference.settings()
+    assert all(f"| `{field.upper()}` |" in text for field in Settings.__struct_fields__)
+    assert len(arguments.GATES) == len(FeatureGates.__struct_fields__)
+    assert not [line for line in text.splitlines() if line.startswith("| `") and line.rstrip("| ").count("|") < 3]
+
+
+@pytest.mark.parametrize("name", sorted(arguments.GATES))
+def test_gates_have_one_name_on_the_command_line_and_in_the_functions(name: str) -> None:
+    """A plan on a laptop would differ from the cluster's, with the same FEATURE_GATES."""
+    flipped = str(not getattr(FeatureGates(), arguments.GATES[name])).lower()
+    text = f"{name}={flipped}"
+    assert arguments.feature_gates({"FEATURE_GATES": text}) == parse_feature_gates(text) != FeatureGates()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """A dead link in the only document about a thing hides the thing."""
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    inside = [target for target in targets if "://" not in target]
+    assert not [target for target in inside if not (page.parent / target).exists()]
+
+
+def test_decisions_have_numbers_of_their_own() -> None:
+    """Two with one number cannot be cited."""
+    files = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert len({file.name[:4] for file in files}) == len(files)
+    for file in files:
+        title = file.read_text(encoding="utf-8").splitlines()[0]
+        assert title.startswith(f"# {int(file.name[:4])}. "), file.name
+
+
+def test_readme_and_contributing_name_targets_that_exist() -> None:
+    """The first command that a newcomer types must work."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = {
+        word
+        for page in PAGES
+        for word in re.findall(r"^    make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert named
+    assert not [target for target in sorted(named) if not re.search(rf"^{target}:", makefile, re.MULTILINE)]
