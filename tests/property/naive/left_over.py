@@ -130,22 +130,24 @@ def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[In
     reference = f"{pool.node_class.group}/{pool.node_class.kind.lower()}"
     fixed = {**pool.labels, labels.NODEPOOL: pool.name, labels.HOSTNAME: _FRESH, reference: pool.node_class.name}
     known = labels.WELL_KNOWN | {key for kind in snapshot.catalogue.default for key in kind.labels}
+    custom = {
+        requirement.key: _choices(requirement.key, pool, pod)
+        for requirement in pool.requirements
+        if requirement.key not in known and requirement.key not in fixed
+    }
     for kind in snapshot.catalogue.types_for(pool.node_class.name):
         for offering in kind.offerings:
             if offering.available:
                 for own in node_labels(kind, offering, {}):
                     if all(own.get(key, value) == value for key, value in fixed.items()):
-                        yield from ((kind, found) for found in _with_custom({**own, **fixed}, pool, pod, known))
+                        yield from ((kind, found) for found in _with_custom({**own, **fixed}, pool, custom))
 
 
-def _with_custom(
-    own: dict[str, str], pool: NodePool, pod: Pod, known: set[str] | frozenset[str]
-) -> Iterator[dict[str, str]]:
+def _with_custom(own: dict[str, str], pool: NodePool, custom: dict[str, list[str]]) -> Iterator[dict[str, str]]:
     """The labels with a value, or none, for each further label that the NodePool's requirements speak of."""
     ways = [own]
-    for key in dict.fromkeys(requirement.key for requirement in pool.requirements):
-        if key not in own and key not in known:
-            ways += [{**way, key: value} for way in ways for value in _choices(key, pool, pod)]
+    for key, values in custom.items():
+        ways += [{**way, key: value} for way in ways for value in values]
     for way in ways:
         if meets_all(pool.requirements, way):
             yield way
@@ -171,8 +173,12 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
     answers: dict[object, bool] = {}
     keys = _rule_keys(snapshot)
     kinds: dict[object, dict[str, InstanceType]] = {}
-    for kind, own in new_nodes(snapshot, pool, pod):
-        if not _fits_alone(snapshot, pod, pool, kind, own, used):
+    nodes = list(new_nodes(snapshot, pool, pod))
+    daemons = _daemons_by_type(snapshot, pool, nodes)
+    for kind, own in nodes:
+        if not wants_node(pod.spec, own) or _breaks_limits(pool, kind, used):
+            continue
+        if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
             continue
         there = Place(_FRESH, [Face(own, room_of(kind), [], kind)], pool.taints, exists=False)
         question = tuple(own.get(key) for key in (*keys, *(r.key for r in _asked(pod))))
@@ -197,19 +203,25 @@ def _rule_keys(snapshot: Snapshot) -> list[str]:
     return sorted(keys - {labels.HOSTNAME})
 
 
-def _fits_alone(
-    snapshot: Snapshot, pod: Pod, pool: NodePool, kind: InstanceType, own: dict[str, str], used: dict[str, int]
-) -> bool:
-    """Whether an empty node would hold the pod. DaemonSets count where any node of this type and pool gets their pod."""
-    for name, limit in pool.limits.items():
-        if name != "nodes" and used.get(name, 0) + kind.capacity.get(name, 0) > limit:
-            return False
-    daemons = [d for d in snapshot.daemon_sets if _may_run(snapshot, d, pool, kind, pod)]
-    face = Face(own, room_of(kind), daemons, kind)
-    if any(amount < 0 for amount in face.room.values()):
-        return False
-    return not any(face_problems(snapshot, Place(_FRESH, [face], pool.taints), face, [pod]))
+def _daemons_by_type(
+    snapshot: Snapshot, pool: NodePool, nodes: list[tuple[InstanceType, dict[str, str]]]
+) -> dict[str, list[DaemonSet]]:
+    """The DaemonSets that count for a type: those whose pod any of the pool's nodes of that type gets (Karpenter)."""
+    found: dict[str, list[DaemonSet]] = {kind.name: [] for kind, _ in nodes}
+    for daemon in snapshot.daemon_sets:
+        for name in {kind.name for kind, own in nodes if runs_daemon(daemon, own, pool.taints)}:
+            found[name].append(daemon)
+    return found
 
 
-def _may_run(snapshot: Snapshot, daemon: DaemonSet, pool: NodePool, kind: InstanceType, pod: Pod) -> bool:
-    return any(found is kind and runs_daemon(daemon, own, pool.taints) for found, own in new_nodes(snapshot, pool, pod))
+def _breaks_limits(pool: NodePool, kind: InstanceType, used: dict[str, int]) -> bool:
+    return any(
+        name != "nodes" and used.get(name, 0) + kind.capacity.get(name, 0) > limit
+        for name, limit in pool.limits.items()
+    )
+
+
+def _fits_alone(snapshot: Snapshot, pod: Pod, face: Face) -> bool:
+    """Whether an empty node would hold the pod."""
+    there = Place(_FRESH, [face])
+    return not is_overfull(there, face, pod) and not any(face_problems(snapshot, there, face, [pod]))

@@ -51,7 +51,7 @@ class SpreadView:
         for pod in self.selected:
             where = self.domain_of.get(located.get(pod, -1))
             if where is not None:
-                counts[where] += 1
+                counts[where] = counts.get(where, 0) + 1
         least = min(counts.values(), default=0)
         if len(counts) < (self.spread.min_domains or 0) or self.starts_at_zero:
             least = 0
@@ -91,8 +91,17 @@ class Rules:
                     assert domain is not None
                     seen[number] = domain
             selected = {key for key, other in self.pods.items() if key != pod.key and self._counts(spread, pod, other)}
-            views.append(SpreadView(spread, seen, set(seen.values()), selected, spread_selects(spread, pod, pod)))
+            domains = {domain for number, domain in seen.items() if self._counts_empty(pod, self.places[number])}
+            views.append(SpreadView(spread, seen, domains, selected, spread_selects(spread, pod, pod)))
         return views
+
+    def _counts_empty(self, pod: Pod, place: Place) -> bool:
+        """Whether a place makes a domain even while no pod is there.
+
+        With nodeAffinityPolicy Ignore a node that the pod cannot use makes one too, but a node that is yet to be launched
+        for others may come too late to matter.
+        """
+        return place.claim is None or any(wants_node(pod.spec, face.labels) for face in place.faces)
 
     def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
         """What each of the terms speaks of."""
@@ -236,7 +245,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
 
 
 def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) -> list[str]:
-    """Another order to try: alike pods together, the groups shuffled, now and then those first that were left."""
+    """Another order to try: alike pods together, the groups shuffled, mostly those first that were left."""
     groups: dict[int, list[str]] = {}
     for key in order:
         groups.setdefault(id(rules.pods[key].spec), []).append(key)
@@ -244,6 +253,10 @@ def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) ->
     dice.shuffle(shuffled)
     if dice.random() < 0.7:
         shuffled.sort(key=lambda group: not any(key in left for key in group))
+    for group in shuffled:
+        dice.shuffle(group)
+        if dice.random() < 0.5:
+            group.sort(key=lambda key: key not in left)
     return [key for group in shuffled for key in group]
 
 

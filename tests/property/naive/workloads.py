@@ -10,6 +10,8 @@ import msgspec
 from core import labels
 from core.model.node import Node
 from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
     HostPort,
     LabelSelector,
     NodeSelectorTerm,
@@ -197,12 +199,16 @@ def _tolerations(draw: Random) -> tuple[Toleration, ...]:
 
 
 def _spread(draw: Random, app: str) -> TopologySpread:
+    key, skew = draw.choice(_KEYS), draw.choice((1, 1, 1, 2, 3))
+    kind = draw.choice((DO_NOT_SCHEDULE, DO_NOT_SCHEDULE, DO_NOT_SCHEDULE, SCHEDULE_ANYWAY))
+    selector = _selector(draw, app)
+    domains = draw.choice((None, None, None, 1, 2, 3, 4))
     return TopologySpread(
-        draw.choice(_KEYS),
-        draw.choice((1, 1, 1, 2, 3)),
-        draw.choice(("DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
-        _selector(draw, app),
-        draw.choice((None, None, None, 1, 2, 3, 4)),
+        key,
+        skew,
+        kind,
+        selector,
+        domains if kind == DO_NOT_SCHEDULE else None,
         draw.choice(("Honor", "Honor", "Ignore")),
         draw.choice(("Ignore", "Ignore", "Honor")),
         ("version",) if chance(draw, 0.2) else (),
