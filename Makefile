@@ -24,7 +24,7 @@ $(VENV)/.installed: requirements.txt requirements-dev.txt
 
 demo: setup ## The main job on embedded defaults: a cluster's day in virtual time, and build/demo.html
 	@mkdir -p build
-	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
+	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl -o table
 	@$(BIN)/python -m tests.page build/demo.html
 
 test: setup ## All tests (under ten minutes)
