@@ -16,6 +16,7 @@ import msgspec
 
 from lambdas import bootstrap
 from lambdas.observability import logger
+from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.aws.account import Account, Surroundings, open_account
@@ -55,6 +56,7 @@ class World:
         self.warnings: list[str] = []
         self._seed = seed
         self._region = region
+        self._catalogues: CatalogueStore | None = None
         self._faults = Faults(clock, recorder)
         self._message_faults = MessageFaults(clock, recorder)
         self.sandboxes = Sandboxes(clock, recorder, build=self._application, use=_show, handler_of=_handler_of)
@@ -143,14 +145,17 @@ class World:
         own = None
         if not self._region.shapes:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
-        return bootstrap.build(
+        application = bootstrap.build(
             self._settings(),
             session=self._session,
             clock=self.clock,
             kubernetes=self.cluster.api,
             catalogue_source=own,
-            catalogues=own,
+            catalogues=own or self._catalogues,
         )
+        # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
+        self._catalogues = application.catalogues
+        return application
 
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))

@@ -16,6 +16,7 @@ from core.catalogue.type_labels import type_labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 
+SIZINGS_KEPT: Final = 16
 DEFAULTS: Final = Settings()
 BY_DEFAULT: Final = Sizing()
 
@@ -37,10 +38,12 @@ class CatalogueBuilder:
         """
         default = Sizing(settings=self._settings)
         by_class = {_name(manifest): self._sizing(manifest) for manifest in node_classes}
-        wanted = (default, *(sizing for sizing in by_class.values() if sizing is not None))
-        self._built = {sizing: self._types(sizing) for sizing in dict.fromkeys(wanted)}
-        types = {name: () if sizing is None else self._built[sizing] for name, sizing in sorted(by_class.items())}
-        return Catalogue(self._built[default], types)
+        wanted = dict.fromkeys((default, *(sizing for sizing in by_class.values() if sizing is not None)))
+        built = {sizing: self._types(sizing) for sizing in wanted}
+        others = [(sizing, types) for sizing, types in self._built.items() if sizing not in built]
+        self._built = {**built, **dict(others[:SIZINGS_KEPT])}
+        types = {name: () if sizing is None else built[sizing] for name, sizing in sorted(by_class.items())}
+        return Catalogue(built[default], types)
 
     def _types(self, sizing: Sizing) -> tuple[InstanceType, ...]:
         known = self._built.get(sizing)

@@ -220,7 +220,7 @@ class _Funnel:
     def _by_room(self) -> None:
         types, axis = self.template.types, self._ground.axis
         total = self.pod_class.requests
-        shortest: tuple[int, int, str, str] | None = None
+        shortest: tuple[int, int] | None = None
         fitting = types.survivors(self.left, total)
         for position in positions(self.left & ~fitting):
             lacks = [
@@ -231,11 +231,11 @@ class _Funnel:
             name, amount = lacks[0]
             self._keep(~(1 << position), name, reasons.NO_OFFERING_FITS)
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
-            text = f"{types.types[position].name} lacks {quantity.render(amount, name)} {name}"
-            candidate = (len(lacks), share, text, name)
-            shortest = candidate if shortest is None else min(shortest, candidate)
+            if shortest is None or (len(lacks), share) < shortest:
+                shortest = (len(lacks), share)
+                nearest = f"{types.types[position].name} lacks {quantity.render(amount, name)} {name}"
         if shortest is not None and not self.left:
-            self.nearest = shortest[2]
+            self.nearest = nearest
 
 
 def _without_preferences(stages: Sequence[Stage]) -> list[Stage]:

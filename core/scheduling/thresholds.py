@@ -4,27 +4,49 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import or_
 
 
 class Thresholds:
-    """One amount for each bit position, ready to be asked which ones are at least, or at most, so much."""
+    """One amount for each bit position, ready to be asked which ones are at least, or at most, so much.
+
+    Most columns are only ever asked for what all of them have, so they are put in order at the first other question.
+    """
 
     def __init__(self, amounts: Sequence[int]) -> None:
-        self._descending = sorted(((amount, position) for position, amount in enumerate(amounts)), reverse=True)
-        self._sorted = sorted(amounts)
-        self._prefixes = [0]
-        for _, position in reversed(self._descending):
-            self._prefixes.append(self._prefixes[-1] | 1 << position)
-        self._all = self._prefixes[-1]
+        self._amounts = amounts
+        self._least = min(amounts, default=0)
+        self._all = (1 << len(amounts)) - 1
+        self._steps: list[int] = []
+        self._prefixes: list[int] = []
 
     def at_least(self, bound: int) -> int:
         """Positions whose amount is `bound` or more."""
-        return self._all & ~self._prefixes[bisect_left(self._sorted, bound)]
+        if bound <= self._least:
+            return self._all
+        self._order()
+        return self._all & ~self._prefixes[bisect_left(self._steps, bound)]
 
     def at_most(self, bound: int) -> int:
         """Positions whose amount is `bound` or less."""
-        return self._prefixes[bisect_right(self._sorted, bound)]
+        self._order()
+        return self._prefixes[bisect_right(self._steps, bound)]
 
     def largest(self, mask: int) -> int:
         """The largest amount in the mask, zero in an empty one."""
-        return next((amount for amount, position in self._descending if mask >> position & 1), 0)
+        self._order()
+        for place in range(len(self._steps), 0, -1):
+            if mask & self._prefixes[place] & ~self._prefixes[place - 1]:
+                return self._steps[place - 1]
+        return 0
+
+    def _order(self) -> None:
+        """Sort the different amounts, and gather the positions up to each of them."""
+        if self._prefixes:
+            return
+        members: dict[int, int] = {}
+        for position, amount in enumerate(self._amounts):
+            members[amount] = members.get(amount, 0) | 1 << position
+        self._steps = sorted(members)
+        self._prefixes = list(accumulate((members[amount] for amount in self._steps), or_, initial=0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
@@ -52,9 +53,14 @@ class TypeFilter:
         self._attach_masks: dict[int, int] = {}
 
     def below(self, price: int) -> TypeFilter:
-        """The same types, DaemonSets included, with only the offerings that cost less than `price`."""
-        cheap = TypeFilter(self._index.below(price), self._catalogue_keys, self.table, self._axis)
-        cheap.overhead, cheap.daemon_ports, cheap.room = self.overhead, self.daemon_ports, self.room
+        """The same types, DaemonSets included, with only the offerings that cost less than `price`.
+
+        What was found out about sizes and labels is shared; what depends on offerings is not.
+        """
+        cheap: TypeFilter = copy(self)
+        cheap._index = self._index.below(price)
+        cheap._masks, cheap._market_masks, cheap._met_markets = {}, {}, {}
+        cheap._priced, cheap._cheapest = {}, {}
         return cheap
 
     def reserve(self, overhead: Sequence[Vector], ports: Sequence[tuple[HostPort, ...]]) -> None:
@@ -98,7 +104,7 @@ class TypeFilter:
     def survivors(self, mask: int, total: Vector) -> int:
         """Those of these types that have room for `total`."""
         if not self._by_room and self.types:
-            self._by_room = [Thresholds(column) for column in zip(*self.room, strict=True)]
+            self._by_room.extend(Thresholds(column) for column in zip(*self.room, strict=True))
         for column, amount in zip(self._by_room, total, strict=True):
             mask &= column.at_least(amount)
         return mask
@@ -172,17 +178,17 @@ class TypeFilter:
         open_ones = [market for market in self._met(number) if self._index.markets[market] & mask]
         return tuple(sorted({zone for zone, _, _ in open_ones})), tuple(sorted({kind for _, kind, _ in open_ones}))
 
+    def priced_markets(self, number: int) -> Iterator[tuple[Market, Sequence[tuple[int, int]]]]:
+        """Markets that meet the requirements, each with (price, position) of what is on offer there."""
+        return ((market, self._index.prices[market]) for market in self._met(number))
+
     def meets(self, offering: Offering, requirements: Requirements) -> bool:
         """Whether an offering, available or not, is what the requirements ask for."""
         return _market_meets(market_of(offering), requirements)
 
-    def reservations(self) -> dict[str, int]:
+    def reservations(self) -> Mapping[str, int]:
         """Reservation id → how many more instances it takes; the least where offerings disagree."""
-        found: dict[str, int] = {}
-        for offering in (o for t in self.types for o in t.offerings if o.available and o.reservation_id):
-            known = found.get(offering.reservation_id, offering.reservation_capacity)
-            found[offering.reservation_id] = min(known, offering.reservation_capacity)
-        return dict(sorted(found.items()))
+        return self._index.reservations
 
     def _met(self, number: int) -> tuple[Market, ...]:
         known = self._met_markets.get(number)

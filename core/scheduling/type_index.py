@@ -23,6 +23,7 @@ class TypeIndex:
         by_value: Label → value → types that may carry it.
         markets: Market → types with an available offering there.
         prices: Market → (price, position) of those offerings, cheapest first.
+        reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
     """
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
@@ -32,16 +33,13 @@ class TypeIndex:
         self.by_value = _labels(self.types)
         self.prices = _prices(self.types)
         self.markets = _members(self.prices)
+        self.reservations = _reservations(self.types)
 
     def below(self, price: int) -> TypeIndex:
         """The same types with only the offerings that cost less than `price`."""
         cheap = object.__new__(TypeIndex)
-        cheap.types, cheap.allocatable, cheap.sound, cheap.by_value = (
-            self.types,
-            self.allocatable,
-            self.sound,
-            self.by_value,
-        )
+        cheap.types, cheap.allocatable, cheap.sound = self.types, self.allocatable, self.sound
+        cheap.by_value, cheap.reservations = self.by_value, self.reservations
         kept = {market: entries[: bisect_left(entries, (price,))] for market, entries in self.prices.items()}
         cheap.prices = {market: entries for market, entries in kept.items() if entries}
         cheap.markets = _members(cheap.prices)
@@ -86,3 +84,11 @@ def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]
 
 def _members(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, int]:
     return {market: bits(position for _, position in entries) for market, entries in prices.items()}
+
+
+def _reservations(types: Sequence[InstanceType]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for offering in (o for t in types for o in t.offerings if o.available and o.reservation_id):
+        known = found.get(offering.reservation_id, offering.reservation_capacity)
+        found[offering.reservation_id] = min(known, offering.reservation_capacity)
+    return dict(sorted(found.items()))

@@ -64,7 +64,7 @@ class LabApplication(Application):
             "_memory": lab.rows.memory(),
             "_leases": MemoryLeases(lab.rows),
             "_cloud": lab.cloud,
-            "_catalogues": FakeCatalogues(Catalogue(default=lab.types)),
+            "catalogues": FakeCatalogues(Catalogue(default=lab.types)),
             "_wake_ups": lab.wake_ups,
             "_work": lab.work,
             "_windows": lab.windows,

@@ -52,7 +52,7 @@ class Deployed:
         application = Application(settings, session, self.lab.clock, kubernetes=self.lab.kubernetes)
         application.__dict__ |= {
             "_cloud": self.lab.cloud,
-            "_catalogues": FakeCatalogues(Catalogue(default=self.lab.types)),
+            "catalogues": FakeCatalogues(Catalogue(default=self.lab.types)),
         }
         bootstrap.use(lambda: application)
 
