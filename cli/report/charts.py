@@ -12,7 +12,7 @@ from cli.report.series import Marker
 WIDTH, HEIGHT = 1080, 210
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 28
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-HOUR_STEPS = (0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 168)
+TICK_STEPS = tuple(timedelta(hours=hours) for hours in (0.25, 0.5, 1, 2, 3, 6, 12, 24, 48, 168))
 TICKS_MAX = 12
 
 
@@ -28,11 +28,16 @@ class Axis:
         return LEFT + PLOT_WIDTH * (at - self.start).total_seconds() / self.span
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Round hours, no more than fit side by side."""
-        hours = self.span / 3600
-        step = next((s for s in HOUR_STEPS if hours / s <= TICKS_MAX), HOUR_STEPS[-1])
-        marks = [i * step for i in range(int(hours / step) + 1)]
-        return [(self.x(self.start + timedelta(hours=mark)), _hour_label(mark)) for mark in marks]
+        """Round hours of the clock, no more than fit side by side; midnight says which day begins."""
+        step = next((s for s in TICK_STEPS if self.span / s.total_seconds() <= TICKS_MAX), TICK_STEPS[-1])
+        midnight = self.start.replace(hour=0, minute=0, second=0, microsecond=0)
+        first = math.ceil((self.start - midnight) / step)
+        last = math.floor((self.start + timedelta(seconds=self.span) - midnight) / step)
+        moments = [midnight + step * number for number in range(first, last + 1)]
+        return [
+            (self.x(moment), f"{moment:%a}" if moment.hour + moment.minute == 0 else f"{moment:%H:%M}")
+            for moment in moments
+        ]
 
 
 def stacked(
@@ -107,8 +112,3 @@ def _nice_top(peak: float) -> float:
         return 1.0
     magnitude = 10.0 ** math.floor(math.log10(peak))
     return next(m * magnitude for m in (1, 2, 4, 5, 10) if m * magnitude >= peak)
-
-
-def _hour_label(hours: float) -> str:
-    days, rest = divmod(hours, 24)
-    return f"+{days:g}d" if days and not rest else f"+{hours:g}h"
