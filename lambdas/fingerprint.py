@@ -43,7 +43,9 @@ def fingerprint(snapshot: Snapshot) -> str:
     )
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
-    return blake2b(msgspec.json.encode((still, protected, budgets, _market(snapshot.catalogue))), digest_size=16).hexdigest()
+    return blake2b(
+        msgspec.json.encode((still, protected, budgets, _market(snapshot.catalogue))), digest_size=16
+    ).hexdigest()
 
 
 def _market(catalogue: Catalogue) -> list[str]:

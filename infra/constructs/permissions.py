@@ -165,6 +165,9 @@ class Permissions:
 
     @staticmethod
     def _allow(
-        role: iam.Role, actions: list[str], resources: list[str], conditions: Mapping[str, Mapping[str, object]] | None = None
+        role: iam.Role,
+        actions: list[str],
+        resources: list[str],
+        conditions: Mapping[str, Mapping[str, object]] | None = None,
     ) -> None:
         role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
