@@ -17,7 +17,7 @@ COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
     "consolidate": "which nodes can go, and what replaces them",
     "explain": "why a pod is not placed, or why a node is or is not disrupted",
-    "validate": "every problem of every NodePool, EC2NodeClass and NodeOverlay",
+    "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "simulate": "the whole system in virtual time over a scenario",
 }

@@ -22,15 +22,20 @@ class InputError(FleetwrightError):
         source: The file it is in, or `-`; empty where it is none.
         index: The document's index in its file, from 0; None where that means nothing.
         place: Line and column, where the text itself is broken.
+        hint: What to do next; empty where the problem says it.
     """
 
-    def __init__(self, problem: str, *, source: str = "", index: int | None = None, place: str = "") -> None:
+    def __init__(
+        self, problem: str, *, source: str = "", index: int | None = None, place: str = "", hint: str = ""
+    ) -> None:
         self.problem = problem
         self.source = source
         self.index = index
         self.place = place
-        super().__init__(problem, source, index, place)
+        self.hint = hint
+        super().__init__(problem, source, index, place, hint)
 
     def __str__(self) -> str:
         where = [self.source or "", "" if self.index is None else f"document {self.index}", self.place]
-        return ": ".join(part for part in (*where, self.problem) if part)
+        told = ": ".join(part for part in (*where, self.problem) if part)
+        return f"{told}\nhint: {self.hint}" if self.hint else told

@@ -18,10 +18,14 @@ _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
+NOTHING_THERE: Final = "the input holds no object: is it the right file, and is what comes before the pipe working?"
+
+
 class Inventory:
     """What was read, decoded: `objects[resource][i]` came from `documents[resource][i]`.
 
     Attributes:
+        total: How many objects were given, of whichever kind.
         skipped: Kind → how many objects of it were left out, because we do not read that kind.
         repeated: Objects that were given more than once; the last one counts.
     """
@@ -29,6 +33,7 @@ class Inventory:
     def __init__(self) -> None:
         self.objects: dict[Resource, list[Any]] = {}
         self.documents: dict[Resource, list[Document]] = {}
+        self.total = 0
         self.skipped: dict[str, int] = {}
         self.repeated: list[str] = []
 
@@ -39,6 +44,8 @@ class Inventory:
 
     def warnings(self) -> Iterator[str]:
         """What the user should know although nothing failed."""
+        if not self.total:
+            yield NOTHING_THERE
         if self.skipped:
             counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.skipped.items()))
             yield f"skipped {sum(self.skipped.values())} objects of kinds that are not read here: {counts}"
@@ -53,13 +60,20 @@ def take_inventory(documents: Iterable[Document]) -> Inventory:
         InputError: If an object cannot be decoded; names file, document, object and field.
     """
     inventory = Inventory()
-    for (resource, _, _), document in _distinct(_in_present_form(list(documents)), inventory).items():
+    given = _in_present_form(list(documents))
+    inventory.total = len(given)
+    for (resource, _, _), document in _distinct(given, inventory).items():
         try:
             inventory.add(resource, wire.from_object(resource, document.object), document)
         except InvalidInputError as error:
             raise document.error(str(error)) from error
     _expand(inventory)
     return inventory
+
+
+def field_in(document: Document, resource: Resource, field: str) -> str:
+    """The path in the document of a field of an object that it makes: a workload's pods come from its template."""
+    return f"spec.template.{field}" if resource == kinds.PODS and field and document.kind != "Pod" else field
 
 
 def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple[Resource, str, str], Document]:
@@ -80,13 +94,13 @@ def _distinct(documents: Iterable[Document], inventory: Inventory) -> dict[tuple
 def _resource_of(document: Document) -> Resource | None:
     if not document.kind:
         raise document.error("kind: is missing")
-    resource = _read_kind(document)
+    resource = kind_read(document)
     if resource is not None and not document.name:
         raise document.error("metadata.name: is missing")
     return resource
 
 
-def _read_kind(document: Document) -> Resource | None:
+def kind_read(document: Document) -> Resource | None:
     """The kind, where it is one that we read: the name alone does not tell, others have a Service too."""
     group = _group(document)
     if group in _KARPENTER_GROUPS and document.kind in _OLDER_KINDS:

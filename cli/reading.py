@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -61,7 +62,9 @@ class Document:
     def error(self, problem: str) -> InputError:
         """An error that names this document and, where `problem` does not do so already, this object."""
         named = problem if problem.startswith(self.subject) else f"{self.subject}: {problem}"
-        return InputError(named, source=self.source, index=self.index, place=self.item)
+        given = self.source if self.source == STANDARD_INPUT else shlex.quote(self.source)
+        hint = f"`fleetwright validate -f {given}` lists every problem of every object"
+        return InputError(named, source=self.source, index=self.index, place=self.item, hint=hint)
 
     def _of_metadata(self, key: str) -> str:
         metadata = self.object.get("metadata")
@@ -113,7 +116,7 @@ def _files(path: str) -> list[str]:
         return [path]
     root = Path(path)
     if not root.exists():
-        raise InputError("there is no such file or folder", source=path)
+        raise InputError("there is no such file or folder", source=path, hint="- reads standard input")
     if not root.is_dir():
         return [path]
     inside = (file for file in root.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())

@@ -13,7 +13,7 @@ import msgspec
 
 from cli.arguments import options_of
 from cli.errors import InputError
-from cli.inventory import Inventory, take_inventory
+from cli.inventory import Inventory, field_in, take_inventory
 from cli.reading import read
 from core.catalogue import document
 from core.errors import InvalidInputError
@@ -79,7 +79,8 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
     for problem in problems:
         origin = inventory.documents[problem.resource][problem.position]
         if not problem.is_warning:
-            raise origin.error(": ".join(part for part in (problem.field, problem.problem) if part))
+            field = field_in(origin, problem.resource, problem.field)
+            raise origin.error(": ".join(part for part in (field, problem.problem) if part))
         warn(str(problem))
     return snapshot
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         snapshot = look(arguments).snapshot
     with progress("deciding"):
         explanation = _explained(snapshot, arguments.target)
-    output.show(_document(explanation), arguments.output, lambda _: str(explanation))
+    output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return DONE
 
 
@@ -51,11 +52,19 @@ def _explained(snapshot: Snapshot, target: str) -> Explanation:
         return explain_node(disrupt(snapshot), node)
     pods = [pod for pod in snapshot.pods if target in (pod.key, pod.name)]
     if not pods:
-        raise InputError(f"there is no pod, node or NodeClaim {target!r} in the input")
+        raise InputError(f"there is no pod, node or NodeClaim {target!r} in the input", hint=_near(snapshot, target))
     if len(pods) > 1:
         found = output.several(sorted(pod.key for pod in pods))
         raise InputError(f"{target!r} names several pods, give one with its namespace: {found}")
     return explain_pod(snapshot, pods[0])
+
+
+def _near(snapshot: Snapshot, target: str) -> str:
+    """Names in the input that are spelled alike."""
+    named = {pod.key for pod in snapshot.pods} | {node.name for node in snapshot.nodes}
+    named |= {pod.name for pod in snapshot.pods} | {claim.name for claim in snapshot.node_claims}
+    alike = difflib.get_close_matches(target, sorted(named), n=3)
+    return f"near it there is {', '.join(alike)}" if alike else "the pods of a workload are named <workload>-<n>"
 
 
 def _node_named(snapshot: Snapshot, target: str) -> str:

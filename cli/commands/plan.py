@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from cli import arguments as shared
@@ -37,12 +38,25 @@ def run(arguments: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     with progress(f"planning {len(world.snapshot.pods)} pods"):
-        plan = schedule(world.snapshot)
+        plan = schedule(world.snapshot, _out_of_time(arguments))
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
     document["timing"] = _timing(world.decode_seconds, solve_seconds, arguments)
     output.show(document, arguments.output, plan_table)
     return NEGATIVE if plan.unschedulable else DONE
+
+
+def _out_of_time(arguments: argparse.Namespace) -> Callable[[], bool] | None:
+    """Whether the improvement stages have used up their seconds, from the first question on; None under a bound on steps."""
+    if arguments.improve_iterations is not None:
+        return None
+    asked: list[float] = []
+
+    def answer() -> bool:
+        asked.append(time.perf_counter())
+        return bool(asked[-1] - asked[0] >= arguments.time_budget)
+
+    return answer
 
 
 def _timing(decode_seconds: float, solve_seconds: float, arguments: argparse.Namespace) -> dict[str, float | None]:
@@ -62,8 +76,8 @@ def _claims(document: dict[str, Any]) -> str:
     rows = [
         (
             claim["name"],
-            output.several(claim["instanceTypes"], 2),
-            output.several(claim["zones"]),
+            output.several(claim["instanceTypes"], 1),
+            output.several(claim["zones"], 1),
             output.several(claim["capacityTypes"]),
             claim["resources"].get("cpu", "0"),
             claim["resources"].get("memory", "0"),
@@ -85,10 +99,18 @@ def _bindings(document: dict[str, Any]) -> str:
 
 
 def _unschedulable(document: dict[str, Any]) -> str:
+    """Pods that share a fate share an entry."""
+    by_fate: dict[tuple[str, str], list[str]] = {}
+    for found in document["unschedulable"]:
+        by_fate.setdefault((found["reason"], found["message"]), []).append(found["pod"])
     return "\n\n".join(
-        f"pod {found['pod']} is unschedulable [{found['reason']}]\n" + _indented(found["message"])
-        for found in document["unschedulable"]
+        output.wrapped(f"{_subject(pods)} unschedulable [{reason}]\n{_indented(message)}")
+        for (reason, message), pods in by_fate.items()
     )
+
+
+def _subject(pods: list[str]) -> str:
+    return f"pod {pods[0]} is" if len(pods) == 1 else f"{len(pods)} pods ({output.several(pods)}) are"
 
 
 def _indented(text: str) -> str:
