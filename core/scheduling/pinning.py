@@ -122,14 +122,15 @@ class Pinning:
     def _open_label(self, rules: Sequence[Rule], label: Requirement, shape: Shape) -> list[str | None]:
         """For a label of the NodePool's own that it leaves open: the values in use, the emptiest first, or else a new one.
 
-        A new value is a new domain, which makes spreads less even: only where none of the others will do.
+        A new value is a new domain, which makes spreads less even: only where a hard rule admits none of the others.
         """
         counts = [self._tally.of(rule.group) for rule in rules]
         used = sorted({value for found in counts for value in found})
         admitted = [value for value in used if label.has(value) and self._admitted(rules, value, shape)]
         if admitted:
             return [*sorted(admitted, key=lambda value: (sum(found.get(value, 0) for found in counts), value))]
-        fresh = any_value(label, used)
+        is_preference = not all(self._topology.is_hard(rule.group) for rule in rules)
+        fresh = None if is_preference else any_value(label, used)
         return [fresh] if fresh is not None and self._admitted(rules, fresh, shape) else []
 
     def _preference(

@@ -157,7 +157,9 @@ class Solve:
             if name != quantity.NODES:
                 cheapest = types.types[types.in_price_order(left, claim.reqs)[0][1]]
                 small &= types.capacities(name).at_most(cheapest.capacity.get(name, 0))
-        if small == claim.charged or unmet(types, small, claim.min_values):
+        if unmet(types, small, claim.min_values):
+            small = left
+        if small == claim.charged:
             return False
         freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in room.left)
         room.refund(types, claim.charged)

@@ -88,6 +88,10 @@ class Topology:
             self._base[number] = known
         return known
 
+    def is_hard(self, number: int) -> bool:
+        """Whether any pod demands a group, and does not only prefer it."""
+        return number in self._hard
+
     def counted(self, number: int) -> list[Shape]:
         """Shapes whose pods count: those that own an inverse group, those that any other group selects."""
         return self._owners[number] if self.groups[number].kind == INVERSE else self._selected[number]
