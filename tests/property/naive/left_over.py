@@ -102,10 +102,11 @@ def _welcomes(snapshot: Snapshot, places: list[Place], pod: Pod, there: Place, i
     rules = Rules(snapshot, [*others, there])
     if too_near(rules, pod, there):
         return False
-    for view in (*rules.spreads(pod, eligible=any), *rules.spreads(pod, eligible=all)):
-        view.domains |= _possible_domains(snapshot, pod, view.spread)
-        view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
-        if view.refuses(there.domain(view.spread.topology_key), rules.located):
+    for most, fewest in zip(rules.spreads(pod, eligible=any), rules.spreads(pod, eligible=all), strict=True):
+        for view in (most, fewest):
+            view.domains |= _possible_domains(snapshot, pod, view.spread)
+            view.starts_at_zero = view.spread.topology_key == labels.HOSTNAME
+        if most.refuses(there.domain(most.spread.topology_key), rules.located, fewest):
             return False
     return not rules.lacks_company(rules.terms(pod, pod.spec.affinity), there, rules.located)
 

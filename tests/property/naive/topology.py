@@ -40,23 +40,35 @@ class SpreadView:
     selects_self: bool
     starts_at_zero: bool = False
 
-    def refuses(self, domain: str | None, located: Located) -> str:
-        """Why the pod may not be put in a domain now; empty where it may."""
+    def refuses(self, domain: str | None, located: Located, at_least: SpreadView | None = None) -> str:
+        """Why the pod may not be put in a domain now; empty where it may.
+
+        Args:
+            domain: Where it would go.
+            located: Where the others are.
+            at_least: Another view of the constraint, by which the other domains count.
+        """
         key = self.spread.topology_key
         if domain is None:
             return f"no {key}"
         if domain == OPEN:
             return ""
+        here = self.counts(located).get(domain, 0)
+        counts = (at_least or self).counts(located)
+        least = min((here if other == domain else count for other, count in counts.items()), default=0)
+        if len(counts) < (self.spread.min_domains or 0) or self.starts_at_zero:
+            least = 0
+        skew = here + self.selects_self - least
+        return f"{key} {dict(sorted(counts.items()))}" if skew > self.spread.max_skew else ""
+
+    def counts(self, located: Located) -> dict[str, int]:
+        """Domain → selected pods."""
         counts = dict.fromkeys(self.domains, 0)
         for pod in self.selected:
             where = self.domain_of.get(located.get(pod, -1))
             if where is not None:
                 counts[where] = counts.get(where, 0) + 1
-        least = min(counts.values(), default=0)
-        if len(counts) < (self.spread.min_domains or 0) or self.starts_at_zero:
-            least = 0
-        skew = counts.get(domain, 0) + self.selects_self - least
-        return f"{key} {dict(sorted(counts.items()))}" if skew > self.spread.max_skew else ""
+        return counts
 
 
 @dataclass(eq=False)
