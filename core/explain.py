@@ -26,6 +26,8 @@ POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons
 NODE_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(disruption_reasons.MEANINGS))
 """Code of `blocked[].reason` → what it means."""
 
+_HINTS_MAX: Final = 3
+
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one object.
@@ -94,8 +96,11 @@ def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _hint(verdict: Verdict) -> tuple[str, ...]:
-    nearest = [pool for pool in verdict.pools if pool.nearest and pool.reason == verdict.reason]
-    return ("", *(f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest)) if nearest else ()
+    """The nearest misses; first the NodePools that lack nothing but a toleration."""
+    nearest = [pool for pool in verdict.pools if pool.nearest]
+    nearest.sort(key=lambda pool: pool.reason != scheduling_reasons.TAINT_NOT_TOLERATED)
+    lines = [f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest[:_HINTS_MAX]]
+    return ("", *lines) if lines else ()
 
 
 def _meaning(meanings: Mapping[str, str], code: str) -> tuple[str, ...]:

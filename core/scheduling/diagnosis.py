@@ -67,7 +67,7 @@ class Diagnosis:
             return Verdict(reason=reasons.NO_NODE_POOL, message="there is no NodePool")
         failed = [finding.reason for finding in findings if finding.reason]
         reason = max(failed, key=lambda code: reasons.RANK[code], default=reasons.NO_OFFERING_FITS)
-        message = "; ".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
+        message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
         return Verdict(reason=reason, message=message, pools=findings)
 
     def findings(self, pod_class: PodClass) -> tuple[PoolFinding, ...]:
@@ -87,8 +87,16 @@ class Diagnosis:
 
     def _of_template(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
         taint = first_untolerated(template.taints, stage.wishes.tolerations)
-        if taint is not None:
-            return _finding(template, reasons.TAINT_NOT_TOLERATED, f"taint {taint} is not tolerated")
+        if taint is None:
+            return self._of_labels(template, pod_class, stage)
+        message = f"taint {taint} is not tolerated"
+        otherwise = self._of_labels(template, pod_class, stage)
+        if otherwise.reason and reasons.RANK[otherwise.reason] < reasons.RANK[reasons.LIMIT_REACHED]:
+            return _finding(template, reasons.TAINT_NOT_TOLERATED, message)
+        nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * bool(otherwise.reason)
+        return _finding(template, reasons.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
+
+    def _of_labels(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
         if not template.mask:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
         if not stage.asks:
@@ -171,6 +179,7 @@ class _Funnel:
         self.reason = ""
         self.nearest = ""
         self._ground = ground
+        self._keep(template.mask, "its own requirements", reasons.REQUIREMENT_NOT_MET)
         self._by_labels()
         self._by_market()
         attachments = [driver for driver, _ in pod_class.volumes.attachments]
@@ -179,8 +188,13 @@ class _Funnel:
         self._by_room()
 
     def finding(self, reason: str = "", message: str = "") -> PoolFinding:
-        counted = ", ".join(f"{count} by {name}" for name, count in self.ruled_out.items())
-        parts = [message, f"ruled out {counted}" if counted else "", f"nearest: {self.nearest}" if self.nearest else ""]
+        counted = [f"{count} by {name}" for name, count in self.ruled_out.items()]
+        if counted and not self.left:
+            counted[0] = counted[0].replace(" by ", " ruled out by ", 1)
+            message = (
+                f"{message}; " * bool(message) + f"{self.template.types.full.bit_count()} types: {', '.join(counted)}"
+            )
+        parts = [message, f"nearest: {self.nearest}" if self.nearest else ""]
         return PoolFinding(
             node_pool=self.template.pool.name,
             reason=reason if self.left else self.reason,
@@ -252,8 +266,8 @@ def _preferences_in(stage: Stage) -> int:
     return soft + sum(len(terms) for terms in weighted)
 
 
-def _finding(template: Template, reason: str, message: str) -> PoolFinding:
-    return PoolFinding(node_pool=template.pool.name, reason=reason, message=message)
+def _finding(template: Template, reason: str, message: str, nearest: str = "") -> PoolFinding:
+    return PoolFinding(node_pool=template.pool.name, reason=reason, message=message, nearest=nearest)
 
 
 def _by_name(ground: Ground) -> Iterable[NodePool]:

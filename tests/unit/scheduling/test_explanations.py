@@ -30,7 +30,7 @@ def test_the_message_counts_what_ruled_out_types_and_names_the_nearest() -> None
     (entry,) = plan_of(types=(SMALL, LARGE, arm), pods=(pod,)).unschedulable
     assert entry.reason == reasons.NO_OFFERING_FITS
     assert entry.message == (
-        "NodePool default: ruled out 1 by kubernetes.io/arch, 2 by cpu; nearest: large lacks 1 cpu"
+        "NodePool default: 3 types: 1 ruled out by kubernetes.io/arch, 2 by cpu; nearest: large lacks 1 cpu"
     )
 
 
@@ -76,3 +76,18 @@ def test_a_placed_pod_has_a_pool_that_would_do() -> None:
     assert verdict is not None
     assert [finding.reason for finding in verdict.pools] == [""]
     assert planner.verdict("default/unknown") is None
+
+
+def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
+    """The slip of every newcomer to GPU nodes; the sizes of the other pools' types would lead them astray."""
+    pools = (a_pool("gpu", taints=(Taint("gpu", NO_SCHEDULE),)), a_pool("off", taints=(Taint("x", NO_SCHEDULE),)))
+    planner = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p"),)))
+    verdict = planner.verdict("default/p")
+    assert verdict is not None
+    assert {pool.node_pool: pool.nearest for pool in verdict.pools} == {
+        "gpu": "a toleration of gpu:NoSchedule is missing",
+        "off": "a toleration of x:NoSchedule is missing",
+    }
+    huge = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="99"),))).verdict("default/p")
+    assert huge is not None
+    assert [finding.nearest for finding in huge.pools] == ["", ""]
