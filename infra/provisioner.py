@@ -9,7 +9,7 @@ from constructs import Construct
 from infra import packaging
 from infra.config import ClusterConfig
 from infra.constructs.cluster_access import ClusterAccess
-from infra.constructs.dashboard import Dashboard
+from infra.constructs.dashboard import Dashboard, service_name
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.permissions import Permissions
 from infra.constructs.queues import Queues
@@ -35,7 +35,8 @@ class ProvisionerStack(cdk.Stack):
                 self,
                 spec,
                 code=code,
-                environment=self._settings(config, state, queues, windows).to_environment(),
+                environment=self._settings(config, state, queues, windows).to_environment()
+                | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster_name)},
                 failures=queues.failures,
                 log_retention_days=config.log_retention_days,
             )
@@ -75,4 +76,5 @@ class ProvisionerStack(cdk.Stack):
             work_queue_url=queues.by_name[WORK.name].queue.queue_url,
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
+            feature_gates=config.feature_gates,
         )

@@ -1,4 +1,7 @@
-"""The one logger and the one set of metrics of a sandbox (CloudWatch embedded metric format: no call, no delay)."""
+"""The one logger and the one set of metrics of a sandbox (CloudWatch embedded metric format: no call, no delay).
+
+Both take the service's name, which is a dimension of every metric, from POWERTOOLS_SERVICE_NAME: one for each cluster.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from lambdas.decisions import Decision, Outcome
 
 NAMESPACE: Final = "Fleetwright"
-SERVICE: Final = "fleetwright"
 
-logger = Logger(service=SERVICE)
-metrics = Metrics(namespace=NAMESPACE, service=SERVICE)
+logger = Logger()
+metrics = Metrics(namespace=NAMESPACE)
 
 
 def publish(outcome: Outcome) -> dict[str, Any]:

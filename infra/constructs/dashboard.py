@@ -10,9 +10,14 @@ from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
-from lambdas.observability import NAMESPACE, SERVICE
+from lambdas.observability import NAMESPACE
 
 PERIOD = cdk.Duration.minutes(1)
+
+
+def service_name(cluster: str) -> str:
+    """What the functions of a cluster call themselves in logs and metrics."""
+    return f"fleetwright-{cluster}"
 
 
 class Dashboard(Construct):
@@ -28,11 +33,12 @@ class Dashboard(Construct):
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
+        self._service = service_name(cluster)
         page = cloudwatch.Dashboard(self, "Page", dashboard_name=f"fleetwright-{cluster}")
         page.add_widgets(
-            self._graph("Pods pending and unschedulable", "PodsPending", "PodsUnschedulable"),
-            self._graph("Nodes running, dollars per hour", "NodesRunning", "DollarsPerHour"),
-            self._graph("Capacity refused", "OfferingsRefused", statistic="Sum"),
+            self._graph("Pods pending and unschedulable", "PendingPods", "UnschedulablePods"),
+            self._graph("Nodes: claims and instances", "Claims", "Instances"),
+            self._graph("Price of the fleet, thousandths of a dollar per hour", "FleetMillidollarsPerHour"),
         )
         page.add_widgets(
             self._graph("Launched and terminated", "DecisionsLaunch", "DecisionsTerminate", statistic="Sum"),
@@ -43,7 +49,14 @@ class Dashboard(Construct):
                 "DecisionsInterrupt",
                 statistic="Sum",
             ),
-            self._graph("Objects that cannot be used", "ObjectsInvalid"),
+            self._graph(
+                "Launches refused for capacity, or denied", "RefusedLaunches", "DeniedLaunches", statistic="Sum"
+            ),
+        )
+        page.add_widgets(
+            self._graph("Objects that cannot be used", "InvalidNodePools", "InvalidNodeClasses"),
+            self._graph("Seconds from an audit event to us", "AuditLagSeconds"),
+            self._graph("Calls that failed", "PortErrors", statistic="Sum"),
         )
         page.add_widgets(
             self._functions("Errors", functions, "errors"),
@@ -58,7 +71,7 @@ class Dashboard(Construct):
             cloudwatch.Metric(
                 namespace=NAMESPACE,
                 metric_name=metric,
-                dimensions_map={"service": SERVICE},
+                dimensions_map={"service": self._service},
                 statistic=statistic,
                 period=PERIOD,
                 label=metric,

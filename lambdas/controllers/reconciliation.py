@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -82,6 +82,7 @@ class Reconciliation:
                 outcome.decide("skip", name, type(error).__name__, str(error))
         outcome.count("claims", len(view.claims))
         outcome.count("instances", len(instances))
+        outcome.count("fleetMillidollarsPerHour", _millidollars(view.claims.values()))
         for problem in view.problems:
             outcome.decide(
                 "skip", problem.subject, "CannotBeRead" if not problem.is_warning else "Warning", str(problem)
@@ -184,3 +185,8 @@ class World(msgspec.Struct, frozen=True):
 
 def _last_moved(record: ClaimRecord) -> datetime:
     return max(record.phase_since, record.deletion.asked_at) if record.deletion else record.phase_since
+
+
+def _millidollars(records: Iterable[ClaimRecord]) -> int:
+    """What the claims' instances cost an hour at the prices of their launch; metrics are whole numbers."""
+    return sum(record.machine.offering.price for record in records if record.machine) // 10**6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from aws_cdk.assertions import Match, Template
 
 from lambdas.settings import Settings
 from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
-from tests.infra.conftest import synthesize
+from tests.infra.conftest import ROOT, synthesize
 
 pytestmark = pytest.mark.xdist_group("infra")
 
@@ -139,6 +140,17 @@ def test_logical_ids_of_what_is_kept_never_change(state: Template) -> None:
     """Another id would make CloudFormation create an empty table and leave the claims behind."""
     assert sorted(of_type(state, "AWS::DynamoDB::Table")) == ["TableCD117FA1"]
     assert sorted(of_type(state, "AWS::S3::Bucket")) == ["Bucket83908E77"]
+
+
+def test_every_graph_shows_something_that_the_functions_count(provisioner: Template) -> None:
+    """A metric with another name is an empty graph on the night it is needed."""
+    source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
+    counted = {name[0].upper() + name[1:] for name in re.findall(r'outcome\.count\(\s*"(\w+)"', source)}
+    counted |= {f"Decisions{kind.capitalize()}" for kind in re.findall(r'outcome\.decide\(\s*"(\w+)"', source)}
+    (page,) = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()
+    names = set(re.findall(r'Fleetwright\\*",\\*"(\w+)', json.dumps(page["Properties"]["DashboardBody"])))
+    assert names
+    assert names <= counted
 
 
 def statements(template: Template) -> list[dict[str, Any]]:
