@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
+from core import labels
 from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE
@@ -23,6 +26,8 @@ from core.scheduling.template import Template, why_unusable
 from core.scheduling.topology_group import AFFINITY, SPREAD
 from core.scheduling.type_filter import OFFERING_KEYS, positions
 
+_VALUES_SHOWN: Final = 3
+_GI: Final = 2**30
 _BY_KIND = {SPREAD: reasons.TOPOLOGY_SPREAD, AFFINITY: reasons.POD_AFFINITY}
 
 
@@ -137,7 +142,11 @@ class Diagnosis:
             return funnel.finding(reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go")
         if rule is not None:
             code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
-            return funnel.finding(code, f"no {rule.key} satisfies {rule.kind} ({self._state_of(rule)})")
+            if not rule.is_hostname and not types.values(funnel.left, funnel.number, rule.key):
+                return funnel.finding(
+                    code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
+                )
+            return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
         return funnel.finding("", "would do")
 
     def _broken(self, funnel: _Funnel, stage: Stage, allowed: int) -> Rule | None:
@@ -161,7 +170,7 @@ class Diagnosis:
 
     def _state_of(self, rule: Rule) -> str:
         if rule.is_hostname:
-            return "a new node has none of the pods it asks for" if rule.kind == AFFINITY else "on any node"
+            return "a new node has none of the pods that it must be near" if rule.kind == AFFINITY else "on any node"
         counts = self._solution.tally.of(rule.group)
         shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
         return f"pods now: {shown or 'none'}"
@@ -213,8 +222,10 @@ class _Funnel:
 
     def _by_labels(self) -> None:
         for key, requirement in self._ground.table[self.number].items():
-            if key not in OFFERING_KEYS:
+            if key not in OFFERING_KEYS and self.left:
+                before = self.left
                 self._keep(self.template.types.label_mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
+                self.nearest = "" if self.left else _unlike(self.template, before, requirement)
         for key in sorted(self._ground.table.needed(self.number)):
             self._keep(self.template.types.label_mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
 
@@ -235,7 +246,7 @@ class _Funnel:
         types, axis = self.template.types, self._ground.axis
         total = self.pod_class.requests
         shortest: tuple[int, int] | None = None
-        fitting = types.survivors(self.left, total)
+        before, fitting = self.left, types.survivors(self.left, total)
         for position in positions(self.left & ~fitting):
             lacks = [
                 (name, want - have)
@@ -247,9 +258,43 @@ class _Funnel:
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
             if shortest is None or (len(lacks), share) < shortest:
                 shortest = (len(lacks), share)
-                nearest = f"{types.types[position].name} lacks {quantity.render(amount, name)} {name}"
-        if shortest is not None and not self.left:
-            self.nearest = nearest
+                nearest = f"{types.types[position].name} lacks {_amount(amount, name)} {name}"
+        if shortest is None or self.left:
+            return
+        rooms = [types.room[position] for position in positions(before)]
+        absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
+        self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+
+
+def _unlike(template: Template, mask: int, requirement: Requirement) -> str:
+    """What is demanded of a label, beside what the types have."""
+    types = [template.types.types[position] for position in positions(mask)]
+    if requirement.key == labels.INSTANCE_TYPE:
+        values = {found.name for found in types}
+    else:
+        values = {value for found in types for value in found.labels.get(requirement.key, ())}
+    if not values:
+        return f"{_shown(requirement)} is demanded, and its types do not carry the label"
+    shown = _near(sorted(values), requirement)
+    rest = f" and {len(values) - len(shown)} more" if len(values) > len(shown) else ""
+    return f"{_shown(requirement)} is demanded, and its types have {', '.join(shown)}{rest}"
+
+
+def _near(values: list[str], requirement: Requirement) -> list[str]:
+    """A few of the values: the greatest where more is demanded, else the neighbours of what is demanded."""
+    if all(value.isdecimal() for value in values):
+        values = sorted(values, key=int, reverse=requirement.gte is not None)
+        return values[:_VALUES_SHOWN]
+    place = bisect(values, requirement.values[0]) if requirement.values else 0
+    start = max(0, min(place - 1, len(values) - _VALUES_SHOWN))
+    return values[start : start + _VALUES_SHOWN]
+
+
+def _amount(amount: int, name: str) -> str:
+    """Large amounts of bytes in Gi, rounded up."""
+    if name in ("memory", "ephemeral-storage") and amount >= _GI:
+        return f"{-(-amount // _GI)}Gi"
+    return quantity.render(amount, name)
 
 
 def _without_preferences(stages: Sequence[Stage]) -> list[Stage]:

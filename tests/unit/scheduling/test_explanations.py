@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from core import labels
+from core.model.pod import LabelSelector, TopologySpread
 from core.model.requirements import Requirement
 from core.model.taints import NO_SCHEDULE, Taint
 from core.scheduling import Planner, reasons
@@ -91,3 +93,40 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
     huge = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="99"),))).verdict("default/p")
     assert huge is not None
     assert [finding.nearest for finding in huge.pools] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("selector", "nearest"),
+    [
+        (
+            Requirement.one_of(labels.ARCH, "x86_64"),
+            "kubernetes.io/arch In [x86_64] is demanded, and its types have amd64",
+        ),
+        (
+            Requirement.one_of(labels.INSTANCE_TYPE, "lagre"),
+            "node.kubernetes.io/instance-type In [lagre] is demanded, and its types have large, small",
+        ),
+    ],
+)
+def test_a_misspelt_label_value_is_shown_beside_the_real_ones(selector: Requirement, nearest: str) -> None:
+    """Seven hundred types ruled out by a label tell nobody that the value has a slip in it."""
+    planner = Planner(a_snapshot(types=(SMALL, LARGE), pods=(a_pod("p", node_selector=(selector,)),)))
+    verdict = planner.verdict("default/p")
+    assert verdict is not None
+    assert verdict.pools[0].nearest == nearest
+
+
+def test_a_misspelt_topology_key_is_named() -> None:
+    """`no zonne satisfies spread` reads as if the zones were full."""
+    spread = TopologySpread(topology_key="topology.kubernetes.io/zonne", max_skew=1, selector=LabelSelector())
+    (entry,) = plan_of(types=(SMALL,), pods=(a_pod("p", spreads=(spread,)),)).unschedulable
+    assert entry.reason == reasons.TOPOLOGY_SPREAD
+    assert "its nodes do not carry topology.kubernetes.io/zonne" in entry.message
+
+
+def test_a_resource_that_no_type_has_is_called_absent() -> None:
+    """The type that lacks one of it is no nearer than all others."""
+    planner = Planner(a_snapshot(types=(SMALL,), pods=(a_pod("p", extra={"example.com/fpga": "1"}),)))
+    verdict = planner.verdict("default/p")
+    assert verdict is not None
+    assert verdict.pools[0].nearest == "none of its types has example.com/fpga"
