@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod, PodSpec, TopologySpread
-from core.model.requirements import Requirements
 from core.scheduling.preferences import Wishes, required_alternatives
 from core.scheduling.resource_axis import Vector
 from core.scheduling.volumes import VolumeNeeds
@@ -43,8 +42,9 @@ class Shape:
         question = (key, value)
         known = self._eligible.get(question)
         if known is None:
-            terms = [Requirements(parts) for parts in required_alternatives(self.spec)]
-            known = self._eligible[question] = any(term.of(key).has(value) for term in terms)
+            ways = required_alternatives(self.spec)
+            known = any(all(asked.has(value) for asked in way if asked.key == key) for way in ways)
+            self._eligible[question] = known
         return known
 
 

@@ -95,4 +95,8 @@ class RequirementTable:
         if not ours.compatible(theirs, allow_undefined=self.well_known):
             return IMPOSSIBLE
         added = [r for key, r in theirs.items() if key in ours or key in self.well_known]
-        return self.intern(ours.merged(added), held | needed)
+        merged = ours.merged(added)
+        there = held | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
+        if any(merged.of(key).operator == "DoesNotExist" for key in there):
+            return IMPOSSIBLE
+        return self.intern(merged, frozenset(key for key in there if merged.of(key).tolerates_absence))

@@ -49,10 +49,10 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
         for key in self.keys:
             if key not in well_known and (key not in offered or offered[key].operator == "DoesNotExist"):
                 return False
-        if not offered.compatible(Requirements(self.selector), allow_undefined=well_known):
-            return False
-        asked = [Requirements(term.requirements) for term in self.terms]
-        return not asked or any(offered.compatible(one, allow_undefined=well_known) for one in asked)
+        return any(
+            all(offered.compatible(Requirements((asked,)), allow_undefined=well_known) for asked in way)
+            for way in self.ways()
+        )
 
     def ways(self) -> tuple[tuple[Requirement, ...], ...]:
         """The node selector with each alternative of the affinity; one empty way where neither is looked at."""
