@@ -13,6 +13,12 @@ from lambdas.ports import JsonObject
 LOOKS: Final = timedelta(minutes=3)
 """How long a claim or command keeps asking for its own next look; what takes longer is taken up again by `reconcile`."""
 
+SCHEDULED_LOOKS: Final = timedelta(minutes=1)
+"""How long a scheduled run of `provision` may have itself woken again: then the next scheduled run takes over."""
+
+FRESH_LOOKS: Final = timedelta(seconds=15)
+"""The same for a run that an event woke: one more look, so that a burst of events begins no crowd of chains."""
+
 WINDOW: Final = "fleetwright.windows"
 """`source` of the events that the schedules of budget windows send."""
 
@@ -40,9 +46,33 @@ def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS)
     return WorkItem(command=command_id, until=now + looks).to_message()
 
 
-def wake_up(reason: str) -> JsonObject:
-    """Ask `provision` to look; `reason` is for people."""
-    return {"wakeUp": reason}
+def wake_up(reason: str, until: datetime | None = None) -> JsonObject:
+    """Ask `provision` to look; `reason` is for people. `until`: this is a look of a chain that ends then."""
+    return {"wakeUp": reason} if until is None else {"wakeUp": reason, "until": until.isoformat()}
+
+
+def looks_until(event: JsonObject, now: datetime) -> datetime:
+    """Until when a run that this event woke may have itself woken again, so that there is about one chain of looks.
+
+    Every run that finds pods it cannot help yet looks again soon; were each such run to begin a chain of its own, the
+    schedule alone would add one a minute.
+    """
+    records = event.get("Records")
+    if not isinstance(records, list):
+        return now + SCHEDULED_LOOKS
+    return max((_end_of(record.get("body"), now) for record in records), default=now)
+
+
+def _end_of(body: Any, now: datetime) -> datetime:
+    try:
+        message = msgspec.json.decode(body, type=_WakeUp)
+    except (msgspec.MsgspecError, TypeError):
+        return now
+    return now + FRESH_LOOKS if message.until is None else message.until
+
+
+class _WakeUp(msgspec.Struct, frozen=True):
+    until: datetime | None = None
 
 
 def is_window(event: JsonObject) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from core import labels
+from core.api.drift_hash import HASH_VERSION
 from core.model.plan import PlannedClaim
 from core.model.requirements import Requirement, Requirements
 from core.scheduling.in_flight import InFlight
@@ -16,8 +17,6 @@ from core.scheduling.template import SIMULATED, Template, any_value
 
 MAX_TYPES: Final = 600
 """Most instance types that a claim names (Karpenter)."""
-
-HASH_VERSION: Final = "v3"
 
 
 def planned_claims(

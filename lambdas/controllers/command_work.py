@@ -18,7 +18,7 @@ from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.launching import Launcher, with_hashes
+from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.node_writes import patch_node, release_node
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
@@ -92,13 +92,12 @@ class CommandWork:
             outcome.decide("abandon", record.id, "ValidationFailed", refusal)
             self._memory.commands.remove(record)
             return None
-        command = self._with_hashes(record, view.snapshot)
+        command = self._with_hash(record, view.snapshot)
         return self._moved(record, phase=CommandPhase.STARTING, command=command)
 
-    def _with_hashes(self, record: CommandRecord, snapshot: Snapshot) -> Command:
-        replacements = tuple(
-            with_hashes(planned, snapshot.node_pools, snapshot.node_classes) for planned in record.command.replacements
-        )
+    def _with_hash(self, record: CommandRecord, snapshot: Snapshot) -> Command:
+        planned = record.command.replacements
+        replacements = tuple(with_class_hash(claim, snapshot.node_classes) for claim in planned)
         return msgspec.structs.replace(record.command, replacements=replacements)
 
     def _start(

@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.api.drift_hash import HASH_VERSION
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
 from core.model import resources
 from core.model.catalogue import Catalogue, InstanceType
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
 from core.model.taints import UNREGISTERED
 from lambdas.controllers.machines import machine_of
@@ -151,20 +152,16 @@ class Launcher:
         )
 
 
-def with_hashes(planned: PlannedClaim, pools: Iterable[NodePool], node_classes: Iterable[NodeClass]) -> PlannedClaim:
-    """The claim with the hashes of the NodePool and EC2NodeClass that it comes from, to tell later whether it drifted."""
+def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
+    """The claim with the hash of the EC2NodeClass that it is launched by, to tell later whether it drifted.
+
+    The NodePool's is in the plan already: the claim was made from the template of that moment.
+    """
     found = dict(planned.annotations)
-    for pool in pools:
-        if pool.name == planned.node_pool:
-            found |= _only(pool.own_annotations, labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
     for node_class in node_classes:
-        if node_class.name == planned.node_class.name:
-            found |= _only(node_class.own_annotations, labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
+        if node_class.name == planned.node_class.name and node_class.spec_hash:
+            found |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
     return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
-
-
-def _only(annotations: dict[str, str], *keys: str) -> dict[str, str]:
-    return {key: annotations[key] for key in keys if key in annotations}
 
 
 def _types(planned: PlannedClaim, catalogue: Catalogue) -> Sequence[InstanceType]:

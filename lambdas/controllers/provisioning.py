@@ -11,7 +11,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
-from lambdas.controllers.launching import Launcher, with_hashes
+from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
 from lambdas.decisions import Outcome
 from lambdas.fingerprint import LastThought, fingerprint
@@ -55,29 +55,36 @@ class Provisioning:
         self._clock = clock
         self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
 
-    def run(self, outcome: Outcome, *, owner: str, deadline: datetime) -> None:
-        """Launch what pending pods need. `owner` names this invocation; nothing new is begun close to `deadline`."""
+    def run(self, outcome: Outcome, *, owner: str, deadline: datetime, until: datetime) -> None:
+        """Launch what pending pods need.
+
+        Args:
+            outcome: Collects what was decided.
+            owner: Names this invocation, for the lease.
+            deadline: Nothing new is begun close to it.
+            until: A further look is asked for only if it comes by then, see `looks_until`.
+        """
         records = self._memory.claims.all()
         waiting = _needs_plan(self._observer.pods().items, records)
         outcome.count("pendingPods", waiting.marked)
         if not (waiting.marked or waiting.displaced or waiting.unlaunched):
             if waiting.unmarked:
-                self._look_again("pods that the scheduler has not looked at")
+                self._look_again("pods that the scheduler has not looked at", until)
             return
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
             outcome.decide("skip", self._settings.cluster_name, "PlannerBusy", "another run is planning")
-            self._wake_ups.send([wake_up("planner was busy")], delay=BUSY)
+            self._wake_ups.send([wake_up("planner was busy", until)], delay=BUSY)
             return
         try:
-            self._plan_in_rounds(lease, outcome, deadline)
+            self._plan_in_rounds(lease, outcome, deadline, until)
         except PortError:
             self._leases.release(lease)
             raise
         self._leases.release(lease)
 
-    def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime) -> None:
+    def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
         used = 0
         for number in range(1, self._settings.plan_rounds + 1):
             view = self._observer.look()
@@ -94,7 +101,7 @@ class Provisioning:
                 return
             if self._clock.now() + MARGIN > deadline or number == self._settings.plan_rounds:
                 self._report(plan, (), outcome)
-                self._look_again("EC2 had no capacity")
+                self._look_again("EC2 had no capacity", until)
                 return
 
     def _planned(self, snapshot: Snapshot) -> Plan:
@@ -119,7 +126,7 @@ class Provisioning:
         snapshot, now = view.snapshot, self._clock.now()
         return [
             self._launcher.record(
-                with_hashes(planned, snapshot.node_pools, snapshot.node_classes),
+                with_class_hash(planned, snapshot.node_classes),
                 f"{planned.node_pool}-{lease.fence}-{used + index}",
                 snapshot.catalogue,
                 now,
@@ -164,8 +171,10 @@ class Provisioning:
         outcome.count("unschedulablePods", len(plan.unschedulable))
         self._news.tell(plan.unschedulable)
 
-    def _look_again(self, reason: str) -> None:
-        self._wake_ups.send([wake_up(reason)], delay=timedelta(seconds=self._settings.poll_seconds))
+    def _look_again(self, reason: str, until: datetime) -> None:
+        delay = timedelta(seconds=self._settings.poll_seconds)
+        if self._clock.now() + delay <= until:
+            self._wake_ups.send([wake_up(reason, until)], delay=delay)
 
 
 class _Waiting:

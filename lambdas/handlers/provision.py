@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
 from lambdas.decisions import Outcome
+from lambdas.messages import looks_until
 from lambdas.observability import logger, metrics, publish
 
 
@@ -17,5 +18,6 @@ from lambdas.observability import logger, metrics, publish
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Launch what pending pods need."""
     app, outcome = application(), Outcome()
-    app.provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context, app.clock))
+    until = looks_until(event, app.clock.now())
+    app.provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)
     return publish(outcome)

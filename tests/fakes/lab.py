@@ -17,6 +17,7 @@ from core.manifests import resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
 from lambdas.decisions import Outcome
+from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
 from lambdas.wiring import TABLE
@@ -98,10 +99,13 @@ class Lab:
         (only,) = self.claims
         return only
 
-    def provision(self) -> Outcome:
-        outcome = Outcome()
-        deadline = self.clock.now() + timedelta(minutes=1)
-        self.app.provisioning.run(outcome, owner=f"request-{self.clock.now()}", deadline=deadline)
+    def provision(self, *messages: JsonObject) -> Outcome:
+        """Woken by these messages of the queue, by the schedule where there are none."""
+        outcome, now = Outcome(), self.clock.now()
+        bodies = [{"body": msgspec.json.encode(message).decode()} for message in messages]
+        until = looks_until({"Records": bodies} if bodies else {}, now)
+        deadline = now + timedelta(minutes=1)
+        self.app.provisioning.run(outcome, owner=f"request-{now}", deadline=deadline, until=until)
         return outcome
 
     def disrupt(self) -> Outcome:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
-from lambdas.ports import DeniedError, LaunchOrder, LostReplyError, TransientError
+from lambdas.messages import wake_up
+from lambdas.ports import DeniedError, JsonObject, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_type
 from tests.fakes.lab import Lab, a_node_class, a_node_pool, a_pending_pod
@@ -47,6 +48,35 @@ def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab:
     assert lab.claims == ()
     ((_, delay),) = lab.wake_ups.sent
     assert delay == timedelta(seconds=10)
+
+
+def test_looks_of_one_minute_do_not_add_up_with_those_of_the_next(lab: Lab) -> None:
+    """Else each minute without capacity adds a chain of runs, until the function does nothing else."""
+    pod = a_pending_pod("p")
+    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
+    due: list[tuple[datetime, JsonObject]] = []
+    runs = 0
+    for second in range(600):
+        lab.clock.advance(seconds=1)
+        arrived = [message for at, message in due if at <= lab.clock.now()]
+        due = [(at, message) for at, message in due if at > lab.clock.now()]
+        for messages in ([()] if second % 60 == 0 else []) + ([arrived] if arrived else []):
+            lab.provision(*messages)
+            runs += 1
+        due += [(lab.clock.now() + delay, message) for message, delay in lab.wake_ups.sent]
+        lab.wake_ups.take()
+    assert runs in range(60, 72)
+
+
+def test_an_event_brings_one_look_more_and_no_chain(lab: Lab) -> None:
+    """Else every burst of events leaves a chain of runs behind."""
+    pod = a_pending_pod("p")
+    lab.kubernetes.put({**pod, "status": {"phase": "Pending"}})
+    lab.provision(wake_up("PodUnschedulable"))
+    (message,) = lab.wake_ups.take()
+    lab.clock.advance(seconds=10)
+    lab.provision(message)
+    assert lab.wake_ups.take() == []
 
 
 def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
