@@ -141,7 +141,7 @@ def attachments(snapshot: Snapshot, pod: Pod) -> set[tuple[str, str]]:
         storage = _class(snapshot, use, claim)
         if volume is not None:
             found.add((volume.driver, volume.name))
-        elif storage is not None and (claim is not None or use.ephemeral):
+        elif storage is not None and storage.binding_mode != "Immediate" and (claim is not None or use.ephemeral):
             driver = EBS if storage.provisioner == "kubernetes.io/aws-ebs" else storage.provisioner
             found.add((driver, f"{pod.namespace}/{name}"))
     return {(driver, volume) for driver, volume in found if driver not in ("", "kubernetes.io/no-provisioner")}

@@ -16,7 +16,7 @@ from core.model.snapshot import Snapshot
 from tests.property.naive.places import OPEN, Place
 from tests.property.naive.reading import spread_selects, term_selects, tolerates, wants_node
 
-_ORDERS = 100
+_ORDERS = 200
 """How many orders are tried before a plan is called impossible."""
 
 Located = dict[str, int]
@@ -103,17 +103,26 @@ class Rules:
                     assert domain is not None
                     seen[number] = domain
             selected = {key for key, other in self.pods.items() if key != pod.key and self._counts(spread, pod, other)}
-            domains = {domain for number, domain in seen.items() if self._counts_empty(pod, self.places[number])}
+            domains = {
+                domain for number, domain in seen.items() if self._counts_empty(pod, self.places[number], spread)
+            }
             views.append(SpreadView(spread, seen, domains, selected, spread_selects(spread, pod, pod)))
         return views
 
-    def _counts_empty(self, pod: Pod, place: Place) -> bool:
+    def _counts_empty(self, pod: Pod, place: Place, spread: TopologySpread) -> bool:
         """Whether a place makes a domain even while no pod is there.
 
-        With nodeAffinityPolicy Ignore a node that the pod cannot use makes one too, but a node that is yet to be launched
-        for others may come too late to matter.
+        A node that is yet to be launched for others may come too late to matter. It counts where its domain was to be
+        expected: not where only nodeAffinityPolicy Ignore makes it one, nor where a NodePool leaves the label open.
         """
-        return place.claim is None or any(wants_node(pod.spec, face.labels) for face in place.faces)
+        if place.claim is None:
+            return True
+        pool = next(pool for pool in self.snapshot.node_pools if pool.name == place.claim.node_pool)
+        is_open = any(r.key == spread.topology_key and r.complement for r in pool.requirements)
+        is_offered = any(spread.topology_key in kind.labels for kind in self.snapshot.catalogue.default)
+        if is_open and not is_offered and spread.topology_key not in labels.WELL_KNOWN:
+            return False
+        return any(wants_node(pod.spec, face.labels) for face in place.faces)
 
     def terms(self, pod: Pod, terms: Iterable[PodAffinityTerm]) -> list[TermView]:
         """What each of the terms speaks of."""
@@ -244,7 +253,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
         return f"affinity: {key} at {place.name}: {why}" if why else ""
 
     best: list[str] = []
-    order = [*ruled, *free]
+    order = sorted([*ruled, *free], key=lambda key: _queue_place(rules.pods[key]))
     for attempt in range(_ORDERS):
         left, located = _settle(list(order), dict(fixed), coming, refusal)
         if not left:
@@ -256,11 +265,19 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
     return best
 
 
+def _queue_place(pod: Pod) -> tuple[int, int, str]:
+    """Where the pod stands in the queue: the largest first (Karpenter)."""
+    requests = pod.spec.requests
+    return (-requests.get("cpu", 0), -requests.get("memory", 0), pod.key)
+
+
 def _reordered(rules: Rules, order: list[str], left: list[str], dice: Random) -> list[str]:
-    """Another order to try: alike pods together, the groups shuffled, mostly those first that were left."""
-    groups: dict[int, list[str]] = {}
+    """Another order to try: alike pods of a zone or a place together, groups shuffled, mostly those first that were left."""
+    grain = dice.choice((None, labels.ZONE, labels.HOSTNAME))
+    groups: dict[tuple[int, str | None], list[str]] = {}
     for key in order:
-        groups.setdefault(id(rules.pods[key].spec), []).append(key)
+        where = rules.places[rules.located[key]].domain(grain) if grain else None
+        groups.setdefault((id(rules.pods[key].spec), where), []).append(key)
     shuffled = list(groups.values())
     dice.shuffle(shuffled)
     if dice.random() < 0.7:
