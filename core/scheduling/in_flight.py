@@ -45,6 +45,13 @@ class InFlight:
         """The node's name as a topology domain, before it has one. No real node's name has a slash."""
         return f"new/{self.index}"
 
+    @property
+    def price(self) -> int:
+        """Nano-dollars per hour of the cheapest offering that it may be launched with."""
+        types = self.template.types
+        left = types.survivors(types.mask(self.reqs) & self.allowed, self.used)
+        return types.cheapest(left, self.reqs) or 0
+
     def attach_mask(self, wanted: tuple[tuple[str, str], ...]) -> int:
         """Types that can attach these volumes beside those that it has."""
         union = {*self.attached, *wanted}

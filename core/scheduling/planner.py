@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from core.model.plan import Binding, Cost, Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.packing.budget import Budget
 from core.scheduling.diagnosis import Diagnosis, Verdict
 from core.scheduling.ground import Ground
+from core.scheduling.improve import improved
 from core.scheduling.pending import is_virtual
 from core.scheduling.results import planned_claims
 from core.scheduling.solve import Solution, Solve, batches_of
@@ -47,12 +49,23 @@ class Planner:
         """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour."""
         return Planner(self._ground.snapshot, self._ground.below(price))
 
-    def plan(self) -> Plan:
-        """Where every pending pod goes, and the pods of nodes that are going already."""
-        return self.outcome().plan
+    def plan(self, out_of_time: Callable[[], bool] | None = None) -> Plan:
+        """Where every pending pod goes, and the pods of nodes that are going already.
+
+        Args:
+            out_of_time: Bounds the search for cheaper nodes, as `options.improve_iterations` does; where neither is set,
+                the greedy plan stands and nothing is proven about it.
+        """
+        steps = self._ground.snapshot.options.improve_iterations
+        if steps is None and out_of_time is None:
+            return self.outcome().plan
+        solution, _ = self._solution((), consolidation=False)
+        budget = None if steps == 0 else Budget(steps, out_of_time)
+        anew, cost = improved(self._ground, solution, budget)
+        return msgspec.structs.replace(self._outcome(anew, []).plan, cost=cost)
 
     def outcome(self) -> Outcome:
-        """`plan` with what else is known of it."""
+        """The greedy plan with what else is known of it."""
         return self._solve((), consolidation=False)
 
     def what_if(self, leaving: Collection[str], *, consolidation: bool) -> Outcome:
@@ -122,6 +135,11 @@ class Planner:
         return tuple(sorted(found))
 
 
-def schedule(snapshot: Snapshot) -> Plan:
-    """Where every pending pod goes, which nodes must be launched, and why some pods stay without a place."""
-    return Planner(snapshot).plan()
+def schedule(snapshot: Snapshot, out_of_time: Callable[[], bool] | None = None) -> Plan:
+    """Where every pending pod goes, which nodes must be launched, and why some pods stay without a place.
+
+    Args:
+        snapshot: The world.
+        out_of_time: As for `Planner.plan`.
+    """
+    return Planner(snapshot).plan(out_of_time)

@@ -1,0 +1,35 @@
+"""How long a search may go on: so many steps, or until the caller says stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one search may spend. Under a bound on steps alone the result is the same wherever it runs.
+
+    Attributes:
+        steps_max: Most steps, None for no such bound.
+        out_of_time: Asked between steps; the core has no clock of its own.
+        steps: How many were taken.
+    """
+
+    steps_max: int | None = None
+    out_of_time: Callable[[], bool] | None = None
+    steps: int = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further step may be taken."""
+        return (self.steps_max is not None and self.steps >= self.steps_max) or (
+            self.out_of_time is not None and self.out_of_time()
+        )
+
+    def step(self) -> bool:
+        """Take a step if one is left, and say whether it was."""
+        if self.is_spent:
+            return False
+        self.steps += 1
+        return True

@@ -1,0 +1,110 @@
+"""Improve a packing until it is proven good enough, the steps are used up, or the caller's time is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.packing.budget import Budget
+from core.packing.exchange import exchange
+from core.packing.fill import guided_fill
+from core.packing.fluid import Fluid, relax
+from core.packing.knapsack import pack_by_value
+from core.packing.problem import Ints, Packing, Problem, joined, resized
+
+SHRINKS = (0.0, 0.03, 0.06)
+GAP_DONE = 1e-4
+"""Cost over bound at which looking on is not worth a pod's waiting."""
+RUIN_MACHINES_MAX = 24
+RUIN_MACHINES_FEW = 6
+RANDOM_SHARE = 0.3
+PROMISING_TYPES = 8
+FULL_EVERY = 3
+"""Every so many steps all types are tried, not only the promising ones."""
+EXCHANGE_SHARE = 0.7
+NOISES = (0.0, 0.05, 0.2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Improved:
+    """The best packing found, and a proven lower bound on any packing's cost."""
+
+    packing: Packing
+    lower_bound: int
+
+
+def improve(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
+    """Return a packing at most as dear as `incumbent`.
+
+    Types that another one dominates are left out of the search; no optimum needs them.
+    """
+    kept = problem.undominated()
+    small = problem.restricted(kept)
+    fluid = relax(small)
+    generator = np.random.default_rng(seed)
+    best = resized(small, incumbent)
+    best = _filled(small, fluid, best, generator, budget)
+    best = _ruin_and_recreate(small, fluid, best, generator, budget)
+    found = Packing(kept[best.types], best.loads)
+    found.check(problem)
+    return Improved(found, fluid.bound)
+
+
+def _filled(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.Generator, budget: Budget) -> Packing:
+    """The best of a few ways to round the fluid solution."""
+    for shrink in SHRINKS:
+        if not budget.step():
+            break
+        found = guided_fill(problem, fluid, generator, shrink)
+        if found.cost(problem) < best.cost(problem):
+            best = found
+    return best
+
+
+def _ruin_and_recreate(
+    problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator, budget: Budget
+) -> Packing:
+    """Take some machines away, pack their pods anew, keep what is no dearer: equal cost lets the search wander."""
+    cost = packing.cost(problem)
+    promising = problem.restricted(_promising(problem, fluid))
+    while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and budget.step():
+        ruined = _ruined(problem, fluid, packing, generator)
+        demand = packing.loads[ruined].sum(axis=0)
+        narrow = budget.steps % FULL_EVERY != 0 and bool((promising.fit[demand > 0].max(axis=1) > 0).all())
+        market = promising if narrow else problem
+        noise = float(generator.choice(NOISES))
+        price = int(problem.prices[packing.types[ruined]].sum())
+        if generator.random() < EXCHANGE_SHARE:
+            swapped = exchange(market, demand, price, len(ruined), generator)
+            if swapped is None:
+                continue
+            anew = resized(problem, swapped)
+        else:
+            anew = resized(problem, pack_by_value(market, demand, fluid.values, generator, noise=noise))
+        saved = price - anew.cost(problem)
+        if saved >= 0:
+            kept = np.setdiff1d(np.arange(len(packing.types)), ruined)
+            packing = joined([Packing(packing.types[kept], packing.loads[kept]), anew], len(problem.counts))
+            cost -= saved
+    return packing
+
+
+def _promising(problem: Problem, fluid: Fluid) -> Ints:
+    """Types that the fluid solution buys, and those that its prices make nearly as good."""
+    density = (problem.fit * fluid.values[:, None]).max(axis=0) / problem.prices
+    bought = np.flatnonzero(fluid.machines > 1e-6)
+    best = np.argsort(-density, kind="stable")[:PROMISING_TYPES]
+    return np.unique(np.concatenate([bought, best]))
+
+
+def _ruined(problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator) -> Ints:
+    """Machines to take away: those worth least for their price, shaken, or any at random."""
+    machines = len(packing.types)
+    most = min(machines, max(RUIN_MACHINES_FEW, min(machines // 4, RUIN_MACHINES_MAX)))
+    many = int(generator.integers(2, most + 1))
+    if generator.random() < RANDOM_SHARE:
+        return np.sort(generator.choice(machines, size=many, replace=False))
+    worth = (packing.loads @ fluid.values) / problem.prices[packing.types]
+    shaken = worth + generator.normal(0, 0.05 + 0.1 * generator.random(), machines)
+    return np.sort(np.argsort(shaken, kind="stable")[:many])

@@ -1,0 +1,128 @@
+"""The packing problem as arrays, and a packing as types with loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import invariant
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """Classes of equal pods, and types of machine to put them on.
+
+    Attributes:
+        requests: [class, resource], what one pod takes.
+        counts: [class], how many pods there are.
+        room: [type, resource], what a machine offers to pods.
+        prices: [type], nano-dollars per hour, above zero.
+        allowed: [class, type], whether the pod may run there.
+        fit: [class, type], how many pods of the class fit a machine that holds nothing else.
+    """
+
+    requests: Ints
+    counts: Ints
+    room: Ints
+    prices: Ints
+    allowed: Bools
+    fit: Ints
+
+    @classmethod
+    def of(cls, *, requests: Ints, counts: Ints, room: Ints, prices: Ints, allowed: Bools) -> Problem:
+        """Build one; `fit` follows from the rest.
+
+        Raises:
+            InvariantError: If a class fits no type.
+        """
+        fit = np.where(allowed, _fit(requests, room), 0)
+        invariant(bool((fit.max(axis=1, initial=0) > 0).all()), "every class fits some type")
+        return cls(requests, counts, room, prices, allowed, fit)
+
+    def cheapest(self, load: Ints) -> int:
+        """The cheapest type that holds this load (pods by class), ties to the lower number; -1 where none does."""
+        present = np.flatnonzero(load)
+        holds = (self.room >= load @ self.requests).all(axis=1) & self.allowed[present].all(axis=0)
+        fitting = np.flatnonzero(holds)
+        return int(fitting[np.argmin(self.prices[fitting])]) if fitting.size else -1
+
+    def undominated(self) -> Ints:
+        """Types worth buying: no other type costs no more, offers no less and admits no fewer classes."""
+        patterns, inverse = np.unique(self.allowed.T, axis=0, return_inverse=True)
+        pattern = inverse.ravel()
+        covers: Bools = np.array([(one >= patterns).all(axis=1) for one in patterns])
+        order = np.lexsort((np.arange(len(self.prices)), -self.room.sum(axis=1), self.prices))
+        rank = np.argsort(order, kind="stable")
+        beats = (rank[:, None] < rank[None, :]) & covers[pattern][:, pattern]
+        for column in self.room.T:
+            beats &= column[:, None] >= column[None, :]
+        return np.flatnonzero(self.allowed.any(axis=0) & ~beats.any(axis=0))
+
+    def restricted(self, types: Ints) -> Problem:
+        """The same pods with these types only."""
+        return Problem(
+            self.requests,
+            self.counts,
+            self.room[types],
+            self.prices[types],
+            self.allowed[:, types],
+            self.fit[:, types],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packing:
+    """Machines and what each holds.
+
+    Attributes:
+        types: [machine], its type.
+        loads: [machine, class], how many pods of each class it holds.
+    """
+
+    types: Ints
+    loads: Ints
+
+    def cost(self, problem: Problem) -> int:
+        """Nano-dollars per hour."""
+        return int(problem.prices[self.types].sum())
+
+    def check(self, problem: Problem) -> None:
+        """Recheck everything in integers.
+
+        Raises:
+            InvariantError: If a machine is overfull, holds what it may not, or a pod is missing or there twice.
+        """
+        invariant(bool((self.loads.sum(axis=0) == problem.counts).all()), "every pod is packed exactly once")
+        invariant(bool((self.loads @ problem.requests <= problem.room[self.types]).all()), "no machine is overfull")
+        invariant(bool((self.loads <= problem.fit[:, self.types].T).all()), "no machine holds what it may not")
+
+
+def joined(parts: list[Packing], classes: int) -> Packing:
+    """Several packings as one."""
+    if not parts:
+        return Packing(np.zeros(0, dtype=np.int64), np.zeros((0, classes), dtype=np.int64))
+    return Packing(np.concatenate([p.types for p in parts]), np.concatenate([p.loads for p in parts]))
+
+
+def resized(problem: Problem, packing: Packing) -> Packing:
+    """The same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
+    if not len(packing.loads):
+        return packing
+    distinct, which = np.unique(packing.loads, axis=0, return_inverse=True)
+    kinds = np.array([problem.cheapest(load) for load in distinct])
+    return Packing(kinds[which.ravel()], packing.loads)
+
+
+def _fit(requests: Ints, room: Ints) -> Ints:
+    most = np.full((len(requests), len(room)), np.iinfo(np.int64).max)
+    for r in range(requests.shape[1]):
+        wanted = requests[:, r][:, None]
+        most = np.where(wanted > 0, np.minimum(most, room[:, r][None, :] // np.maximum(wanted, 1)), most)
+    held: Ints = np.maximum(most, 0)
+    return held
