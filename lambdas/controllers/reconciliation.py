@@ -69,6 +69,7 @@ class Reconciliation:
             ("orphans", lambda: self._orphans.settle(instances, view, outcome)),
             ("expiry", lambda: self._expire(view, outcome)),
             ("deletedPools", lambda: self._let_go_of_deleted_pools(view, outcome)),
+            ("deletedNodes", lambda: self._look_after_deleted_nodes(view, outcome)),
             ("strayTaints", lambda: self._free_stray_nodes(view, outcome)),
             ("windows", lambda: self._follow_windows(view)),
             ("stalled", lambda: self._resume(outcome)),
@@ -116,6 +117,14 @@ class Reconciliation:
             for record in view.claims.values():
                 if record.plan.node_pool == pool and record.deletion is None:
                     self._let_go(record.name, "NodePoolDeleted", f"NodePool {pool} is gone", outcome)
+
+    def _look_after_deleted_nodes(self, view: View, outcome: Outcome) -> None:
+        """Somebody deleted a Node whose instance runs on: `execute` looks again by name, and lets the claim go."""
+        staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
+        gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
+        now = self._world.clock.now()
+        self._work.send(work_on_claim(name, now, looks=LOOKS) for name in gone)
+        outcome.count("deletedNodes", len(gone))
 
     def _pool_exists(self, name: str) -> bool:
         """Asked once more by name: a list may be stale, and a whole pool is at stake."""

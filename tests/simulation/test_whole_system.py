@@ -12,16 +12,9 @@ from typing import Any
 import pytest
 
 from simulator.run import Result
-from simulator.summary import VIOLATIONS
-from tests.simulation.worlds import deployment, named, node_pool, play, write
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
 
 SCALE_TO_ZERO = {"at": "8m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
-
-
-def assert_lawful(result: Result) -> None:
-    """No judge found anything, and no handler raised."""
-    assert result.violations == ()
-    assert all(result.summary[law] == 0 for law in VIOLATIONS)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from simulator.run import Result, run
+from simulator.summary import VIOLATIONS
 
 ZONES = ("zone-a", "zone-b")
 SIZES = {"small": 2, "medium": 4, "large": 16}
@@ -110,3 +111,10 @@ def play(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]] | N
 def named(result: Result, event: str) -> list[dict[str, Any]]:
     """The fields of all events of this name."""
     return [found.fields for found in result.events if found.event == event]
+
+
+def assert_lawful(result: Result) -> None:
+    """No judge found anything, and no handler raised."""
+    assert result.violations == ()
+    assert all(result.summary[law] == 0 for law in VIOLATIONS)
+    assert result.failures == ()
