@@ -37,7 +37,7 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     from core.scheduling.repack import Repack
 
     repack = Repack(ground, packable, budget)
-    anew = replace(solution, claims=repack.improved(claims, solution.rooms))
+    anew = replace(solution, claims=repack.improved(solution))
     return anew, Cost(sum(claim.price for claim in anew.claims), max(rough, repack.bound(counts)))
 
 

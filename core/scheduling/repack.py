@@ -21,6 +21,7 @@ from core.scheduling.limits import Room
 from core.scheduling.packable import Kind, Packable
 from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.resource_axis import plus
+from core.scheduling.solve import Solution
 from core.scheduling.template import Template
 from core.scheduling.type_index import bits
 
@@ -40,15 +41,20 @@ class Repack:
         self._budget = budget
         self._bounds: dict[tuple[tuple[Kind, int], ...], int] = {}
 
-    def improved(self, claims: Sequence[InFlight], rooms: Sequence[Room]) -> list[InFlight]:
-        """The claims, those that may be repacked in their new form; never dearer. The rooms are booked anew."""
-        result = [claim for claim in claims if not self._packable.may_repack(claim)]
-        for template in self._ground.templates:
-            ours = [c for c in claims if c.template is template and self._packable.may_repack(c)]
-            if ours:
-                found = self._repacked(template, ours)
-                result += found if _is_cheaper(found, ours) and _booked(found, ours, rooms[template.index]) else ours
-        return result
+    def improved(self, solution: Solution) -> list[InFlight]:
+        """The solution's claims, those that may be repacked in their new form; never dearer. Limits are booked anew.
+
+        Where pods were left over, a NodePool with limits is left as it is: who gets its last room is for the greedy planner.
+        """
+        claims, free = list[InFlight](), dict[int, list[InFlight]]()
+        for claim in solution.claims:
+            is_scarce = bool(solution.unplaced and solution.rooms[claim.template.index].left)
+            is_free = not is_scarce and self._packable.may_repack(claim)
+            (free.setdefault(claim.template.index, []) if is_free else claims).append(claim)
+        for position, ours in sorted(free.items()):
+            found = self._repacked(self._ground.templates[position], ours)
+            claims += found if _is_cheaper(found, ours) and _booked(found, ours, solution.rooms[position]) else ours
+        return claims
 
     def bound(self, counts: Mapping[Kind, int]) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut."""

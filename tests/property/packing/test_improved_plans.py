@@ -1,0 +1,97 @@
+"""Laws of every plan that was packed anew, over random clusters."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.codec import encode_plan
+from core.model.plan import Plan
+from core.scheduling import schedule
+from tests.property.naive.clusters import random_cluster
+from tests.property.naive.judge import violations
+from tests.property.packing.worlds import a_plain_world, with_steps
+from tests.property.scheduling.referee import complaints, left_behind
+from tests.property.scheduling.worlds import shuffled
+
+SEEDS = st.integers(0, 2**40)
+ROOT = Path(__file__).parents[3]
+STEPS = 20
+
+PRINT_PLANS = f"""
+import sys
+from core.codec import encode_plan
+from core.scheduling import schedule
+from tests.property.packing.worlds import a_plain_world
+sys.stdout.buffer.write(b"\\n".join(encode_plan(schedule(a_plain_world(seed, steps={STEPS}))) for seed in range(12)))
+"""
+
+
+def placed(plan: Plan) -> list[str]:
+    return sorted([pod for claim in plan.claims for pod in claim.pods] + [binding.pod for binding in plan.bindings])
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_the_kubernetes_scheduler_would_accept_every_placement(seed: int) -> None:
+    """A pod packed onto a node that refuses it pays for a node and stays pending."""
+    world = a_plain_world(seed, steps=STEPS)
+    plan = schedule(world)
+    assert [*complaints(world, plan), *left_behind(world, plan)] == []
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_the_naive_judge_accepts_every_placement(seed: int) -> None:
+    """As above, by a second reading of the rules and over clusters with everything in them."""
+    snapshot = with_steps(random_cluster(seed), STEPS)
+    assert violations(snapshot, schedule(snapshot)) == []
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(seed: int) -> None:
+    """Searching would cost money, or the proof would be none."""
+    world = a_plain_world(seed, steps=STEPS)
+    plan, greedy = schedule(world), schedule(with_steps(world, None))
+    assert plan.cost.hourly == sum(claim.price for claim in plan.claims) <= greedy.cost.hourly
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound <= plan.cost.hourly
+    assert placed(plan) == placed(greedy)
+    assert plan.unschedulable == greedy.unschedulable
+
+
+@given(SEEDS, SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_the_input_does_not_matter(seed: int, order: int) -> None:
+    """Two looks at one cluster would launch different nodes."""
+    world = a_plain_world(seed, steps=STEPS)
+    assert encode_plan(schedule(shuffled(world, order))) == encode_plan(schedule(world))
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
+    """`--time-budget 0` would not mean what it says."""
+    world = a_plain_world(seed, steps=0)
+    assert schedule(world).claims == schedule(with_steps(world, None)).claims
+
+
+def test_plans_are_the_same_bytes_in_any_process() -> None:
+    """A hash, the solver's threads or its clock would leak into a plan, and a run could not be repeated."""
+    printed = {
+        subprocess.run(  # noqa: S603 - our own interpreter and program
+            [sys.executable, "-c", PRINT_PLANS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "4711")
+    }
+    assert len(printed) == 1
