@@ -17,7 +17,7 @@ help: ## Show this list
 
 setup: $(VENV)/.installed ## Make the virtual environment with everything in it
 
-$(VENV)/.installed: requirements.txt requirements-dev.txt
+$(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
