@@ -82,7 +82,6 @@ WELL_KNOWN: Final = frozenset(
         NODEPOOL,
         ZONE,
         REGION,
-        ZONE_ID,
         INSTANCE_TYPE,
         ARCH,
         OS,
@@ -94,7 +93,11 @@ WELL_KNOWN: Final = frozenset(
         *_AWS_TYPE_LABELS,
     }
 )
-"""Labels that a node gets without anyone asking; a pod may select on them although no NodePool names them."""
+"""Labels that a node gets without anyone asking; a pod may select on them although no NodePool names them.
+
+`ZONE_ID` is not among them: the cloud controller gives it to nodes that have joined, but no offering says which id its zone
+has, so a node that is yet to be launched cannot be promised to carry one.
+"""
 
 ALIASES: Final = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,

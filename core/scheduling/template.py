@@ -60,6 +60,8 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
         return "is static: it keeps its number of nodes and answers to no pod"
     if pool.is_ready is False:
         return "is not ready"
+    if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
+        return f"demands {labels.ZONE_ID}, but which id a zone has is not known before a node joins: use {labels.ZONE}"
     contradicted = _contradicted(pool)
     if contradicted:
         return f"contradicts itself: its requirements leave no value of {contradicted}"
@@ -107,6 +109,10 @@ def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | No
     while str(number) in requirement.values or str(number) in taken:
         number += 1
     return str(number) if requirement.has(str(number)) else None
+
+
+def _knows_zone_ids(snapshot: Snapshot) -> bool:
+    return labels.ZONE_ID in snapshot.catalogue.label_keys()
 
 
 def _contradicted(pool: NodePool) -> str:
