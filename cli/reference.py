@@ -36,7 +36,7 @@ def reason_codes() -> str:
         "or node.",
         "## Why a pod stays without a place",
         "`unschedulable[].reason` of a plan. NodePools may differ; the code is that of the NodePool that came nearest. The "
-        "later in this table, the nearer.",
+        "later in this table, the nearer; a NodePool that lacks nothing but a toleration comes after `NoOfferingFits`.",
         _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in POD_REASONS.items())),
         "## Why a node stays",
         "`blocked[].reason` of a disruption plan.",

@@ -62,7 +62,11 @@ def timeline(events: Sequence[Happening]) -> str:
         if event.event in _WORDS:
             counts[event.event] = counts.get(event.event, 0) + 1
     rows += _row(start + stretch * line, counts, standing)
-    return output.table(("FROM", "PODS PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows) if rows else "nothing happened"
+    return (
+        output.table(("FROM", "PODS PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
+        if rows
+        else "nothing happened"
+    )
 
 
 class _Standing:

@@ -70,8 +70,9 @@ class Diagnosis:
         findings = self.findings(pod_class)
         if not findings:
             return Verdict(reason=reasons.NO_NODE_POOL, message="there is no NodePool")
-        failed = [finding.reason for finding in findings if finding.reason]
-        reason = max(failed, key=lambda code: reasons.RANK[code], default=reasons.NO_OFFERING_FITS)
+        failed = [finding for finding in findings if finding.reason]
+        nearest = max(failed, key=_nearness, default=None)
+        reason = reasons.NO_OFFERING_FITS if nearest is None else nearest.reason
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
         return Verdict(reason=reason, message=message, pools=findings)
 
@@ -264,6 +265,13 @@ class _Funnel:
         rooms = [types.room[position] for position in positions(before)]
         absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
         self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
+
+
+def _nearness(finding: PoolFinding) -> int:
+    """How near a pool came, by the reason that it gives; only a toleration missing is nearer than no room."""
+    if finding.reason == reasons.TAINT_NOT_TOLERATED and finding.nearest:
+        return 2 * reasons.RANK[reasons.NO_OFFERING_FITS] + 1
+    return 2 * reasons.RANK[finding.reason]
 
 
 def _unlike(template: Template, mask: int, requirement: Requirement) -> str:

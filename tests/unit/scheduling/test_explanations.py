@@ -90,6 +90,10 @@ def test_a_pool_that_lacks_only_a_toleration_is_a_near_miss() -> None:
         "gpu": "a toleration of gpu:NoSchedule is missing",
         "off": "a toleration of x:NoSchedule is missing",
     }
+    small = Planner(
+        a_snapshot(types=(SMALL,), node_pools=(*pools, a_pool("full", limits={"cpu": 1000})), pods=(a_pod("p"),))
+    )
+    assert small.plan().unschedulable[0].reason == reasons.LIMIT_REACHED
     huge = Planner(a_snapshot(types=(SMALL,), node_pools=pools, pods=(a_pod("p", cpu="99"),))).verdict("default/p")
     assert huge is not None
     assert [finding.nearest for finding in huge.pools] == ["", ""]
