@@ -1,6 +1,7 @@
 """Checks random clusters by the thousand: `python -m tests.property.naive.fuzz --cases 20000 --seed 1 --processes 2`.
 
 Exit code 1 where any plan breaks a rule; each such case is printed with its seed, from which it can be made again.
+`--shrink SEED` prints what is left of one once all that the failure does not need is dropped, as a snapshot in JSON.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections import Counter
 from collections.abc import Iterable
 from multiprocessing import Pool
 
-from core.codec import encode_plan
+from core.codec import encode_plan, encode_snapshot
 from core.scheduling import schedule
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.judge import violations
 from tests.property.naive.laws import carried_out
+from tests.property.naive.shrink import shrunk
 
 _CHUNK = 20
 _EVERY = 500
@@ -83,13 +85,31 @@ def run(seeds: Iterable[int], processes: int) -> int:
     return failing
 
 
+def shrink(seed: int) -> int:
+    """Print the smallest cluster that still fails as the seed's does; 1 where it fails at all."""
+    snapshot = random_cluster(seed)
+    found = violations(snapshot, schedule(snapshot))
+    if not found:
+        _say(f"seed {seed}: nothing is wrong")
+        return 0
+    rule = found[0].partition(":")[0]
+    small = shrunk(snapshot, lambda s: any(line.startswith(rule) for line in violations(s, schedule(s))))
+    for line in violations(small, schedule(small)):
+        _say(line)
+    _say(encode_snapshot(small).decode())
+    return 1
+
+
 def main() -> int:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description="Check random clusters against the naive judge.")
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="make this one case small instead")
     args = parser.parse_args()
+    if args.shrink is not None:
+        return shrink(args.shrink)
     return 1 if run(range(args.seed, args.seed + args.cases), args.processes) else 0
 
 
