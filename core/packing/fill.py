@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from itertools import product
+from typing import Final
 
 import numpy as np
 
@@ -10,8 +12,14 @@ from core.packing.fluid import Fluid
 from core.packing.knapsack import pack_by_value
 from core.packing.problem import Floats, Ints, Packing, Problem, joined, resized
 
-SUPPORT_MIN = 0.25
+SUPPORT_MIN: Final = 0.25
 """A type of which the fluid solution buys less than this is left to the rounding."""
+
+CUT_SHARE: Final = 0.006
+CUT_TYPES: Final = 3
+CUTS_EACH: Final = 4
+CUTS_MAX: Final = 12
+"""Cuts of the most bought types, up to three steps each; a step is one machine, or a small share of many."""
 
 
 class _Row:
@@ -38,15 +46,35 @@ class _Row:
         self.free[machines] -= amounts[:, None] * problem.requests[pod_class]
 
 
-def guided_fill(problem: Problem, fluid: Fluid, generator: np.random.Generator, shrink: float) -> Packing:
-    """Round the fluid solution: a `shrink` share of its machines is left out, for rounding leaves gaps elsewhere."""
-    support = np.flatnonzero(fluid.machines > SUPPORT_MIN)
+def cuts(fluid: Fluid) -> list[tuple[int, ...]]:
+    """How many machines of each type to leave out of the fluid solution rounded up: nothing first, then more and more.
+
+    Rounding leaves gaps, and a machine that would be filled by a tenth is better replaced by a smaller one.
+    """
+    machines = fluid.machines[_support(fluid)]
+    steps = np.maximum(1, np.rint(machines * CUT_SHARE)).astype(int)
+    sums = product(range(CUTS_EACH), repeat=min(len(machines), CUT_TYPES))
+    ordered = sorted(sums, key=lambda cut: (sum(cut), cut))[:CUTS_MAX]
+    largest_first = np.argsort(-machines, kind="stable")
+    found = []
+    for cut in ordered:
+        whole = np.zeros(len(machines), dtype=int)
+        whole[largest_first[: len(cut)]] = cut
+        found.append(tuple(int(n) for n in whole * steps))
+    return found
+
+
+def guided_fill(problem: Problem, fluid: Fluid, generator: np.random.Generator, cut: tuple[int, ...]) -> Packing:
+    """Round the fluid solution up, less the machines in `cut`; what does not fit is packed by value."""
+    support = _support(fluid)
     shares, left = _whole_shares(problem, fluid.loads[:, support])
     rows = []
     for column, kind in enumerate(support):
-        wanted = fluid.machines[kind]
-        machines = math.ceil(wanted * (1 - shrink) - 1e-6) if wanted > 1 else round(wanted + 0.2)
-        row = _Row(problem, int(kind), max(1, machines))
+        machines = math.ceil(fluid.machines[kind] - 1e-6) - cut[column]
+        if machines <= 0:
+            left += shares[:, column]
+            continue
+        row = _Row(problem, int(kind), machines)
         for pod_class in _largest_first(problem, problem.room[kind]):
             if shares[pod_class, column]:
                 left[pod_class] += _spread_evenly(problem, row, int(pod_class), int(shares[pod_class, column]))
@@ -56,6 +84,12 @@ def guided_fill(problem: Problem, fluid: Fluid, generator: np.random.Generator, 
     if left.any():
         parts.append(pack_by_value(problem, left, fluid.values, generator))
     return joined(parts, len(problem.counts))
+
+
+def _support(fluid: Fluid) -> Ints:
+    """Types of which the fluid solution buys enough to guide by."""
+    found: Ints = np.flatnonzero(fluid.machines > SUPPORT_MIN)
+    return found
 
 
 def _whole_shares(problem: Problem, loads: Floats) -> tuple[Ints, Ints]:

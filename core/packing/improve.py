@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from core.packing.budget import Budget
 from core.packing.exchange import exchange
-from core.packing.fill import guided_fill
+from core.packing.fill import cuts, guided_fill
 from core.packing.fluid import Fluid, relax
 from core.packing.knapsack import pack_by_value
 from core.packing.problem import Ints, Packing, Problem, joined, resized
 
-SHRINKS = (0.0, 0.03, 0.06)
-GAP_DONE = 1e-4
+GAP_DONE: Final = 1e-4
 """Cost over bound at which looking on is not worth a pod's waiting."""
-RUIN_MACHINES_MAX = 24
-RUIN_MACHINES_FEW = 6
-RANDOM_SHARE = 0.3
-PROMISING_TYPES = 8
-FULL_EVERY = 3
+
+EXCHANGE_SHARE: Final = 0.9
+"""How often a swap for a cheaper set is tried; packing by value takes twenty times as long."""
+
+EXCHANGE_MACHINES_MAX: Final = 5
+RUIN_MACHINES_MAX: Final = 24
+RUIN_MACHINES_FEW: Final = 6
+RANDOM_SHARE: Final = 0.3
+PROMISING_TYPES: Final = 8
+
+FULL_EVERY: Final = 3
 """Every so many steps all types are tried, not only the promising ones."""
-EXCHANGE_SHARE = 0.7
-NOISES = (0.0, 0.05, 0.2)
+
+NOISES: Final = (0.0, 0.05, 0.2)
+"""By how much values are shaken before packing by them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,10 +60,10 @@ def improve(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) 
 
 def _filled(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.Generator, budget: Budget) -> Packing:
     """The best of a few ways to round the fluid solution."""
-    for shrink in SHRINKS:
-        if not budget.step():
+    for cut in cuts(fluid):
+        if best.cost(problem) <= fluid.bound * (1 + GAP_DONE) or not budget.step():
             break
-        found = guided_fill(problem, fluid, generator, shrink)
+        found = guided_fill(problem, fluid, generator, cut)
         if found.cost(problem) < best.cost(problem):
             best = found
     return best
@@ -69,13 +76,14 @@ def _ruin_and_recreate(
     cost = packing.cost(problem)
     promising = problem.restricted(_promising(problem, fluid))
     while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and budget.step():
-        ruined = _ruined(problem, fluid, packing, generator)
+        swaps = generator.random() < EXCHANGE_SHARE
+        ruined = _ruined(problem, fluid, packing, generator, EXCHANGE_MACHINES_MAX if swaps else RUIN_MACHINES_MAX)
         demand = packing.loads[ruined].sum(axis=0)
         narrow = budget.steps % FULL_EVERY != 0 and bool((promising.fit[demand > 0].max(axis=1) > 0).all())
         market = promising if narrow else problem
         noise = float(generator.choice(NOISES))
         price = int(problem.prices[packing.types[ruined]].sum())
-        if generator.random() < EXCHANGE_SHARE:
+        if swaps:
             swapped = exchange(market, demand, price, len(ruined), generator)
             if swapped is None:
                 continue
@@ -98,11 +106,11 @@ def _promising(problem: Problem, fluid: Fluid) -> Ints:
     return np.unique(np.concatenate([bought, best]))
 
 
-def _ruined(problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator) -> Ints:
+def _ruined(problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator, top: int) -> Ints:
     """Machines to take away: those worth least for their price, shaken, or any at random."""
     machines = len(packing.types)
-    most = min(machines, max(RUIN_MACHINES_FEW, min(machines // 4, RUIN_MACHINES_MAX)))
-    many = int(generator.integers(2, most + 1))
+    most = min(machines, max(RUIN_MACHINES_FEW, machines // 4))
+    many = int(generator.integers(2, min(most, top) + 1))
     if generator.random() < RANDOM_SHARE:
         return np.sort(generator.choice(machines, size=many, replace=False))
     worth = (packing.loads @ fluid.values) / problem.prices[packing.types]
