@@ -34,7 +34,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         summary: The SimulationSummary of the command line's contract.
         events: The record.
-        decisions: What the functions decided, in order: at, function, kind, subject, reason, message.
+        decisions: What the functions decided, in order and less repeats: at, function, kind, subject, reason, message.
         violations: What the judges found.
         warnings: What in the scenario had no effect.
         failures: What handlers raised, with tracebacks.
@@ -94,18 +94,18 @@ def _run_to_end(world: World, scenario: Scenario, progress: Progress | None) -> 
 
 def _result(world: World, events: list[Event], wall_seconds: float) -> Result:
     verdict = world.judges.finish()
-    unschedulable = unschedulable_by_reason(world.tally.pending(), world.decisions)
+    unschedulable = unschedulable_by_reason(world.tally.pending(), world.decisions.told)
     figures = {
         **world.tally.figures(unschedulable),
         **costs(world.meter),
         **judged(verdict),
-        "decisions": len(world.decisions),
+        "decisions": len(world.decisions.told),
     }
     seconds = round(world.scenario.duration.total_seconds())
     return Result(
         summary=summarize(world.scenario.name, seconds, wall_seconds, figures),
         events=tuple(events),
-        decisions=tuple(world.decisions),
+        decisions=tuple(world.decisions.told),
         violations=verdict.violations,
         warnings=tuple(world.warnings),
         failures=tuple(world.sandboxes.failures),

@@ -28,6 +28,7 @@ from simulator.checkers import Judges
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
 from simulator.cluster_calls import ClusterCalls
+from simulator.decision_log import DecisionLog
 from simulator.draws import stream
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
@@ -52,7 +53,7 @@ class World:
         self.scenario = scenario
         self.clock = clock
         self.recorder = recorder
-        self.decisions: list[dict[str, Any]] = []
+        self.decisions = DecisionLog(clock)
         self.warnings: list[str] = []
         self._seed = seed
         self._region = region
@@ -65,6 +66,7 @@ class World:
         self.judges = Judges(self._capacity_of)
         recorder.listen(self.tally.see)
         recorder.listen(self.judges.see)
+        recorder.listen(self.decisions.see)
 
     def surroundings(self) -> Surroundings:
         """What the account needs of this world."""
@@ -84,7 +86,7 @@ class World:
         self._session = SharedSession()
         self.account = account
         self.meter = Meter(clock, account.exchange)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self._message_faults, self._decided)
+        self.pump = Pump(clock, self.sandboxes, account.queues, self._message_faults, self.decisions.hear)
         WindowSchedules(clock, account.wire, self.pump.window)
         self.boot = Boot(
             clock,
@@ -133,9 +135,6 @@ class World:
     def _ended(self, instance: Instance) -> None:
         self.meter.ended(instance)
         self.cluster.lose_instance(instance.provider_id)
-
-    def _decided(self, function: str, decision: dict[str, Any]) -> None:
-        self.decisions.append({"at": self.clock.now(), "function": function, **decision})
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
         found = self.account.exchange.instance_type(instance_type)
