@@ -1,0 +1,44 @@
+"""The lessons and guides print what the program prints: each page is played in a folder of its own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from cli.__main__ import main
+
+ROOT = Path(__file__).parents[3]
+SAVED = re.compile(r"`([\w-]+\.yaml)`[^\n`]*:\n\n```yaml\n(.*?)```", re.DOTALL)
+PLAYED = re.compile(r"```console\n\$ fleetwright ([^\n]*)\n(.*?)```", re.DOTALL)
+PAGES = sorted(page for folder in ("tutorials", "how-to") for page in (ROOT / "docs" / folder).glob("*.md"))
+
+
+def is_told(told: str, printed: str) -> bool:
+    """Whether the output is the page's, where `…` stands for whatever comes there."""
+    pattern = re.escape(told.rstrip()).replace("…", ".*")
+    return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_output_on_the_page_is_what_the_command_prints(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer whose first output differs from the page's does not know whom to believe."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    for name, content in SAVED.findall(text):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for command, told in PLAYED.findall(text):
+        code = main(shlex.split(command))
+        printed = capsys.readouterr().out
+        assert code in (0, 1), command
+        assert is_told(told, printed), f"$ fleetwright {command}\n{printed}"
+
+
+def test_the_pages_hold_outputs_at_all() -> None:
+    """A slip in the fences would make the test above pass over everything."""
+    assert sum(len(PLAYED.findall(page.read_text(encoding="utf-8"))) for page in PAGES) >= 6
