@@ -1,0 +1,147 @@
+"""How the program behaves at its edges: pipes that close, Ctrl-C, slips of the hand, narrow windows."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli import output
+from cli.__main__ import main
+from cli.commands import plan
+
+ROOT = Path(__file__).parents[3]
+Capture = pytest.CaptureFixture[str]
+
+
+def pods(count: int) -> str:
+    return yaml.safe_dump_all(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{number}", "namespace": "shop"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "99"}}}]},
+        }
+        for number in range(count)
+    )
+
+
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_closed_pipe_is_no_bug(form: str, tmp_path: Path) -> None:
+    """`| head` is how people look at long answers; a traceback would follow each time."""
+    (tmp_path / "pods.yaml").write_text(pods(2000))
+    command = [sys.executable, "-m", "cli", "plan", "-f", str(tmp_path / "pods.yaml"), "-o", form]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        told = process.stderr.read().decode()
+    assert process.returncode in (0, 1)
+    assert told == ""
+
+
+def test_ctrl_c_ends_quietly_with_130(tmp_path: Path) -> None:
+    """Shells tell an interrupted command from a failed one by its code."""
+    fifo = tmp_path / "pods.yaml"
+    os.mkfifo(fifo)
+    command = [sys.executable, "-m", "cli", "validate", "-f", str(fifo)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603
+    with process, fifo.open("w"):
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert told.decode() == "fleetwright: interrupted\n"
+
+
+def test_an_empty_input_is_said_to_be_empty(tmp_path: Path, capsys: Capture) -> None:
+    """Zero new nodes for zero pods looks like an answer; mostly the command before the pipe failed."""
+    (tmp_path / "empty.yaml").write_text("---\n")
+    for command in ("plan", "consolidate", "validate", "convert"):
+        assert main([command, "-f", str(tmp_path / "empty.yaml")]) == 0
+        assert "holds no object" in capsys.readouterr().err, command
+
+
+def test_a_slip_in_a_name_gets_the_names_that_are_near(cluster: list[str], capsys: Capture) -> None:
+    """The pods of a workload have names that people guess."""
+    assert main(["explain", "shop/cart-O", *cluster]) == 2
+    assert "hint: near it there is shop/cart-" in capsys.readouterr().err
+    assert main(["explain", "zzz", *cluster]) == 2
+    assert "<workload>-<n>" in capsys.readouterr().err
+
+
+def test_a_bad_object_comes_with_what_to_do_next(tmp_path: Path, capsys: Capture) -> None:
+    """`plan` stops at the first problem; `validate` has them all."""
+    file = tmp_path / "my pool.yaml"
+    file.write_text("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: {spec: {}}}")
+    assert main(["plan", "-f", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert "document 0: NodePool a: spec.template.spec." in told
+    assert f"hint: `fleetwright validate -f '{file}'` lists every problem" in told
+
+
+def test_a_workloads_field_is_named_by_its_path_in_the_workload(tmp_path: Path, capsys: Capture) -> None:
+    """People look for the field in the file that they wrote, not in the pod that comes of it."""
+    workload: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "cart", "namespace": "shop"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "-1"}}}]}}},
+    }
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(workload))
+    path = "Deployment shop/cart: spec.template.spec.containers[0].resources.requests.cpu: '-1' is negative"
+    assert main(["plan", "-f", str(tmp_path)]) == 2
+    assert path in capsys.readouterr().err
+    assert main(["validate", "-f", str(tmp_path)]) == 1
+    assert capsys.readouterr().out == f"{tmp_path / 'a.yaml'}: document 0: {path}\n"
+
+
+def test_validate_judges_pods_too(tmp_path: Path, capsys: Capture) -> None:
+    """A manifest that passes here and stops `plan` would make the check worthless."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a"},
+        "spec": {"tolerations": [{"operator": "Like"}]},
+    }
+    other = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "a"}, "spec": 1}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([pod, other]))
+    assert main(["validate", "-f", str(tmp_path)]) == 1
+    assert "Pod a: spec.tolerations[0].operator" in capsys.readouterr().out
+
+
+def test_wide_tables_are_folded() -> None:
+    """A terminal breaks lines anywhere; a reader loses the columns."""
+    rows = [("node-1", "PodDisruptionBudget", "word " * 30), ("node-2", "Budget", "short")]
+    lines = output.table(("NODE THAT STAYS", "REASON", "WHY"), rows).splitlines()
+    assert max(len(line) for line in lines) <= output.WIDTH_MAX
+    assert {line.index("word") for line in lines if "word" in line} == {lines[0].index("WHY")}
+    assert lines[-1].split() == ["node-2", "Budget", "short"]
+
+
+def test_a_table_of_what_cannot_be_folded_is_left_wide() -> None:
+    """Names must stay whole enough to be copied; and the program must end."""
+    names = tuple(f"COLUMN-{number}-OF-EIGHT" for number in range(8))
+    assert output.table(names, []).split() == list(names)
+
+
+def test_continued_lines_hang() -> None:
+    """Else the second line of a NodePool's entry reads like an entry."""
+    lines = output.wrapped(f"  NodePool a  {'word ' * 40}\nnext").splitlines()
+    assert all(line.startswith("      word") for line in lines[1:-1])
+    assert lines[-1] == "next"
+
+
+def test_pods_that_share_a_fate_share_an_entry() -> None:
+    """A thousand pods of one Deployment without a place are one problem."""
+    lost = [{"pod": f"shop/p{n}", "reason": "NoOfferingFits", "message": "NodePool a: full"} for n in range(5)]
+    cost = {"hourly": 0.0, "lowerBound": None, "gap": None}
+    text = plan.plan_table({"nodeClaims": [], "bindings": [], "unschedulable": lost, "cost": cost})
+    assert text.startswith(
+        "5 pods (shop/p0, shop/p1, shop/p2 +2) are unschedulable [NoOfferingFits]\n  NodePool a: full"
+    )
