@@ -98,7 +98,7 @@ def shuffled(snapshot: Snapshot, seed: int) -> Snapshot:
 def _type(draw: Random, number: int, zones: tuple[str, ...]) -> InstanceType:
     cpu = draw.choice((1, 2, 2, 4, 4, 8, 16))
     memory = cpu * draw.choice((1, 2, 4))
-    own = {
+    own: dict[str, tuple[str, ...]] = {
         labels.ARCH: (draw.choice(("amd64", "amd64", "arm64")),),
         labels.OS: ("linux",) if chance(draw, 0.9) else ("linux", "windows"),
         FAMILY: (draw.choice(("a", "b", "c")),),

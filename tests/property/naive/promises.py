@@ -68,7 +68,7 @@ def _claim(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, place: Place
     if None in prices:
         yield f"offering: {claim.name} names types that are on offer nowhere: {claim.instance_types} {prices}"
         return
-    ordered = sorted(zip(prices, claim.instance_types, strict=True))  # type: ignore[type-var]  # no None is left
+    ordered = sorted((price or 0, name) for price, name in zip(prices, claim.instance_types, strict=True))
     if [name for _, name in ordered] != list(claim.instance_types):
         yield f"price order: {claim.name} {list(zip(prices, claim.instance_types, strict=True))}"
     if claim.price != ordered[0][0]:

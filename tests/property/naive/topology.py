@@ -239,7 +239,8 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
     views = {key: rules.spreads(rules.pods[key], eligible=eligible) for key in coming}
     terms = {key: rules.terms(rules.pods[key], rules.pods[key].spec.affinity) for key in coming}
     ruled = sorted(key for key in coming if views[key] or terms[key])
-    mentioned = {pod for key in ruled for view in (*views[key], *terms[key]) for pod in view.selected}
+    mentioned = {pod for key in ruled for view in views[key] for pod in view.selected}
+    mentioned |= {pod for key in ruled for term in terms[key] for pod in term.selected}
     free = sorted(key for key in coming if key in mentioned and key not in ruled)
     fixed = {key: number for key, number in rules.located.items() if key not in coming}
 
