@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, Final
 from unittest.mock import patch
 
-import boto3
 import msgspec
 import time_machine
 from moto import mock_aws
@@ -29,6 +28,7 @@ from simulator.aws.network import Network, known_zones
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
+from simulator.aws.session import SharedSession
 from simulator.aws.templates import Templates
 from simulator.aws.wire import AwsError, Wire
 from simulator.clock import VirtualClock
@@ -50,6 +50,7 @@ _ENVIRONMENT: Final = {
     "AWS_SECRET_ACCESS_KEY": "simulated",
     "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
     "AWS_EC2_METADATA_DISABLED": "true",
+    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
     "POWERTOOLS_TRACE_DISABLED": "true",
 }
 
@@ -154,7 +155,8 @@ def open_account(around: Surroundings, region: Region) -> Iterator[Account]:
 
 def _create_stores() -> None:
     """What moto keeps: table, bucket, schedule group, node role."""
-    boto3.client("dynamodb").create_table(
+    session = SharedSession()
+    session.client("dynamodb").create_table(
         TableName=_TABLE,
         KeySchema=[
             {"AttributeName": wiring.TABLE.partition_key, "KeyType": "HASH"},
@@ -166,10 +168,9 @@ def _create_stores() -> None:
         ],
         BillingMode="PAY_PER_REQUEST",
     )
-    boto3.client("s3").create_bucket(Bucket=_BUCKET)
-    boto3.client("scheduler").create_schedule_group(Name=_GROUP)
-    boto3.client("iam").create_role(RoleName=NODE_ROLE, AssumeRolePolicyDocument="{}")
-    boto3.DEFAULT_SESSION = None
+    session.client("s3").create_bucket(Bucket=_BUCKET)
+    session.client("scheduler").create_schedule_group(Name=_GROUP)
+    session.client("iam").create_role(RoleName=NODE_ROLE, AssumeRolePolicyDocument="{}")
 
 
 def _describe_cluster(request: dict[str, Any]) -> dict[str, Any]:
