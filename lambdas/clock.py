@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -14,6 +15,17 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment, UTC."""
         return datetime.now(UTC)
+
+
+def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], bool]:
+    """A question whether the time is over; it runs from the first time that it is asked."""
+    asked: list[datetime] = []
+
+    def answer() -> bool:
+        asked.append(clock.now())
+        return asked[-1] - asked[0] >= runs
+
+    return answer
 
 
 class Invocation(Protocol):

@@ -45,6 +45,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         poll_seconds: How soon `provision` looks again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
+        improve_milliseconds: How long a plan may be improved after the first one; 0: not at all.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
     """
 
@@ -65,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0
+    improve_milliseconds: Annotated[int, msgspec.Meta(ge=0)] = 1000
     improve_iterations: int | None = None
 
     @classmethod
@@ -113,7 +115,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             min_values_policy=self.min_values_policy,
             feature_gates=parse_feature_gates(self.feature_gates),
             requires_unschedulable_mark=True,
-            improve_iterations=self.improve_iterations,
+            improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
 
 

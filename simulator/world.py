@@ -42,8 +42,8 @@ from simulator.summary import Tally
 from simulator.trace import TracedPod
 from simulator.window_schedules import WindowSchedules
 
-IMPROVE_ITERATIONS: Final = 200
-"""The optimiser is bounded by steps: a bound in seconds would make runs differ."""
+IMPROVE_ITERATIONS: Final = 40
+"""The optimiser is bounded by steps: a bound in seconds would make runs differ. So many take a few hundredths of a second."""
 
 
 class World:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import highspy
 import numpy as np
 
-from core.packing.problem import Floats, Ints, Problem
+from core.packing.problem import Bools, Floats, Ints, Problem
 
-BOUND_SLACK = 1e-9
+BOUND_SLACK: Final = 1e-9
 """Taken off the bound, relatively, for what floating point may have gained in evaluating it."""
+
+LOADS_MAX: Final = 30_000
+"""Most pairs of class and type that are solved as they are: about a third of a second."""
+
+STEPS_PER_DOUBLING: Final = (16, 8, 4, 2, 1)
+"""How finely sizes of pods are told apart where there are more: as finely as the bound allows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,19 +40,46 @@ class Fluid:
 def relax(problem: Problem) -> Fluid:
     """Solve it: minimise the price of `y` machines so that loads `x` cover every class and fit the room bought.
 
-    One row a class (its pods run somewhere) and one a type and resource (what runs there fits the machines). A class that a
-    machine may hold only a few of adds no row here: the bound stays valid without.
+    One row a class (its pods run somewhere) and one a type and resource (what runs there fits the machines). Where there are
+    very many classes, alike ones are solved as one; the bound is computed from every single class all the same.
     """
-    types = len(problem.prices)
     used = np.flatnonzero(problem.requests.any(axis=0))
-    scale = np.maximum(problem.room.max(axis=0), 1).astype(float)
-    room = problem.room[:, used] / scale[used]
-    requests = problem.requests[:, used] / scale[used]
+    scale = np.maximum(problem.room.max(axis=0), 1)[used].astype(float)
+    room, requests = problem.room[:, used] / scale, problem.requests[:, used] / scale
     price_scale = float(problem.prices.max())
-    pods, hosts = (found.astype(np.int64) for found in np.nonzero(problem.fit > 0))
+    cells = _cells(problem)
+    counts = np.bincount(cells, weights=problem.counts)
+    shares = problem.counts / counts[cells]
+    middle = np.stack([np.bincount(cells, weights=column * shares) for column in requests.T], axis=1)
+    fits = problem.fit[np.unique(cells, return_index=True)[1]] > 0
+    machines, loads, rents = _solved(
+        problem.prices / price_scale, room, middle.astype(float), counts.astype(float), fits
+    )
+    values, bound = _proven(problem, room, requests, rents, price_scale)
+    return Fluid(bound, machines, loads[cells] * shares[:, None], values)
+
+
+def _cells(problem: Problem) -> Ints:
+    """[class], the number of the cell that it is solved in: classes that fit the same types and request nearly the same."""
+    _, pattern = np.unique(problem.fit > 0, axis=0, return_inverse=True)
+    sizes = np.log2(np.maximum(problem.requests, 1))
+    cells: Ints = np.arange(len(problem.counts))
+    for steps in STEPS_PER_DOUBLING:
+        if (cells.max() + 1) * len(problem.prices) <= LOADS_MAX:
+            break
+        keys = np.column_stack([pattern.ravel(), np.floor(sizes * steps)])
+        cells = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+    return cells
+
+
+def _solved(
+    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
+) -> tuple[Floats, Floats, Floats]:
+    """Machines by type, loads by class and type, and what each type's resources are worth (the duals of its rows)."""
+    pods, hosts = (found.astype(np.int64) for found in np.nonzero(fits))
     model = highspy.HighsLp()
-    _fill_columns(model, problem.prices / price_scale, len(pods))
-    _fill_rows(model, problem.counts, types * len(used))
+    _fill_columns(model, prices, len(pods))
+    _fill_rows(model, counts, room.size)
     _fill_matrix(model, room, requests, pods, hosts)
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing of its types
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
@@ -54,11 +88,9 @@ def relax(problem: Problem) -> Fluid:
     solver.run()
     solution = solver.getSolution()
     columns, duals = np.array(solution.col_value), np.array(solution.row_dual)
-    loads = np.zeros(problem.fit.shape)
-    loads[pods, hosts] = np.maximum(columns[types:], 0)
-    rents = np.maximum(duals[len(problem.counts) :].reshape(types, len(used)), 0)
-    values, bound = _proven(problem, room, requests, rents, price_scale)
-    return Fluid(bound, np.maximum(columns[:types], 0), loads, values)
+    loads = np.zeros(fits.shape)
+    loads[pods, hosts] = np.maximum(columns[len(prices) :], 0)
+    return np.maximum(columns[: len(prices)], 0), loads, np.maximum(duals[len(counts) :].reshape(room.shape), 0)
 
 
 def _proven(problem: Problem, room: Floats, requests: Floats, rents: Floats, price_scale: float) -> tuple[Floats, int]:
@@ -82,9 +114,9 @@ def _fill_columns(model: highspy.HighsLp, prices: Floats, loads: int) -> None:
     model.col_upper_ = np.full(columns, highspy.kHighsInf)
 
 
-def _fill_rows(model: highspy.HighsLp, counts: Ints, capacity_rows: int) -> None:
+def _fill_rows(model: highspy.HighsLp, counts: Floats, capacity_rows: int) -> None:
     model.num_row_ = len(counts) + capacity_rows
-    model.row_lower_ = np.concatenate([counts.astype(float), np.zeros(capacity_rows)])
+    model.row_lower_ = np.concatenate([counts, np.zeros(capacity_rows)])
     model.row_upper_ = np.full(model.num_row_, highspy.kHighsInf)
 
 

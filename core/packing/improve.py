@@ -29,6 +29,12 @@ PROMISING_TYPES: Final = 8
 FULL_EVERY: Final = 3
 """Every so many steps all types are tried, not only the promising ones."""
 
+PATIENCE_STEPS: Final = 500
+"""After so many steps in a row that saved nothing, the search ends."""
+
+CLASSES_BY_VALUE_MAX: Final = 600
+"""With more classes, packing by value takes seconds where swaps take milliseconds."""
+
 NOISES: Final = (0.0, 0.05, 0.2)
 """By how much values are shaken before packing by them."""
 
@@ -75,8 +81,11 @@ def _ruin_and_recreate(
     """Take some machines away, pack their pods anew, keep what is no dearer: equal cost lets the search wander."""
     cost = packing.cost(problem)
     promising = problem.restricted(_promising(problem, fluid))
-    while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and budget.step():
-        swaps = generator.random() < EXCHANGE_SHARE
+    share = EXCHANGE_SHARE if len(problem.counts) <= CLASSES_BY_VALUE_MAX else 1.0
+    patience = PATIENCE_STEPS
+    while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and patience and budget.step():
+        patience -= 1
+        swaps = generator.random() < share
         ruined = _ruined(problem, fluid, packing, generator, EXCHANGE_MACHINES_MAX if swaps else RUIN_MACHINES_MAX)
         demand = packing.loads[ruined].sum(axis=0)
         narrow = budget.steps % FULL_EVERY != 0 and bool((promising.fit[demand > 0].max(axis=1) > 0).all())
@@ -95,6 +104,7 @@ def _ruin_and_recreate(
             kept = np.setdiff1d(np.arange(len(packing.types)), ruined)
             packing = joined([Packing(packing.types[kept], packing.loads[kept]), anew], len(problem.counts))
             cost -= saved
+            patience = PATIENCE_STEPS if saved else patience
     return packing
 
 

@@ -11,6 +11,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from lambdas.clock import stopwatch
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
 from lambdas.decisions import Outcome
@@ -52,6 +53,7 @@ class Provisioning:
         self._wake_ups, self._work = queues
         self._news = news
         self._settings = settings
+        self._improving = timedelta(milliseconds=settings.improve_milliseconds)
         self._clock = clock
         self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
 
@@ -89,7 +91,7 @@ class Provisioning:
         for number in range(1, self._settings.plan_rounds + 1):
             view = self._observer.look()
             self._hand_over(view, outcome)
-            plan = self._planned(view.snapshot)
+            plan = self._planned(view.snapshot, outcome)
             records = self._records(plan, view, lease, used)
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
@@ -104,12 +106,14 @@ class Provisioning:
                 self._look_again("EC2 had no capacity", until)
                 return
 
-    def _planned(self, snapshot: Snapshot) -> Plan:
+    def _planned(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
         """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
         world, now = fingerprint(snapshot), self._clock.now()
         plan = self._last.recall(world, now)
         if plan is None:
-            plan = schedule(snapshot)
+            plan = schedule(snapshot, stopwatch(self._clock, self._improving))
+            outcome.count("plannedMicrodollars", plan.cost.hourly // 1000)
+            outcome.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
             if not plan.claims:
                 self._last.keep(world, now, plan)
         return plan
