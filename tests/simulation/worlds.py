@@ -114,7 +114,8 @@ def named(result: Result, event: str) -> list[dict[str, Any]]:
 
 
 def assert_lawful(result: Result) -> None:
-    """No judge found anything, and no handler raised."""
+    """No judge found anything, and no handler raised but what the world threw at it."""
     assert result.violations == ()
     assert all(result.summary[law] == 0 for law in VIOLATIONS)
-    assert result.failures == ()
+    raised = [failure.rstrip().rpartition("\n")[2] for failure in result.failures]
+    assert [error for error in raised if not error.startswith("lambdas.ports.")] == []
