@@ -27,9 +27,12 @@ class Budget:
             self.out_of_time is not None and self.out_of_time()
         )
 
-    def step(self) -> bool:
-        """Take a step if one is left, and say whether it was."""
-        if self.is_spent:
-            return False
-        self.steps += 1
-        return True
+    def step(self, *, sure: bool = False) -> bool:
+        """Take a step if one is left, and say whether it was.
+
+        Args:
+            sure: Take it although time may be over: few and short steps that what was done already would be lost without.
+        """
+        is_spent = self.steps_max is not None and self.steps >= self.steps_max if sure else self.is_spent
+        self.steps += not is_spent
+        return not is_spent

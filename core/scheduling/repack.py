@@ -47,6 +47,8 @@ class Repack:
         Where pods were left over, a NodePool with limits is left as it is: who gets its last room is for the greedy planner.
         """
         claims, free = list[InFlight](), dict[int, list[InFlight]]()
+        if self._budget.is_spent:
+            return solution.claims
         for claim in solution.claims:
             is_scarce = bool(solution.unplaced and solution.rooms[claim.template.index].left)
             is_free = not is_scarce and self._packable.may_repack(claim)
