@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from operator import or_
 from typing import Final
 
 from core.model.catalogue import InstanceType, Offering
@@ -32,7 +34,8 @@ class TypeIndex:
         self.sound = bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
         self.by_value = _labels(self.types)
         self.prices = _prices(self.types)
-        self.markets = _members(self.prices)
+        self._cheapest_first = _growing(self.prices)
+        self.markets = {market: masks[-1] for market, masks in self._cheapest_first.items()}
         self.reservations = _reservations(self.types)
 
     def below(self, price: int) -> TypeIndex:
@@ -40,9 +43,10 @@ class TypeIndex:
         cheap = object.__new__(TypeIndex)
         cheap.types, cheap.allocatable, cheap.sound = self.types, self.allocatable, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
-        kept = {market: entries[: bisect_left(entries, (price,))] for market, entries in self.prices.items()}
-        cheap.prices = {market: entries for market, entries in kept.items() if entries}
-        cheap.markets = _members(cheap.prices)
+        counts = {market: bisect_left(entries, (price,)) for market, entries in self.prices.items()}
+        cheap.prices = {market: self.prices[market][:count] for market, count in counts.items() if count}
+        cheap.markets = {market: self._cheapest_first[market][count] for market, count in counts.items() if count}
+        cheap._cheapest_first = self._cheapest_first
         return cheap
 
 
@@ -82,8 +86,12 @@ def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]
     return {market: sorted(index[market]) for market in sorted(index)}
 
 
-def _members(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, int]:
-    return {market: bits(position for _, position in entries) for market, entries in prices.items()}
+def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[int]]:
+    """Market → the set of none, of the cheapest one, of the cheapest two and so on."""
+    return {
+        market: list(accumulate((1 << position for _, position in entries), or_, initial=0))
+        for market, entries in prices.items()
+    }
 
 
 def _reservations(types: Sequence[InstanceType]) -> dict[str, int]:
