@@ -1,0 +1,154 @@
+"""What improving a plan does to a cluster's claims."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.plan import Plan
+from core.model.pod import Pod, PodAffinityTerm
+from core.model.requirements import Requirement
+from core.model.snapshot import Options, Snapshot
+from core.scheduling import schedule
+from tests.builders import a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.unit.packing.heaps import SHAPES
+
+ROOT = Path(__file__).parents[3]
+
+
+def market() -> tuple[InstanceType, ...]:
+    """Machines of every shape, in forty families that differ by a little in price."""
+    return tuple(
+        a_type(
+            f"f{family:02}-{cpu}-{gib}",
+            cpu=str(cpu),
+            memory=f"{gib}Gi",
+            pods="110",
+            price=price / 1000 * (1 + family / 200),
+        )
+        for family in range(40)
+        for cpu, gib, price in SHAPES
+    )
+
+
+def pods(number: int, **changes: Any) -> tuple[Pod, ...]:
+    """Half of them hungry for memory, half for CPU."""
+    sizes = [("500m", "7Gi"), ("1500m", "1Gi")]
+    return tuple(a_pod(f"p{i:03}", cpu=sizes[i % 2][0], memory=sizes[i % 2][1], **changes) for i in range(number))
+
+
+def a_world(steps: int | None = 60, **changes: Any) -> Snapshot:
+    """A NodePool of on-demand nodes and sixty pods, unless told otherwise."""
+    on_demand = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    fields = {"types": market(), "node_pools": (a_pool("default", on_demand),), "pods": pods(60)}
+    return a_snapshot(**{**fields, "options": Options(improve_iterations=steps), **changes})
+
+
+def greedy(world: Snapshot) -> Plan:
+    """The plan that nothing was done to."""
+    return schedule(msgspec.structs.replace(world, options=Options()))
+
+
+def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
+    """Greedy buys the wrong mix of CPU and memory, and nobody would know."""
+    world = a_world()
+    before, after = greedy(world), schedule(world)
+    assert after.cost.hourly < before.cost.hourly * 0.95
+    assert after.cost.lower_bound is not None
+    assert after.cost.lower_bound <= after.cost.hourly <= after.cost.lower_bound * 1.08
+    assert before.cost.lower_bound is None
+
+
+def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
+    """One type out of capacity would hold up the launch; all those named hold the pods at a price near the cheapest."""
+    plan = schedule(a_world())
+    for claim in plan.claims:
+        assert len(claim.instance_types) >= 30
+        shapes = {tuple(map(int, name.split("-")[1:])) for name in claim.instance_types}
+        assert all(cpu * 1000 >= claim.resources["cpu"] for cpu, _ in shapes)
+        assert all(gib * 2**30 >= claim.resources["memory"] for _, gib in shapes)
+
+
+def test_nodes_with_a_pod_that_minds_its_neighbours_are_left_alone() -> None:
+    """Moving a pod could put two that must be apart onto one node."""
+    apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+    guarded = tuple(a_pod(f"db{i}", labels={"app": "db"}, anti_affinity=(apart,)) for i in range(4))
+    world = a_world(pods=guarded)
+    assert schedule(world).claims == greedy(world).claims
+    mixed = schedule(a_world(pods=(*pods(60), *guarded)))
+    homes = [claim.name for claim in mixed.claims for pod in claim.pods if pod.startswith("default/db")]
+    assert len(set(homes)) == len(homes) == 4
+
+
+def test_pods_that_ask_for_different_zones_never_share_a_node() -> None:
+    """A node is in one zone; the packing knows zones only by price and by who may be there."""
+    zones = ("us-east-1a", "us-east-1b")
+    asking = tuple(
+        msgspec.structs.replace(
+            pod, spec=msgspec.structs.replace(pod.spec, node_selector=(Requirement.one_of(labels.ZONE, zones[i % 2]),))
+        )
+        for i, pod in enumerate(pods(60))
+    )
+    zone_of = {pod.key: zones[i % 2] for i, pod in enumerate(asking)}
+    plan = schedule(a_world(pods=asking))
+    assert plan.cost.hourly <= greedy(a_world(pods=asking)).cost.hourly
+    for claim in plan.claims:
+        assert {zone_of[pod] for pod in claim.pods} == set(claim.zones)
+
+
+@pytest.mark.parametrize("limits", [{"cpu": 96000}, {"nodes": 2}, {"memory": 400 * 2**30}])
+def test_limits_hold_for_the_repacked_nodes_too(limits: dict[str, int]) -> None:
+    """The cheaper fleet would be larger than the NodePool allows."""
+    on_demand = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    world = a_world(node_pools=(a_pool("default", on_demand, limits=limits),))
+    capacity = {t.name: t.capacity for t in market()}
+    plan = schedule(world)
+    assert plan.cost.hourly <= greedy(world).cost.hourly
+    assert len(plan.claims) <= limits.get("nodes", 99)
+    for name in ("cpu", "memory"):
+        taken = sum(max(capacity[t][name] for t in claim.instance_types) for claim in plan.claims)
+        assert taken <= limits.get(name, taken)
+
+
+def test_min_values_are_left_to_the_greedy_planner() -> None:
+    """A repacked claim would not leave the choice that the NodePool demands."""
+    families = Requirement(labels.INSTANCE_TYPE, True, (), None, None, 50)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND), families)
+    world = a_world(node_pools=(pool,))
+    assert schedule(world).claims == greedy(world).claims
+
+
+def test_pods_stay_in_the_node_pool_that_comes_first() -> None:
+    """A heavier NodePool is a wish about where pods run, whatever the other one costs."""
+    spot = a_pool("spot", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
+    dear = a_pool("dear", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND), weight=10)
+    plan = schedule(a_world(node_pools=(spot, dear)))
+    assert {claim.node_pool for claim in plan.claims} == {"dear"}
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound < plan.cost.hourly / 2
+
+
+def test_a_caller_out_of_time_still_gets_a_whole_plan() -> None:
+    """A tight deadline would leave pods without a node."""
+    world = a_world(steps=None)
+    plan = schedule(world, lambda: True)
+    assert sum(len(claim.pods) for claim in plan.claims) == 60
+    assert plan.cost.hourly <= greedy(world).cost.hourly
+
+
+def test_a_handful_of_pods_wakes_no_solver() -> None:
+    """Loading numpy and HiGHS takes longer than planning for one pod."""
+    program = (
+        "import sys; from tests.unit.packing.test_improvement import *\n"
+        "for name in [n for n in sys.modules if n.partition('.')[0] in ('numpy', 'highspy')]: sys.modules[name] = None\n"
+        "plan = schedule(a_world(pods=pods(3)))\n"
+        "assert len(plan.claims) == 1 and 0 < plan.cost.lower_bound <= plan.cost.hourly\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program
