@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 import msgspec
 
@@ -40,14 +41,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
 
-    def __init__(self, snapshot: Snapshot, ground: Ground | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, ground: Ground | None = None, *, explains: bool = True) -> None:
         self._ground = ground or Ground(snapshot)
+        self._explains = explains
         self._positions = {view.name: view.index for view in self._ground.views}
         self._positions |= {v.state.claim_name: v.index for v in self._ground.views if v.state.claim_name}
 
     def below(self, price: int) -> Planner:
-        """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour."""
-        return Planner(self._ground.snapshot, self._ground.below(price))
+        """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
+
+        It does not say why pods have no place: nobody could do anything about such a reason.
+        """
+        return Planner(self._ground.snapshot, self._ground.below(price), explains=False)
 
     def plan(self, out_of_time: Callable[[], bool] | None = None) -> Plan:
         """Where every pending pod goes, and the pods of nodes that are going already.
@@ -130,9 +135,12 @@ class Planner:
         for batch in solution.unplaced:
             real = [pod for pod in batch.pods[batch.placed :] if not is_virtual(pod)]
             if real:
-                verdict = diagnosis.of(batch.pod_class)
+                verdict = diagnosis.of(batch.pod_class) if self._explains else _UNEXPLAINED
                 found += [Unschedulable(pod.key, verdict.reason, verdict.message) for pod in real]
         return tuple(sorted(found))
+
+
+_UNEXPLAINED: Final = Verdict(reason="", message="")
 
 
 def schedule(snapshot: Snapshot, out_of_time: Callable[[], bool] | None = None) -> Plan:
