@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,8 @@ from simulator.aws.instances import Instance
 from simulator.aws.node_size import node_size
 from simulator.aws.user_data import KubeletConfig, read_user_data
 from simulator.clock import VirtualClock
+
+KUBELET_VERSION: Final = "v1.35.1"
 
 Join = Callable[[dict[str, Any], str], None]
 
@@ -97,11 +99,22 @@ class Boot:
                     {"type": "Hostname", "address": instance.node_name},
                     {"type": "InternalDNS", "address": instance.node_name},
                 ],
-                "nodeInfo": {
-                    "architecture": self._exchange.architecture(instance.pool.instance_type),
-                    "operatingSystem": "linux",
-                },
+                "nodeInfo": self._node_info(instance),
             },
+        }
+
+    def _node_info(self, instance: Instance) -> dict[str, str]:
+        return {
+            "architecture": self._exchange.architecture(instance.pool.instance_type),
+            "operatingSystem": "linux",
+            "kubeletVersion": KUBELET_VERSION,
+            "kubeProxyVersion": KUBELET_VERSION,
+            "containerRuntimeVersion": "containerd://2.1.4",
+            "kernelVersion": "6.12",
+            "osImage": instance.image_id,
+            "machineID": instance.id,
+            "systemUUID": instance.id,
+            "bootID": instance.id,
         }
 
     def _cloud_labels(self, instance: Instance) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play, write
@@ -32,6 +33,14 @@ def test_pods_get_nodes_and_nodes_go_with_them(there_and_back: Result) -> None:
     assert summary["dollars"] > 0
     assert there_and_back.failures == ()
     assert_lawful(there_and_back)
+
+
+def test_recorded_objects_are_what_an_api_server_would_serve(there_and_back: Result) -> None:
+    """If this failed, what reads our record with the official client's strict types would stumble over it."""
+    found = [event.fields["object"] for event in there_and_back.events if "object" in event.fields]
+    types = {kind: getattr(client, f"V1{kind}", None) for kind in {found["kind"] for found in found}}
+    checked = {o["kind"] for o in found if (strict := types[o["kind"]]) and strict.model_validate(o)}
+    assert {"Node", "Pod", "Deployment", "ReplicaSet"} <= checked
 
 
 def test_the_record_begins_ends_and_is_in_order(there_and_back: Result) -> None:
