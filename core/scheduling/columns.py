@@ -31,7 +31,7 @@ def problem_of(templates: Sequence[Template], counts: Mapping[Kind, int]) -> Pro
     used = dict.fromkeys(position for kind in kinds for position, _ in kind.ways)
     parts = [part for position in sorted(used) for part in _columns(templates[position], position, kinds)]
     return Problem.of(
-        requests=np.array([kind.requests for kind in kinds], dtype=np.int64),
+        requests=np.array([(*kind.requests, kind.seats) for kind in kinds], dtype=np.int64),
         counts=np.array(list(counts.values()), dtype=np.int64),
         room=np.concatenate([part.room for part in parts]),
         prices=np.concatenate([part.prices for part in parts]),
@@ -45,7 +45,7 @@ def _columns(template: Template, position: int, kinds: Sequence[Kind]) -> Iterat
     may_ask = np.array([[(position, ask) in kind.ways for ask in asks] for kind in kinds])
     types = template.types
     suits = np.array([_as_row(types.mask(ask) & template.mask, len(types.types)) for ask in asks])
-    room = np.array(types.room, dtype=np.int64)
+    room = np.array([(*room, 1) for room in types.room], dtype=np.int64)
     by_users: dict[tuple[bool, ...], Ints] = {}
     priced = [dict(types.priced_markets(ask)) for ask in asks]
     for market in sorted({market for prices in priced for market in prices}):

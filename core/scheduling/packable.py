@@ -11,7 +11,7 @@ from core.scheduling.in_flight import InFlight
 from core.scheduling.pod_class import PodClass
 from core.scheduling.preferences import required_alternatives
 from core.scheduling.requirement_table import IMPOSSIBLE
-from core.scheduling.resource_axis import Vector
+from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.template import Template
 from core.scheduling.volumes import NO_VOLUMES
 
@@ -21,10 +21,15 @@ Ways = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Pods that are alike for packing."""
+    """Pods that are alike for packing.
+
+    Attributes:
+        seats: One for pods of a claim that must stay together: a node has room for one such set.
+    """
 
     requests: Vector
     ways: Ways
+    seats: int = 0
 
 
 class Packable:
@@ -53,11 +58,20 @@ class Packable:
         return self._within[question]
 
     def may_repack(self, claim: InFlight) -> bool:
-        """Whether all of a claim's pods may be moved, and nothing but room and price decides about the claim."""
+        """Whether nothing but requirements, room and price decides about a claim."""
         template = claim.template
-        if template.min_values or template.types.reservations():
-            return False
-        return all(self.within(template, pod) is not None for pod in claim.pods)
+        return not (template.min_values or template.types.reservations() or claim.ports or claim.attached)
+
+    def core(self, claim: InFlight) -> list[Pod]:
+        """The claim's pods for which more than room decides: they stay together, on a node required as theirs is."""
+        return [pod for pod in claim.pods if self.within(claim.template, pod) is None]
+
+    def as_core(self, claim: InFlight, pods: Iterable[Pod]) -> Kind:
+        """Such pods as one, held to all that their claim is held to."""
+        requests = self._ground.axis.zero
+        for pod in pods:
+            requests = plus(requests, self._ground.classes.of(pod).requests)
+        return Kind(requests, ((claim.template.index, claim.reqs),), seats=1)
 
     def _required_ways(self, pod_class: PodClass) -> Iterable[tuple[int, int]]:
         table = self._ground.table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -32,6 +32,10 @@ TYPES_MIN: Final = 30
 """It keeps so many in any case, dearer ones too: with few types to choose from, a launch fails."""
 
 
+CORES_MAX: Final = 300
+"""Most sets of pods that must stay together in one search."""
+
+
 class Repack:
     """One search for cheaper nodes."""
 
@@ -53,8 +57,9 @@ class Repack:
             is_scarce = bool(solution.unplaced and solution.rooms[claim.template.index].left)
             is_free = not is_scarce and self._packable.may_repack(claim)
             (free.setdefault(claim.template.index, []) if is_free else claims).append(claim)
+        self._keep_many_cores(free, claims)
         for position, ours in sorted(free.items()):
-            found = self._repacked(self._ground.templates[position], ours)
+            found = self._repacked(self._ground.templates[position], ours) if ours else []
             claims += found if _is_cheaper(found, ours) and _booked(found, ours, solution.rooms[position]) else ours
         return claims
 
@@ -66,15 +71,33 @@ class Repack:
             known = relax(problem.restricted(problem.undominated())).bound
         return known
 
+    def _keep_many_cores(self, free: dict[int, list[InFlight]], kept: list[InFlight]) -> None:
+        """Where very many claims have pods that must stay together, those are kept: each would be a kind of its own."""
+        for position, claims in sorted(free.items()):
+            cored = [claim for claim in claims if self._packable.core(claim)]
+            if len(cored) > CORES_MAX:
+                kept += cored
+                free[position] = [claim for claim in claims if not self._packable.core(claim)]
+
+    def _bundles(self, claim: InFlight) -> Iterator[tuple[Kind, list[Pod]]]:
+        """What of a claim can be moved by itself: each free pod, and the others together."""
+        core = self._packable.core(claim)
+        if core:
+            yield self._packable.as_core(claim, core), core
+        for pod in claim.pods:
+            kind = self._packable.within(claim.template, pod)
+            if kind is not None:
+                yield kind, [pod]
+
     def _repacked(self, template: Template, claims: Sequence[InFlight]) -> list[InFlight]:
         """Cheaper claims for the pods of these, or nothing."""
-        pods: dict[Kind, list[Pod]] = {}
+        pods: dict[Kind, list[list[Pod]]] = {}
         loads = []
         for claim in claims:
-            kinds = [kind for pod in claim.pods if (kind := self._packable.within(template, pod)) is not None]
-            loads.append(Counter(kinds))
-            for kind, pod in zip(kinds, claim.pods, strict=True):
-                pods.setdefault(kind, []).append(pod)
+            bundles = list(self._bundles(claim))
+            loads.append(Counter(kind for kind, _ in bundles))
+            for kind, bundle in bundles:
+                pods.setdefault(kind, []).append(bundle)
         counts = {kind: len(waiting) for kind, waiting in pods.items()}
         problem = problem_of(self._ground.templates, counts)
         if not problem.prices.all():
@@ -86,7 +109,7 @@ class Repack:
         self._bounds[tuple(counts.items())] = found.lower_bound
         return self._realised(template, found.packing, pods)
 
-    def _realised(self, template: Template, packing: Packing, pods: Mapping[Kind, list[Pod]]) -> list[InFlight]:
+    def _realised(self, template: Template, packing: Packing, pods: Mapping[Kind, list[list[Pod]]]) -> list[InFlight]:
         """A claim for each machine, or nothing where one would not do."""
         waiting = {kind: iter(who) for kind, who in pods.items()}
         claims = []
@@ -95,18 +118,20 @@ class Repack:
             claim = self._claim(template, there)
             if claim is None:
                 return []
-            claim.pods = [next(waiting[kind]) for kind, n in there for _ in range(n)]
+            claim.pods = [pod for kind, n in there for _ in range(n) for pod in next(waiting[kind])]
             claim.shapes = [self._ground.classes.of(pod).shape for pod in claim.pods]
             claims.append(claim)
         return sorted(claims, key=lambda claim: (-claim.price, claim.pods[0].key))
 
     def _claim(self, template: Template, load: Sequence[tuple[Kind, int]]) -> InFlight | None:
         table, types = self._ground.table, template.types
-        reqs, used = template.offered, self._ground.axis.zero
+        held = next((kind.ways[0][1] for kind, _ in load if kind.seats), template.offered)
+        reqs, used = held, self._ground.axis.zero
         for kind, n in load:
             reqs = table.narrowed(reqs, kind.ways[0][1]) if reqs != IMPOSSIBLE else reqs
             used = plus(used, tuple(n * amount for amount in kind.requests))
-        if reqs == IMPOSSIBLE:
+        has_core = any(kind.seats for kind, _ in load)
+        if reqs == IMPOSSIBLE or (has_core and table[reqs] != table[held]):
             return None
         left = types.survivors(types.mask(reqs) & template.mask, used)
         priced = types.in_price_order(left, reqs)

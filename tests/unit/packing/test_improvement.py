@@ -76,7 +76,7 @@ def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
         assert all(gib * 2**30 >= claim.resources["memory"] for _, gib in shapes)
 
 
-def test_nodes_with_a_pod_that_minds_its_neighbours_are_left_alone() -> None:
+def test_pods_that_mind_their_neighbours_stay_apart() -> None:
     """Moving a pod could put two that must be apart onto one node."""
     apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
     guarded = tuple(a_pod(f"db{i}", labels={"app": "db"}, anti_affinity=(apart,)) for i in range(4))
@@ -85,6 +85,7 @@ def test_nodes_with_a_pod_that_minds_its_neighbours_are_left_alone() -> None:
     mixed = schedule(a_world(pods=(*pods(60), *guarded)))
     homes = [claim.name for claim in mixed.claims for pod in claim.pods if pod.startswith("default/db")]
     assert len(set(homes)) == len(homes) == 4
+    assert mixed.cost.hourly < greedy(a_world(pods=(*pods(60), *guarded))).cost.hourly
 
 
 def test_pods_that_ask_for_different_zones_never_share_a_node() -> None:
