@@ -94,6 +94,8 @@ def _support(fluid: Fluid) -> Ints:
 
 def _whole_shares(problem: Problem, loads: Floats) -> tuple[Ints, Ints]:
     """Fluid loads in whole pods, the largest remainders rounded up, and what is left over of each class."""
+    covered = np.maximum(loads.sum(axis=1), 1e-9)
+    loads = loads * np.minimum(1.0, problem.counts / covered)[:, None]  # what costs nothing may be covered twice
     shares = np.floor(loads + 1e-7).astype(np.int64)
     excess = shares.sum(axis=1) - problem.counts
     for pod_class in np.flatnonzero(excess > 0):
