@@ -22,7 +22,7 @@ $(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
-demo: setup ## The main job on embedded defaults: a cluster's day in virtual time, and build/demo.html
+demo: setup ## The main job on embedded defaults: a cluster's night in virtual time, and build/demo.html
 	@mkdir -p build
 	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl -o table
 	@$(BIN)/python -m tests.page build/demo.html

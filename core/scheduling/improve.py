@@ -32,7 +32,9 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     is_rough = len(counts) <= ROUGH_KINDS_MAX
     rough = rough_bound((kind.requests, n, _offers(ground, kind)) for kind, n in counts.items()) if is_rough else 0
     is_small = counts.total() < PODS_MIN and len(claims) < CLAIMS_MIN
-    if budget is None or is_small or rough == cost:
+    if (
+        budget is None or is_small or rough == cost or budget.is_spent
+    ):  # asking starts its clock: loading the solver counts
         return solution, Cost(cost, rough if is_rough else None)
     from core.scheduling.repack import Repack
 
