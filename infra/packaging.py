@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "build" / "package"
-BARE = ROOT / "build" / "sources"
 SOURCES = ("core", "lambdas")
 PYTHON_VERSION = "3.13"
 PLATFORMS = ("manylinux2014_aarch64", "manylinux_2_17_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64")
@@ -49,9 +50,10 @@ def bundle() -> tuple[Path, bool]:
     """The folder to deploy, and whether it is complete: without `make package` it is a copy of the sources, for synth alone."""
     if PACKAGE.is_dir():
         return PACKAGE, True
-    shutil.rmtree(BARE, ignore_errors=True)
-    _copy_sources(BARE)
-    return BARE, False
+    bare = Path(tempfile.mkdtemp(prefix="fleetwright-"))  # its own for each process: two may synthesize at once
+    atexit.register(shutil.rmtree, bare, ignore_errors=True)
+    _copy_sources(bare)
+    return bare, False
 
 
 def _copy_sources(target: Path) -> None:
