@@ -7,12 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from core.catalogue.facts import MarketFacts
 from core.manifests import resources as kinds
 from core.manifests import wire
 from core.manifests.resources import Resource
 from core.model.catalogue import Catalogue
+from infra.cluster_role import RULES
 from lambdas.ports import (
     ConflictError,
     EvictionBlockedError,
@@ -45,7 +47,10 @@ class FakeClock:
 
 
 class FakeKubernetes:
-    """Objects by kind and name. Nothing runs by itself: tests play the kubelet and the controllers."""
+    """Objects by kind and name. Nothing runs by itself: tests play the kubelet and the controllers.
+
+    What the ClusterRole does not permit fails the test: the real API server would refuse it.
+    """
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
@@ -76,15 +81,18 @@ class FakeKubernetes:
         return sorted(name for found, _, name in self._objects if found == kind.kind)
 
     def list(self, resource: Resource) -> Listing:
+        _permitted("list", resource)
         self.before_call(f"list {resource.plural}")
         found = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
         return Listing(tuple(wire.from_object(resource, msgspec.json.decode(msgspec.json.encode(o))) for o in found))
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
+        _permitted("get", resource)
         self.before_call(f"get {resource.plural}")
         return wire.from_object(resource, self._found(resource, name, namespace))
 
     def create(self, resource: Resource, body: JsonObject, namespace: str = "") -> None:
+        _permitted("create", resource)
         self.before_call(f"create {resource.plural}")
         if (resource.kind, namespace, body["metadata"]["name"]) in self._objects:
             raise ConflictError(f"kube:create {resource.plural}", "already exists")
@@ -93,6 +101,7 @@ class FakeKubernetes:
     def patch(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
     ) -> None:
+        _permitted("patch", resource, subresource)
         self.before_call(f"patch {resource.plural}")
         present = self._found(resource, name, namespace)
         expected = body.get("metadata", {}).get("resourceVersion")
@@ -103,6 +112,7 @@ class FakeKubernetes:
     def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
     ) -> None:
+        _permitted("delete", resource)
         self.before_call(f"delete {resource.plural}")
         present = self._found(resource, name, namespace)
         if uid and uid != present["metadata"].get("uid"):
@@ -110,6 +120,7 @@ class FakeKubernetes:
         self.drop(resource, name, namespace)
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
+        _permitted("create", kinds.PODS, "eviction")
         self.before_call("create pods/eviction")
         self._found(kinds.PODS, name, namespace)
         if f"{namespace}/{name}" in self.protected:
@@ -128,6 +139,14 @@ class FakeKubernetes:
         metadata = {**manifest["metadata"], "resourceVersion": str(self._version)}
         key = (resource.kind, metadata.get("namespace", ""), metadata["name"])
         self._objects[key] = {**manifest, "metadata": metadata}
+
+
+def _permitted(verb: str, resource: Resource, subresource: str = "") -> None:
+    """Stops the test where the functions' ClusterRole has no such rule."""
+    named = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    granted = any(group == resource.group and named in names and verb in verbs for group, names, verbs in RULES)
+    if not granted:
+        pytest.fail(f"the ClusterRole lets nobody {verb} {named} of {resource.group or 'the core group'}")
 
 
 class FakeCloud:
