@@ -9,6 +9,7 @@ from typing import Any
 from lambdas.wiring import FunctionSpec, QueueSpec
 from simulator.aws.queues import Message, Queue
 from simulator.clock import VirtualClock
+from simulator.event_shapes import QueuedMessage, queue_event
 from simulator.sandbox import OK, Sandboxes
 
 
@@ -50,7 +51,7 @@ class Poller:
             return
         batch = self._queue.receive(self._clock.now(), self._spec.batch_size, self._spec.visibility)
         if batch:
-            event = {"Records": [self._record(message) for message in batch]}
+            event = queue_event(self._queue.name, [self._record(message) for message in batch])
             trigger = f"queue:{self._spec.name}"
             self._sandboxes.invoke(self._function, event, trigger, lambda o, r: self._done(batch, o, r))
         self.look()
@@ -62,20 +63,12 @@ class Poller:
             self._queue.delete(message.id for message in batch if message.id not in kept)
         self._ended(self._function, response)
 
-    def _record(self, message: Message) -> dict[str, Any]:
-        return {
-            "messageId": message.id,
-            "receiptHandle": f"{message.id}#{message.receives}",
-            "body": message.body,
-            "attributes": {
-                "ApproximateReceiveCount": str(message.receives),
-                "SentTimestamp": str(round(message.sent_at.timestamp() * 1000)),
-                "ApproximateFirstReceiveTimestamp": str(round(self._clock.now().timestamp() * 1000)),
-                "SenderId": "FLEETWRIGHT",
-            },
-            "messageAttributes": {},
-            "md5OfBody": "",
-            "eventSource": "aws:sqs",
-            "eventSourceARN": f"arn:aws:sqs:us-east-1:123456789012:{self._queue.name}",
-            "awsRegion": "us-east-1",
-        }
+    def _record(self, message: Message) -> QueuedMessage:
+        return QueuedMessage(
+            id=message.id,
+            receipt=f"{message.id}#{message.receives}",
+            body=message.body,
+            receives=message.receives,
+            sent_at=message.sent_at,
+            first_received_at=self._clock.now(),
+        )

@@ -5,8 +5,6 @@ What is routed where comes from `lambdas.wiring` alone, so the simulated and the
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -14,10 +12,10 @@ from typing import Any, Final
 
 from lambdas import wiring
 from lambdas.wiring import FunctionSpec
-from simulator.aws.instances import stamp
 from simulator.aws.queues import Queues
 from simulator.clock import VirtualClock
 from simulator.event_rules import matches
+from simulator.event_shapes import bus_event, log_delivery, scheduled_event
 from simulator.faults import MessageFaults
 from simulator.log_filter import compile_filter
 from simulator.poller import Poller
@@ -25,6 +23,7 @@ from simulator.sandbox import OK, Sandboxes
 
 AUDIT_LOG_DELAY: Final = timedelta(seconds=8)
 """From the API server to the function. AWS states no figure; some seconds are usual."""
+AUDIT_LOG_GROUP: Final = "/aws/eks/simulated/cluster"
 AUDIT_BATCH: Final = timedelta(seconds=1)
 RULE_DELAY: Final = timedelta(milliseconds=500)
 RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
@@ -77,8 +76,7 @@ class Pump:
 
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
         """An event on the account's default bus, to every function that has a rule for it."""
-        self._events += 1
-        event = self._bus_event(source, detail_type, detail)
+        event = bus_event(source, detail_type, detail, self._event_id(), self._clock.now())
         for function in wiring.FUNCTIONS:
             for rule in function.rules:
                 if matches(rule.pattern, event):
@@ -101,7 +99,7 @@ class Pump:
     def _in_turn(self, functions: Sequence[FunctionSpec]) -> None:
         if functions:
             first, *others = functions
-            event = self._bus_event("aws.scheduler", "Scheduled Event", {})
+            event = scheduled_event("start", self._event_id(), self._clock.now())
             self._invoke(first, event, "start", 0, lambda: self._in_turn(others))
 
     def _message_came(self, queue: str) -> None:
@@ -111,7 +109,7 @@ class Pump:
     def _await_schedule(self, function: FunctionSpec, name: str, every: timedelta) -> None:
         def fire() -> None:
             self._await_schedule(function, name, every)
-            event = self._bus_event("aws.scheduler", "Scheduled Event", {})
+            event = scheduled_event(name, self._event_id(), self._clock.now())
             self.invoke(function, event, f"schedule:{name}")
 
         self._clock.after(every, fire)
@@ -124,7 +122,8 @@ class Pump:
 
     def _deliver_audit(self) -> None:
         held, self._audit = self._audit, []
-        event = {"awslogs": {"data": _log_data(held, self._clock)}}
+        now = self._clock.now()
+        event = log_delivery(AUDIT_LOG_GROUP, [(now, json.dumps(entry)) for entry in held])
         for function in wiring.FUNCTIONS:
             if function.reads_audit_log:
                 self._carry(function, event, "auditLog")
@@ -162,31 +161,6 @@ class Pump:
             self._decided(function.name, decision)
         self._clock.after(timedelta(0), lambda: self._room_came(function))
 
-    def _bus_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "version": "0",
-            "id": f"00000000-0000-4000-9000-{self._events:012d}",
-            "detail-type": detail_type,
-            "source": source,
-            "account": "123456789012",
-            "time": stamp(self._clock.now()),
-            "region": "us-east-1",
-            "resources": [],
-            "detail": detail,
-        }
-
-
-def _log_data(events: list[dict[str, Any]], clock: VirtualClock) -> str:
-    moment = round(clock.now().timestamp() * 1000)
-    payload = {
-        "messageType": "DATA_MESSAGE",
-        "owner": "123456789012",
-        "logGroup": "/aws/eks/simulated/cluster",
-        "logStream": "kube-apiserver-audit",
-        "subscriptionFilters": ["audit-log"],
-        "logEvents": [
-            {"id": f"{number:056d}", "timestamp": moment, "message": json.dumps(event)}
-            for number, event in enumerate(events)
-        ],
-    }
-    return base64.b64encode(gzip.compress(json.dumps(payload).encode(), mtime=0)).decode()
+    def _event_id(self) -> str:
+        self._events += 1
+        return f"00000000-0000-4000-9000-{self._events:012d}"

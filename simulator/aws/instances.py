@@ -32,6 +32,7 @@ STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
 REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
 HEALTH: Final = "AWS Health Event"
+RETIREMENT: Final = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"
 
 Bus = Callable[[str, str, dict[str, Any]], None]
 
@@ -225,9 +226,15 @@ def is_spot(instance: Instance) -> bool:
 
 def _maintenance(instance_id: str, start: datetime) -> dict[str, Any]:
     return {
+        "eventArn": f"arn:aws:health:us-east-1::event/EC2/{RETIREMENT}/{RETIREMENT}_{instance_id}",
         "service": "EC2",
-        "eventTypeCode": "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED",
+        "eventTypeCode": RETIREMENT,
         "eventTypeCategory": "scheduledChange",
+        "eventScopeCode": "ACCOUNT_SPECIFIC",
+        "statusCode": "upcoming",
         "startTime": start.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "eventDescription": [{"language": "en_US", "latestDescription": "The instance's hardware is to be retired."}],
         "affectedEntities": [{"entityValue": instance_id}],
+        "page": "1",
+        "totalPages": "1",
     }
