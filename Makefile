@@ -10,10 +10,10 @@ SOURCES := core lambdas simulator cli infra tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long coverage check fix docs synth package deploy trace conformance clean
+.PHONY: help setup demo test test-long e2e coverage check fix docs synth package deploy trace conformance clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Make the virtual environment with everything in it
 
@@ -32,6 +32,10 @@ test: setup ## All tests (under ten minutes)
 
 test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
+
+e2e: setup ## The functions against a real control plane and DynamoDB Local; builds them at the first run (15 minutes)
+	@$(BIN)/python -m tests.e2e.parts --build-only
+	$(BIN)/python -m pytest tests/e2e
 
 coverage: setup ## Branch coverage of core/, at least 90 %
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property

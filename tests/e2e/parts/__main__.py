@@ -1,0 +1,65 @@
+"""`python -m tests.e2e.parts`: build what is missing, start every part once, stop it, and say how long each step took."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.parts import builds, toolchain
+from tests.e2e.parts.control_plane import ControlPlane
+from tests.e2e.parts.dynamodb_local import DynamoDBLocal
+from tests.e2e.parts.processes import PartError, Processes
+
+LACKING: Final = 2
+
+
+def main() -> int:
+    """Exit code 2: a tool is missing (standard error says how to get it); 1: a part did not come up."""
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.parts", description=__doc__)
+    parser.add_argument("--build-only", action="store_true", help="start nothing")
+    arguments = parser.parse_args()
+    if lacking := toolchain.missing(to_build=bool(builds.unbuilt())):
+        print("The real parts cannot be had here:", *lacking, sep="\n  ", file=sys.stderr)
+        return LACKING
+    try:
+        with _timed("built"):
+            builds.binaries()
+        if not arguments.build_only:
+            _start_and_stop()
+    except PartError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _start_and_stop() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="fleetwright-e2e-"))
+    with Processes(folder / "logs") as processes:
+        with _timed("DynamoDB Local ready"):
+            DynamoDBLocal(processes).start()
+        plane = ControlPlane(processes, folder / "control-plane")
+        with _timed("control plane ready"):
+            plane.start()
+        print(f"server {plane.admin.version()}, logs in {processes.logs}")
+        with _timed("API server stopped and started again"):
+            plane.stop_api_server()
+            plane.start_api_server()
+        with _timed("control plane stopped"):
+            plane.stop()
+
+
+@contextmanager
+def _timed(what: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

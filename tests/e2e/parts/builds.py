@@ -1,0 +1,175 @@
+"""The programs that the parts are: built once from pinned modules, kept outside the repository."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.parts.processes import PartError
+
+MODULES: Final = Path(__file__).parents[1] / "modules"
+KUBERNETES_VERSION: Final = "v1.35.1"
+KWOK_VERSION: Final = "v0.8.0"
+"""Another module than Kubernetes: it does not compile against 1.35's libraries."""
+
+BUILD_SECONDS: Final = 1800.0
+"""One program; kube-apiserver takes six minutes of two idle cores when Go's cache is empty."""
+
+_STAMP: Final = "k8s.io/component-base/version"
+"""Where Kubernetes keeps what `/version` tells; without it a server says v0.0.0 and clients mistrust it."""
+
+
+@dataclass(frozen=True)
+class Binaries:
+    """Where each program is. `dynamodb_local` is a folder of archives, the others are executables."""
+
+    kube_apiserver: Path
+    kube_scheduler: Path
+    kube_controller_manager: Path
+    etcd: Path
+    kwok: Path
+    dynamodb_local: Path
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one program is had.
+
+    Attributes:
+        name: File or folder that comes out.
+        folder: Where the command runs.
+        command: `{out}` in it is the path of what comes out, `{folder}` the folder of that.
+        pins: What, besides the command, decides the result; a change builds anew.
+        environment: On top of the process's own.
+    """
+
+    name: str
+    folder: Path
+    command: tuple[str, ...]
+    pins: tuple[Path, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Names the result: the same key, the same program."""
+        text = hashlib.sha256("\0".join((platform.machine(), *self.command)).encode())
+        for path in self.pins:
+            text.update(path.read_bytes())
+        return f"{self.name}-{text.hexdigest()[:12]}"
+
+
+def cache_folder() -> Path:
+    """Where the built programs are: `FLEETWRIGHT_CACHE`, else the user's cache folder (XDG)."""
+    if chosen := os.environ.get("FLEETWRIGHT_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fleetwright" / "e2e"
+
+
+def unbuilt() -> list[str]:
+    """The programs that are not there yet."""
+    return [recipe.name for recipe in recipes() if not _existing(recipe)]
+
+
+def binaries() -> Binaries:
+    """Every program, built first where it is missing. Two processes at once: one builds, the other waits for it.
+
+    Raises:
+        PartError: If a build fails; its output is in the message.
+    """
+    found = {recipe.name: _existing(recipe) or _build(recipe) for recipe in recipes()}
+    return Binaries(**{name.replace("-", "_"): path for name, path in found.items()})
+
+
+def recipes() -> tuple[Recipe, ...]:
+    """How each program is had, in the order in which they are built."""
+    module = MODULES / "controlplane"
+    pins = (module / "go.mod", module / "go.sum", module / "etcd" / "main.go")
+    go = (("CGO_ENABLED", "0"), ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()))
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    stamp = f"-X {_STAMP}.gitVersion={KUBERNETES_VERSION} -X {_STAMP}.gitMajor={major} -X {_STAMP}.gitMinor={minor}"
+    plain = ("-trimpath", "-buildvcs=false", "-ldflags")
+
+    def kubernetes(name: str) -> Recipe:
+        build = ("go", "build", *plain, f"-s -w {stamp}", "-o", "{out}", f"k8s.io/kubernetes/cmd/{name}")
+        return Recipe(name, module, build, pins, go)
+
+    kwok = ("go", "install", *plain, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")
+    pom = MODULES / "dynamodb_local" / "pom.xml"
+    archives = ("mvn", "-q", "-B", "-f", str(pom.name), "dependency:copy-dependencies", "-DoutputDirectory={out}")
+    return (
+        Recipe("dynamodb-local", pom.parent, (*archives, "-DincludeScope=runtime"), (pom,)),
+        kubernetes("kube-apiserver"),
+        Recipe("etcd", module, ("go", "build", *plain, "-s -w", "-o", "{out}", "./etcd"), pins, go),
+        kubernetes("kube-scheduler"),
+        kubernetes("kube-controller-manager"),
+        Recipe("kwok", module, kwok, (), (*go, ("GOBIN", "{folder}"))),
+    )
+
+
+def _existing(recipe: Recipe) -> Path | None:
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    places = [Path(assets)] if assets else []
+    for place in (*places, cache_folder() / recipe.key):
+        if (path := place / recipe.name).exists():
+            return path
+    return None
+
+
+def _build(recipe: Recipe) -> Path:
+    """Build into a folder beside, then give it its name: who finds the name finds all of it."""
+    with _lock(cache_folder() / "lock"):
+        if path := _existing(recipe):
+            return path
+        print(f"building {recipe.name} …", file=sys.stderr)
+        began = time.monotonic()
+        work = Path(tempfile.mkdtemp(prefix=f"{recipe.name}.", dir=cache_folder()))
+        try:
+            _run(recipe, work)
+            shutil.rmtree(final := cache_folder() / recipe.key, ignore_errors=True)
+            work.rename(final)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        print(f"built {recipe.name} in {time.monotonic() - began:.0f} s", file=sys.stderr)
+    return final / recipe.name
+
+
+def _run(recipe: Recipe, work: Path) -> None:
+    places: Mapping[str, str] = {"out": str(work / recipe.name), "folder": str(work)}
+    command = [word.format(**places) for word in recipe.command]
+    extra = {name: value.format(**places) for name, value in recipe.environment}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=recipe.folder,
+            env={**os.environ, **extra},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=BUILD_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PartError(f"{recipe.name} was not built: {error}") from error
+    if done.returncode or not (work / recipe.name).exists():
+        raise PartError(f"{recipe.name} was not built: `{' '.join(command)}` said\n{done.stdout[-4000:]}")
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

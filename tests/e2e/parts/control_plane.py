@@ -1,0 +1,249 @@
+"""A real Kubernetes control plane on 127.0.0.1, with kwok for its kubelets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lambdas.ports import PortError
+from tests.e2e.parts.admin import Admin
+from tests.e2e.parts.builds import Binaries, binaries
+from tests.e2e.parts.certificates import Authority, write_signing_key
+from tests.e2e.parts.processes import Part, PartError, Processes, answers, free_ports
+
+CONFIGURATION: Final = Path(__file__).with_name("configuration")
+SERVICE_ADDRESSES: Final = "10.100.0.0/16"
+"""What EKS gives to Services unless told otherwise."""
+
+POD_ADDRESSES: Final = "10.0.64.0/18"
+NODE_LEASE_SECONDS: Final = 40
+"""A kubelet's own; kwok renews the lease of each of its Nodes, so that none is taken for dead."""
+
+WEBHOOK_CACHE: Final = "5s"
+"""How long a token review counts: short, so that a token taken back is refused while a test still looks."""
+
+AUDIT_MEGABYTES_MAX: Final = 10_000
+"""No rotation: whoever reads the log keeps its place in it. Three thousand pods write about 200 MB."""
+
+CLIENT_QPS: Final = 500
+"""What scheduler and controllers may ask a second; the defaults create 20 pods a second."""
+
+
+@dataclass(frozen=True)
+class _Identity:
+    user: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN: Final = _Identity("fleetwright-e2e-admin", ("system:masters",))
+SCHEDULER: Final = _Identity("system:kube-scheduler")
+CONTROLLERS: Final = _Identity("system:kube-controller-manager")
+KUBELETS: Final = _Identity("kwok", ("system:masters", "system:nodes"))
+"""kwok speaks for all kubelets; the audit policy knows them by the group."""
+
+
+class ControlPlane:
+    """etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok.
+
+    Attributes:
+        url: Of the API server; it stays when the server is stopped and started again.
+        ca: Certificate authority of the server, PEM.
+        admin_token: A bearer token of the group system:masters.
+        audit_log: The server's audit events, one JSON object a line, oldest first.
+        admin: A client with that token.
+    """
+
+    def __init__(
+        self,
+        processes: Processes,
+        folder: Path,
+        *,
+        authentication_webhook: Path | None = None,
+        qps: int = CLIENT_QPS,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._processes = processes
+        self._folder = folder
+        self._webhook = authentication_webhook
+        self._qps = qps
+        self._binaries: Binaries | None = None
+        self._etcd_port, self._peer_port, self._port = free_ports(3)
+        self._tokens = {identity: secrets.token_urlsafe(24) for identity in (ADMIN, SCHEDULER, CONTROLLERS, KUBELETS)}
+        self._parts: list[Part] = []
+        self._api_server: Part | None = None
+        authority = Authority("fleetwright-e2e")
+        self._certificate = authority.issue("kube-apiserver", folder)
+        self.ca: bytes = authority.pem
+        self.url: str = f"https://127.0.0.1:{self._port}"
+        self.admin_token: str = self._tokens[ADMIN]
+        self.audit_log: Path = folder / "audit.log"
+        self.admin: Admin = Admin(self.url, self.ca, self.admin_token)
+
+    def start(self) -> None:
+        """Start all of it; returns when the API server is ready and the others run. Builds what is missing first.
+
+        Raises:
+            PartError: If a part does not start; it names the log to read.
+        """
+        self._binaries = binaries()
+        self._write_files()
+        self._start("etcd", self._etcd(), ready=answers(self._etcd_port, "/readyz"))
+        self.start_api_server()
+        self._start("kube-controller-manager", self._controller_manager())
+        self._start("kube-scheduler", self._scheduler())
+        self._start("kwok", self._kwok())
+
+    def stop(self) -> None:
+        """Stop all of it, clients before servers."""
+        while self._parts:
+            self._processes.stop(self._parts.pop())
+        if self._api_server is not None:
+            self._api_server = None
+
+    def start_api_server(self) -> None:
+        """Start the API server, on the port and the data it had before. Raises PartError."""
+        if self._api_server is not None:
+            raise PartError("the API server is started already")
+        self._api_server = self._start("kube-apiserver", self._apiserver(), ready=self._is_ready, first=True)
+
+    def stop_api_server(self) -> None:
+        """Stop the API server alone: an outage. The others keep trying to reach it."""
+        if self._api_server is None:
+            raise PartError("the API server is not started")
+        self._parts.remove(self._api_server)
+        self._processes.stop(self._api_server)
+        self._api_server = None
+
+    def kubeconfig(self, token: str) -> Path:
+        """A kubeconfig file for whoever holds `token`."""
+        path = self._folder / f"kubeconfig-{len(list(self._folder.glob('kubeconfig-*')))}.json"
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {"name": "e2e", "cluster": {"server": self.url, "certificate-authority-data": self.ca}},
+            ],
+            "users": [{"name": "e2e", "user": {"token": token}}],
+            "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "e2e"}}],
+            "current-context": "e2e",
+        }
+        path.touch(mode=0o600)
+        path.write_bytes(msgspec.json.encode(content))
+        return path
+
+    def _start(
+        self, name: str, command: list[str], *, ready: Callable[[], bool] | None = None, first: bool = False
+    ) -> Part:
+        part = self._processes.start(name, command, environment=_environment(), ready=ready)
+        self._parts.insert(1 if first else len(self._parts), part)
+        return part
+
+    def _is_ready(self) -> bool:
+        try:
+            return self.admin.is_ready()
+        except PortError:
+            return False
+
+    def _write_files(self) -> None:
+        write_signing_key(self._folder / "service-account.key")
+        rows = [
+            ",".join((token, identity.user, identity.user, f'"{",".join(identity.groups)}"'))
+            for identity, token in self._tokens.items()
+        ]
+        tokens = self._folder / "tokens.csv"
+        tokens.touch(mode=0o600)
+        tokens.write_text("\n".join(rows) + "\n")
+
+    def _etcd(self) -> list[str]:
+        client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        return [
+            str(self._built.etcd),
+            f"--data-dir={self._folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]
+
+    def _apiserver(self) -> list[str]:
+        webhook = [
+            f"--authentication-token-webhook-config-file={self._webhook}",
+            f"--authentication-token-webhook-cache-ttl={WEBHOOK_CACHE}",
+        ]
+        key = self._folder / "service-account.key"
+        return [
+            str(self._built.kube_apiserver),
+            f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            f"--tls-cert-file={self._certificate.certificate}",
+            f"--tls-private-key-file={self._certificate.key}",
+            f"--service-cluster-ip-range={SERVICE_ADDRESSES}",
+            "--endpoint-reconciler-type=none",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}",
+            f"--token-auth-file={self._folder / 'tokens.csv'}",
+            *(webhook if self._webhook else ()),
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged=true",
+            f"--audit-policy-file={CONFIGURATION / 'audit_policy.yaml'}",
+            f"--audit-log-path={self.audit_log}",
+            f"--audit-log-maxsize={AUDIT_MEGABYTES_MAX}",
+        ]
+
+    def _scheduler(self) -> list[str]:
+        return [
+            str(self._built.kube_scheduler),
+            f"--kubeconfig={self.kubeconfig(self._tokens[SCHEDULER])}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            f"--kube-api-qps={self._qps}",
+            f"--kube-api-burst={2 * self._qps}",
+        ]
+
+    def _controller_manager(self) -> list[str]:
+        authority = self._folder / "ca.crt"
+        authority.write_bytes(self.ca)
+        return [
+            str(self._built.kube_controller_manager),
+            f"--kubeconfig={self.kubeconfig(self._tokens[CONTROLLERS])}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            "--use-service-account-credentials=true",
+            f"--service-account-private-key-file={self._folder / 'service-account.key'}",
+            f"--root-ca-file={authority}",
+            f"--kube-api-qps={self._qps}",
+            f"--kube-api-burst={2 * self._qps}",
+        ]
+
+    def _kwok(self) -> list[str]:
+        return [
+            str(self._built.kwok),
+            f"--kubeconfig={self.kubeconfig(self._tokens[KUBELETS])}",
+            "--manage-all-nodes=true",
+            f"--config={CONFIGURATION / 'stages.yaml'}",
+            f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
+            f"--cidr={POD_ADDRESSES}",
+        ]
+
+    @property
+    def _built(self) -> Binaries:
+        if self._binaries is None:
+            self._binaries = binaries()
+        return self._binaries
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours that a part might take for its own (proxies, cloud credentials, GOFLAGS)."""
+    return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}

@@ -1,0 +1,43 @@
+"""DynamoDB Local: Amazon's own, on 127.0.0.1, in memory."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tests.e2e.parts.builds import binaries
+from tests.e2e.parts.processes import Part, Processes, answers, free_ports
+
+HEAP: Final = "-Xmx256m"
+_MAIN: Final = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
+
+
+class DynamoDBLocal:
+    """One server. Tables are gone when it stops; all credentials and regions see the same ones.
+
+    Attributes:
+        endpoint: The address for `endpoint_url`.
+    """
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        (self._port,) = free_ports(1)
+        self._part: Part | None = None
+        self.endpoint: str = f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start it; returns when it answers. Fetches it first if it is missing. Raises PartError."""
+        folder = binaries().dynamodb_local
+        command = ["java", HEAP, f"-Djava.library.path={folder}", "-cp", f"{folder}/*", _MAIN]
+        self._part = self._processes.start(
+            "dynamodb-local",
+            [*command, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(self._port)],
+            environment={**os.environ, "DDB_LOCAL_TELEMETRY": "0"},
+            ready=answers(self._port),
+        )
+
+    def stop(self) -> None:
+        """Stop it, and forget its tables."""
+        if self._part is not None:
+            self._processes.stop(self._part)
+            self._part = None

@@ -1,0 +1,80 @@
+"""Where the programs come from, without building one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.parts import builds, toolchain
+from tests.e2e.parts.builds import Recipe
+from tests.e2e.parts.processes import PartError
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FLEETWRIGHT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    return tmp_path / "cache"
+
+
+def recipe(tmp_path: Path, text: str = "v1") -> Recipe:
+    pin = tmp_path / "go.mod"
+    pin.write_text(text)
+    return Recipe("tool", tmp_path, ("sh", "-c", "echo x >> {out}; echo x >> count"), (pin,))
+
+
+def use(monkeypatch: pytest.MonkeyPatch, one: Recipe) -> None:
+    monkeypatch.setattr(builds, "recipes", lambda: (one,))
+    monkeypatch.setattr(builds, "Binaries", lambda **paths: paths)
+
+
+def test_every_program_has_a_recipe() -> None:
+    names = {one.name.replace("-", "_") for one in builds.recipes()}
+    assert names == {field.name for field in dataclasses.fields(builds.Binaries)}
+
+
+def test_a_program_is_built_once(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, recipe(tmp_path))
+    assert builds.unbuilt() == ["tool"]
+    assert builds.binaries() == builds.binaries()
+    assert (tmp_path / "count").read_text() == "x\n"
+    assert builds.unbuilt() == []
+
+
+def test_another_pin_builds_anew(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version raised in go.mod that still ran the old server would test nothing."""
+    use(monkeypatch, recipe(tmp_path))
+    first = builds.binaries()
+    use(monkeypatch, recipe(tmp_path, "v2"))
+    assert builds.binaries() != first
+
+
+def test_programs_that_are_there_already_are_taken(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "etcd").touch()
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
+    assert set(builds.unbuilt()) == {one.name for one in builds.recipes()} - {"etcd"}
+
+
+def test_a_failed_build_says_why_and_leaves_nothing(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a program in the cache would be taken for a whole one at the next run."""
+    use(monkeypatch, Recipe("tool", tmp_path, ("sh", "-c", "touch {out}; echo no space left; exit 1")))
+    with pytest.raises(PartError, match=r"tool was not built(.|\n)*no space left"):
+        builds.binaries()
+    assert builds.unbuilt() == ["tool"]
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_missing_tools_are_named_with_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    java, go, maven = toolchain.missing()
+    assert "Java 17" in java
+    assert "https://go.dev/dl" in go
+    assert "apt install maven" in maven
+    assert toolchain.missing(to_build=False) == [java]
