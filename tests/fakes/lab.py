@@ -153,7 +153,7 @@ class Lab:
         (node,) = self.kubernetes.names(kinds.NODES)
         for pod in pods:
             body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
-            self.kubernetes.patch(kinds.PODS, pod, body, namespace="default")
+            self.kubernetes.amend(kinds.PODS, pod, body, namespace="default")
 
 
 def a_node_class(name: str = "default") -> JsonObject:

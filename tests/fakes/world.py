@@ -68,6 +68,10 @@ class FakeKubernetes:
                 kind, {**manifest, "metadata": {"uid": f"uid-{manifest['metadata']['name']}", **manifest["metadata"]}}
             )
 
+    def amend(self, kind: Resource, name: str, body: JsonObject, namespace: str = "") -> None:
+        """Change an object as a user, a kubelet or the scheduler would."""
+        self._store(kind, _merged(self._found(kind, name, namespace), body))
+
     def drop(self, kind: Resource, name: str, namespace: str = "") -> None:
         """Let an object vanish."""
         self._objects.pop((kind.kind, namespace, name), None)

@@ -68,7 +68,7 @@ def bind_where_possible(lab: Lab) -> None:
     for pod in lab.kubernetes.names(kinds.PODS):
         if free and not lab.kubernetes.raw(kinds.PODS, pod, "default")["spec"].get("nodeName"):
             body = {"spec": {"nodeName": free[0]}, "status": {"phase": "Running", "conditions": []}}
-            lab.kubernetes.patch(kinds.PODS, pod, body, namespace="default")
+            lab.kubernetes.amend(kinds.PODS, pod, body, namespace="default")
 
 
 def launch(lab: Lab) -> None:

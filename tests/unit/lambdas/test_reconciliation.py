@@ -88,7 +88,7 @@ def test_a_claim_whose_instance_is_gone_is_let_go_once_its_node_shows_it(lab: La
     lab.reconcile()
     assert lab.claim.deletion is None
     not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
-    lab.kubernetes.patch(kinds.NODES, lab.claim.node_name, not_ready)
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, not_ready)
     lab.reconcile()
     lab.tick(3)
     assert lab.claims == ()
@@ -138,7 +138,7 @@ def test_a_taint_that_no_command_stands_behind_is_taken_off(lab: Lab) -> None:
             "taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": "t", "effect": "NoSchedule"}]
         }
     }
-    lab.kubernetes.patch(kinds.NODES, lab.claim.node_name, body)
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
     lab.reconcile()
     assert lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"] == [
         {"key": "t", "effect": "NoSchedule"}
