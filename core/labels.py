@@ -36,6 +36,9 @@ NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 
+PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
+LARGEST_NODE: Final = "fleetwright.dev/largest-node"
+
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"
 

@@ -171,6 +171,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
             pods per node. An offering whose type is missing here is not tried.
         requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
         has_min_values: A requirement has minValues, so no type may be left out for taste.
+        is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 is to go by them, not by its own.
     """
 
     claim: str
@@ -184,6 +185,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     instance_types: tuple[InstanceType, ...] = ()
     requests: dict[str, int] = {}
     has_min_values: bool = False
+    is_ranked: bool = False
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):

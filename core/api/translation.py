@@ -13,7 +13,7 @@ from typing import TypeVar
 from core.api import conversion, drift_hash, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
 from core.api.problem import path_of
-from core.api.schemas import fields
+from core.api.schemas import fields, tuning
 from core.api.schemas.base import ApiModel, examined
 from core.api.schemas.ec2_node_class import EC2NodeClassObject
 from core.api.schemas.node_claim import NodeClaimObject, NodeClassReference
@@ -42,7 +42,7 @@ def node_pool(obj: JsonObject) -> NodePool:
     """
     present = _present(obj)
     spec, budgets = _read(NodePoolObject, _without_budgets(present)).spec, _budgets(present)
-    template = spec.template
+    template, annotations = spec.template, status.annotations_of(present)
     return NodePool(
         labels=dict(template.metadata.labels),
         annotations=dict(template.metadata.annotations),
@@ -57,7 +57,9 @@ def node_pool(obj: JsonObject) -> NodePool:
         replicas=spec.replicas,
         disruption=_disruption(spec.disruption, budgets),
         is_ready=status.is_ready(present),
-        own_annotations=status.annotations_of(present),
+        own_annotations=annotations,
+        price_factors=tuning.price_factors(annotations),
+        largest_node=tuning.largest_node(annotations),
         template_hash=drift_hash.of_template(template),
         **status.identity(present),
     )

@@ -16,6 +16,7 @@ from core.disruption.prices import node_price, type_of
 from core.model.node_pool import BALANCED
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.pools.pool_types import pool_types
 
 _K: Final = 2
 
@@ -29,13 +30,13 @@ class PoolTotals(msgspec.Struct, frozen=True):
 
 def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, PoolTotals]:
     """Totals of each pool over all its nodes, candidates or not."""
-    types = {pool.name: snapshot.catalogue.types_for(pool.node_class.name) for pool in snapshot.node_pools}
+    pools, types = {pool.name for pool in snapshot.node_pools}, pool_types(snapshot)
     result: dict[str, PoolTotals] = {}
     for state in states:
-        if state.node_pool not in types or state.is_marked_for_deletion(snapshot):
+        if state.node_pool not in pools or state.is_marked_for_deletion(snapshot):
             continue
         before = result.get(state.node_pool, PoolTotals(0, 0))
-        price = node_price(state.labels, type_of(state.labels, types[state.node_pool]))
+        price = node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
         moving = reschedule_cost(state.reschedulable_pods())
         result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
     return result

@@ -22,6 +22,7 @@ from core.model.plan import Blocked
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.pools.pool_types import pool_types
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +126,7 @@ def _candidate(
     drift: DriftCheck,
     protected: tuple[Blocked, ...],
 ) -> Candidate:
-    instance_type = type_of(state.labels, snapshot.catalogue.types_for(pool.node_class.name))
+    instance_type = type_of(state.labels, pool_types(snapshot).of(pool.name))
     pods = state.reschedulable_pods()
     condition = claim.conditions.get(node_claim.DRIFTED)
     return Candidate(

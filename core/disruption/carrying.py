@@ -48,7 +48,7 @@ def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
 
 def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """The claim and node that the cheapest offering would become."""
-    instance_type, offerings = Options.of(planned, snapshot.catalogue).types[0]
+    instance_type, offerings = Options.of(planned, snapshot).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
     own = {
         **planned.labels,

@@ -81,7 +81,7 @@ def affordable(
     claim: PlannedClaim, price: int, candidates: Sequence[Candidate], plan_round: Round
 ) -> PlannedClaim | Refusal:
     """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
-    options = Options.of(claim, plan_round.snapshot.catalogue)
+    options = Options.of(claim, plan_round.snapshot)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
     if is_spot and labels.SPOT in claim.capacity_types:
         found = _spot_options(options, price, alone=len(candidates) == 1, plan_round=plan_round)

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from core import labels
-from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
 from core.model.requirements import Requirement, Requirements
+from core.model.snapshot import Snapshot
+from core.pools.pool_types import pool_types
 
 
 def type_of(node_labels: Mapping[str, str], types: Iterable[InstanceType]) -> InstanceType | None:
@@ -32,9 +34,9 @@ class Options(msgspec.Struct, frozen=True):
     types: tuple[tuple[InstanceType, tuple[Offering, ...]], ...]
 
     @classmethod
-    def of(cls, claim: PlannedClaim, catalogue: Catalogue) -> Options:
-        """Look the claim's types up in the catalogue."""
-        known = {t.name: t for t in catalogue.types_for(claim.node_class.name)}
+    def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> Options:
+        """Look the claim's types up among those of its NodePool."""
+        known = {t.name: t for t in pool_types(snapshot).of(claim.node_pool, claim.node_class.name)}
         found = (known[name] for name in claim.instance_types if name in known)
         return cls(claim, ()).with_types(found)
 

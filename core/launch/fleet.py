@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -11,6 +11,12 @@ from core import labels
 from core.catalogue.node_class import NodeClass
 from core.launch.candidates import Candidate
 from core.launch.template import tag_list
+
+_STRATEGIES: Final = {
+    False: ("price-capacity-optimized", "lowest-price"),
+    True: ("capacity-optimized-prioritized", "prioritized"),
+}
+"""Is ranked → allocation strategies for spot and for on-demand (Karpenter, the latter where an overlay sets prices)."""
 
 
 class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +32,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         token: EC2 answers the same token with the same fleet.
+        is_ranked: The candidates' prices are the NodePool's own, so EC2 goes by their order instead of by its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
     """
@@ -34,6 +41,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     tags: dict[str, str]
     context: str = ""
+    is_ranked: bool = False
 
 
 def subnets_by_zone(node_class: NodeClass) -> dict[str, str]:
@@ -46,10 +54,13 @@ def subnets_by_zone(node_class: NodeClass) -> dict[str, str]:
 
 def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:
     """The request. Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter)."""
+    spot, on_demand = _STRATEGIES[terms.is_ranked]
+    ranked = sorted(candidate for config in configs for candidate in config.candidates) if terms.is_ranked else []
+    priorities = {candidate: rank for rank, candidate in enumerate(ranked)}
     request: dict[str, Any] = {
         "Type": "instant",
         "ClientToken": terms.token,
-        "LaunchTemplateConfigs": [_config(config, subnets) for config in configs],
+        "LaunchTemplateConfigs": [_config(config, subnets, priorities) for config in configs],
         "TargetCapacitySpecification": {
             "TotalTargetCapacity": 1,
             "DefaultTargetCapacityType": terms.capacity_type,
@@ -59,15 +70,15 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
         ],
     }
     if terms.capacity_type == labels.SPOT:
-        request["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
+        request["SpotOptions"] = {"AllocationStrategy": spot}
     else:
-        request["OnDemandOptions"] = {"AllocationStrategy": "lowest-price"}
+        request["OnDemandOptions"] = {"AllocationStrategy": on_demand}
     if terms.context:
         request["Context"] = terms.context
     return request
 
 
-def _config(config: FleetConfig, subnets: Mapping[str, str]) -> dict[str, Any]:
+def _config(config: FleetConfig, subnets: Mapping[str, str], priorities: Mapping[Candidate, int]) -> dict[str, Any]:
     return {
         "LaunchTemplateSpecification": {"LaunchTemplateName": config.template, "Version": "$Latest"},
         "Overrides": [
@@ -76,6 +87,7 @@ def _config(config: FleetConfig, subnets: Mapping[str, str]) -> dict[str, Any]:
                 "SubnetId": subnets[candidate.zone],
                 "AvailabilityZone": candidate.zone,
                 "ImageId": config.image_id,
+                **({"Priority": float(priorities[candidate])} if priorities else {}),
             }
             for candidate in config.candidates
         ],

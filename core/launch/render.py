@@ -31,6 +31,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         requests: What the claim asks for; decides about EFA interfaces and Enclaves.
         tags: Of the instance, besides those of its pool.
         keep_flexibility: The claim has minValues, so no type may be left out for taste.
+        is_ranked: The candidates' prices are the NodePool's own and decide before EC2's.
     """
 
     token: str
@@ -42,6 +43,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     requests: dict[str, int] = {}
     tags: dict[str, str] = {}
     keep_flexibility: bool = False
+    is_ranked: bool = False
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> Re
         token=launch.token,
         tags=tags,
         context=node_class.spec.context,
+        is_ranked=launch.is_ranked,
     )
     request = fleet_request(configs, subnets, terms)
     return RenderedLaunch(candidates=chosen, templates=tuple(templates), subnets=subnets, tags=tags, request=request)

@@ -76,6 +76,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         plan: What was asked for. `pods` and `instance_types` are kept only until they have served.
         token: Idempotency token of the launch; a new one after each definite refusal.
         offerings: The launch order's places, stored so that the same token always means the same request.
+        is_ranked: Their prices are the NodePool's own, so the launch goes by their order and not by EC2's prices.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
@@ -91,6 +92,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     attempts: int = 0
     offerings: tuple[OfferingChoice, ...] = ()
+    is_ranked: bool = False
     reserved: dict[str, int] = {}
     machine: Machine | None = None
     node_name: str = ""

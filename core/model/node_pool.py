@@ -16,6 +16,10 @@ WHEN_EMPTY_OR_UNDERUTILIZED: Final = "WhenEmptyOrUnderutilized"
 BALANCED: Final = "Balanced"
 
 
+PER_MILLE: Final = 1000
+"""The price factor of a family that is worth what it costs."""
+
+
 class Budget(msgspec.Struct, frozen=True, order=True):
     """How many nodes of the pool may go at once.
 
@@ -47,7 +51,9 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         limits: Upper bounds on the pool's capacity; `nodes` counts claims.
         replicas: Set for a static pool.
         is_ready: Condition Ready; None where the status says nothing, which the CLI takes for ready.
-        own_annotations: The pool's own annotations: hashes and tuning.
+        own_annotations: The pool's own annotations, hashes among them.
+        price_factors: Instance family → what its price counts in decisions, in thousandths; others count as they are.
+        largest_node: CPU and memory of the largest node, which only a pod that needs more may exceed.
         problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
     """
 
@@ -69,6 +75,8 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     deleted_at: datetime | None = None
     is_ready: bool | None = None
     own_annotations: dict[str, str] = {}
+    price_factors: dict[str, int] = {}
+    largest_node: dict[str, int] = {}
     template_hash: str = ""
     problem: str = ""
 

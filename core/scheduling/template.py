@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from core import labels
-from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import Snapshot
 from core.model.taints import Taint
+from core.pools.pool_template import template_labels, template_parts
+from core.pools.pool_types import pool_types
 from core.scheduling.daemons import Daemon, set_aside
-from core.scheduling.overlays import overlaid
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis
 from core.scheduling.type_filter import TypeFilter
 from core.scheduling.type_index import index_of
-
-SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
-"""Labels that a node gets while it boots: pods may select them, claims do not carry them."""
 
 
 @dataclass(eq=False, slots=True, frozen=True)
@@ -85,19 +80,6 @@ def templates_of(
     return tuple(_template(index, pool, snapshot, table, axis, daemons) for index, pool in enumerate(ordered))
 
 
-def template_labels(pool: NodePool) -> dict[str, str]:
-    """Labels that every node of the pool carries."""
-    own = {**pool.labels, labels.NODEPOOL: pool.name}
-    if pool.node_class.name:
-        own[f"{pool.node_class.group}/{pool.node_class.kind.lower()}"] = pool.node_class.name
-    return own
-
-
-def template_requirements(pool: NodePool) -> Requirements:
-    """What every node of the pool is held to: the template's requirements and labels."""
-    return Requirements(_parts(pool))
-
-
 def any_value(requirement: Requirement, taken: Collection[str] = ()) -> str | None:
     """What a node gets for a label that its NodePool leaves open: the first value that is not taken, None where none is left.
 
@@ -118,18 +100,12 @@ def _knows_zone_ids(snapshot: Snapshot) -> bool:
 def _contradicted(pool: NodePool) -> str:
     """The first label for which the template's requirements and labels leave nothing, empty where there is none."""
     merged = Requirements()
-    for part in _parts(pool):
+    for part in template_parts(pool):
         key = merged.conflict(Requirements([part]))
         if key is not None:
             return key
         merged = merged.merged([part])
     return ""
-
-
-def _parts(pool: NodePool) -> tuple[Requirement, ...]:
-    fixed = [Requirement.one_of(key, value) for key, value in template_labels(pool).items()]
-    fixed += [Requirement.one_of(key, "true") for key in SIMULATED]
-    return (*pool.requirements, *fixed)
 
 
 def _template(
@@ -140,10 +116,10 @@ def _template(
     axis: ResourceAxis,
     daemons: tuple[Daemon, ...],
 ) -> Template:
-    requirements = template_requirements(pool)
-    offered = table.conjunction(_parts(pool))
+    requirements = template_parts(pool)
+    offered = table.conjunction(requirements)
     keys = snapshot.catalogue.label_keys()
-    types = TypeFilter(index_of(_types(pool, snapshot, requirements, keys)), keys, table, axis)
+    types = TypeFilter(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
     set_aside(types, offered, pool.taints, daemons, table)
     return Template(
         index=index,
@@ -153,24 +129,5 @@ def _template(
         taints=pool.taints,
         types=types,
         mask=types.mask(offered),
-        min_values={key: r.min_values for key, r in requirements.items() if r.min_values},
-    )
-
-
-def _types(
-    pool: NodePool, snapshot: Snapshot, requirements: Requirements, keys: frozenset[str]
-) -> tuple[InstanceType, ...]:
-    gates = snapshot.options.feature_gates
-    types = snapshot.catalogue.types_for(pool.node_class.name)
-    if not gates.reserved_capacity:
-        types = tuple(_unreserved(one) for one in types)
-    return overlaid(types, snapshot.overlays, requirements, keys) if gates.node_overlay else types
-
-
-def _unreserved(instance_type: InstanceType) -> InstanceType:
-    kept = tuple(o for o in instance_type.offerings if o.capacity_type != labels.RESERVED)
-    return (
-        msgspec.structs.replace(instance_type, offerings=kept)
-        if len(kept) < len(instance_type.offerings)
-        else instance_type
+        min_values={r.key: r.min_values for r in Requirements(requirements).values() if r.min_values},
     )

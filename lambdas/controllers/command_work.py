@@ -130,7 +130,7 @@ class CommandWork:
     def _replacements(self, record: CommandRecord, snapshot: Snapshot) -> list[ClaimRecord]:
         now = self._clock.now()
         return [
-            self._launcher.record(planned, f"{planned.node_pool}-{record.id}-{index}", snapshot.catalogue, now)
+            self._launcher.record(planned, f"{planned.node_pool}-{record.id}-{index}", snapshot, now)
             for index, planned in enumerate(record.command.replacements)
         ]
 

@@ -16,7 +16,9 @@ from core.model import resources
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
 from core.model.taints import UNREGISTERED
+from core.pools.pool_types import pool_types
 from lambdas.controllers.machines import machine_of
 from lambdas.decisions import Outcome
 from lambdas.ports import (
@@ -51,16 +53,19 @@ class Launcher:
         self._unavailable = unavailable
         self._cluster = cluster
 
-    def record(self, planned: PlannedClaim, name: str, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+    def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord:
         """The record to store before anything is launched: where it may go, and the most that it may take of its limits."""
-        chosen = _types(planned, catalogue)
+        chosen = _types(planned, pool_types(snapshot).of(planned.node_pool, planned.node_class.name))
+        offerings = _offerings(planned, chosen)
+        listed = _types(planned, snapshot.catalogue.types_for(planned.node_class.name))
         return ClaimRecord(
             name=name,
             plan=msgspec.structs.replace(planned, name=name),
             token=self._token(name, 0),
             requested_at=now,
             phase_since=now,
-            offerings=_offerings(planned, chosen),
+            offerings=offerings,
+            is_ranked=offerings != _offerings(planned, listed),
             reserved=resources.maximum(found.capacity for found in chosen) | {"nodes": 1},
         )
 
@@ -148,6 +153,7 @@ class Launcher:
             },
             instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
             requests=plan.resources,
+            is_ranked=record.is_ranked,
             has_min_values=any(requirement.min_values is not None for requirement in plan.requirements),
         )
 
@@ -164,8 +170,8 @@ def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) ->
     return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
 
 
-def _types(planned: PlannedClaim, catalogue: Catalogue) -> Sequence[InstanceType]:
-    known = {found.name: found for found in catalogue.types_for(planned.node_class.name)}
+def _types(planned: PlannedClaim, types: Iterable[InstanceType]) -> Sequence[InstanceType]:
+    known = {found.name: found for found in types}
     return [known[name] for name in planned.instance_types if name in known][:MAX_TYPES]
 
 

@@ -132,7 +132,7 @@ class Provisioning:
             self._launcher.record(
                 with_class_hash(planned, snapshot.node_classes),
                 f"{planned.node_pool}-{lease.fence}-{used + index}",
-                snapshot.catalogue,
+                snapshot,
                 now,
             )
             for index, planned in enumerate(plan.claims)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas import fields
@@ -19,4 +21,4 @@ class Metadata(ApiModel):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
-    rules = (Rule(("name",), _nameless, "is required"),)
+    rules: ClassVar[tuple[Rule, ...]] = (Rule(("name",), _nameless, "is required"),)

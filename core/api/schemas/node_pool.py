@@ -9,7 +9,7 @@ from pydantic import Field
 from core import labels
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schemas import fields, label_keys
+from core.api.schemas import fields, label_keys, tuning
 from core.api.schemas.base import ApiModel, Rule
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.node_claim import ClaimTemplate
@@ -108,8 +108,18 @@ class NodePoolSpec(ApiModel):
     )
 
 
+class PoolMetadata(Metadata):
+    """`metadata` of a NodePool, with the annotations that tune it."""
+
+    rules = (
+        *Metadata.rules,
+        Rule(("annotations",), tuning.bad_price_factors, tuning.FACTORS_MEANING),
+        Rule(("annotations",), tuning.bad_largest_node, tuning.LARGEST_NODE_MEANING),
+    )
+
+
 class NodePoolObject(ApiModel):
     """A NodePool."""
 
-    metadata: Metadata
+    metadata: PoolMetadata
     spec: NodePoolSpec

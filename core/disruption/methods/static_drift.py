@@ -11,7 +11,8 @@ from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.scheduling.template import SIMULATED, template_labels, template_requirements
+from core.pools.pool_template import SIMULATED, template_labels, template_requirements
+from core.pools.pool_types import pool_types
 
 
 def find(plan_round: Round) -> list[Command]:
@@ -60,7 +61,7 @@ def _hindrance(pool: NodePool, plan_round: Round) -> str:
 def _from_template(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
     """A claim for any type that the template allows; None where there is none."""
     asked = template_requirements(pool)
-    types = snapshot.catalogue.types_for(pool.node_class.name)
+    types = pool_types(snapshot).of(pool.name)
     fitting = [t for t in types if t.requirements().conflict(asked) is None]
     offerings = [o for t in fitting for o in t.offerings if o.available and o.requirements().conflict(asked) is None]
     claim = PlannedClaim(

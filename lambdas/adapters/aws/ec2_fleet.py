@@ -118,6 +118,7 @@ def _launch(order: LaunchOrder) -> Launch:
         requests=order.requests,
         tags=order.tags,
         keep_flexibility=order.has_min_values,
+        is_ranked=order.is_ranked,
     )
 
 

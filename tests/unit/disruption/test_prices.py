@@ -8,15 +8,15 @@ import pytest
 
 from core import labels
 from core.disruption.prices import Options, node_price, type_of, worst_price
-from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
 from core.model.quantity import nanodollars
 from core.model.requirements import Requirement
-from tests.builders import CLASS_REF, ZONES, a_node_of, a_type
+from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_snapshot, a_type
 
 SMALL = a_type("small", price=0.1)
 LARGE = a_type("large", price=0.4, size="l")
-BOTH = Catalogue(default=(LARGE, SMALL))
+BOTH = a_snapshot(types=(LARGE, SMALL), node_pools=(a_pool(),))
 
 
 def claim(**changes: Any) -> PlannedClaim:

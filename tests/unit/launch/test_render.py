@@ -46,6 +46,9 @@ def _image(arch: str) -> dict[str, Any]:
     return {"key": labels.ARCH, "operator": "In", "values": [arch]}
 
 
+_WEIGHED = (("m8g.large", 0.10), ("m5a.large", 0.12))
+
+
 def a_launch(*types: InstanceType, **changes: Any) -> Launch:
     candidates = tuple(Candidate(o.price, t.name, o.zone, o.capacity_type) for t in types for o in t.offerings)
     fields: dict[str, Any] = {
@@ -96,6 +99,17 @@ def test_on_demand_is_bought_where_it_is_cheapest() -> None:
     request = rendered(a_type("m5.large", capacity_types=("on-demand",))).request
     assert request["OnDemandOptions"] == {"AllocationStrategy": "lowest-price"}
     assert "SpotOptions" not in request
+
+
+def test_a_pool_s_own_prices_rank_the_offerings() -> None:
+    """EC2 would take what its price list calls cheapest, which is what the price factors were written against."""
+    weighed = [a_type(name, price=price, capacity_types=("on-demand",)) for name, price in _WEIGHED]
+    request = rendered(*weighed, is_ranked=True).request
+    assert request["OnDemandOptions"] == {"AllocationStrategy": "prioritized"}
+    overrides = [override for config in request["LaunchTemplateConfigs"] for override in config["Overrides"]]
+    ranks = sorted((override["Priority"], override["InstanceType"]) for override in overrides)
+    assert [name for _, name in ranks] == ["m8g.large"] * 2 + ["m5a.large"] * 2
+    assert [rank for rank, _ in ranks] == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_each_zone_gets_its_roomiest_subnet_and_zones_without_one_are_left_out() -> None:

@@ -1,0 +1,52 @@
+"""Annotations by which a NodePool steers Fleetwright where Karpenter's API has no field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+from core import labels
+from core.api.objects import JsonObject
+from core.api.problem import Location
+from core.model.node_pool import PER_MILLE
+from core.model.quantity import parse
+
+_FACTOR: Final = r"[a-z][a-z0-9-]*=[0-9]{1,2}(\.[0-9]{1,3})?"
+_FACTORS: Final = re.compile(rf"{_FACTOR}(, *{_FACTOR})*")
+_AMOUNT: Final = r"(cpu|memory)=[0-9]+(\.[0-9]+)?(m|k|[MGT]i?|Ki)?"
+_AMOUNTS: Final = re.compile(rf"{_AMOUNT}(, *{_AMOUNT})*")
+
+FACTORS_MEANING: Final = "must be families with factors, such as m5a=1.2,m8g=0.85"
+LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
+
+
+def price_factors(annotations: Mapping[str, str]) -> dict[str, int]:
+    """Instance family → what its price counts, in thousandths: `m5a=1.2` takes an m5a for a fifth dearer than it is."""
+    found = _pairs(annotations.get(labels.PRICE_FACTORS, ""))
+    return {family: int(Decimal(factor) * PER_MILLE) for family, factor in found.items()}
+
+
+def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
+    """The CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size will do."""
+    found = _pairs(annotations.get(labels.LARGEST_NODE, ""))
+    return {name: parse(amount, name) for name, amount in found.items()}
+
+
+def bad_price_factors(metadata: JsonObject) -> list[Location]:
+    """Where the price factors are not understood."""
+    text = metadata.get("annotations", {}).get(labels.PRICE_FACTORS)
+    good = text is None or (_FACTORS.fullmatch(text) and all(price_factors(metadata["annotations"]).values()))
+    return [] if good else [("annotations", labels.PRICE_FACTORS)]
+
+
+def bad_largest_node(metadata: JsonObject) -> list[Location]:
+    """Where the bound on node size is not understood."""
+    text = metadata.get("annotations", {}).get(labels.LARGEST_NODE)
+    return [] if text is None or _AMOUNTS.fullmatch(text) else [("annotations", labels.LARGEST_NODE)]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    parts = (part.strip().partition("=") for part in text.split(",") if part)
+    return {key: value for key, _, value in parts}

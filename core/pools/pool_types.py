@@ -1,0 +1,70 @@
+"""The instance types of a NodePool, at the prices that its decisions reckon with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.identity import ByIdentity
+from core.model.node_pool import PER_MILLE, NodePool
+from core.model.snapshot import Snapshot
+from core.pools.overlays import overlaid
+from core.pools.pool_template import template_requirements
+
+SNAPSHOTS_REMEMBERED: Final = 4
+
+
+class PoolTypes:
+    """What each NodePool of a snapshot may launch: the catalogue after feature gates, NodeOverlays and price factors.
+
+    Launching and disruption ask here too, so a node is weighed at the same price when it is bought and when it is replaced.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._keys = snapshot.catalogue.label_keys()
+        self._pools = {pool.name: pool for pool in snapshot.node_pools}
+        self._known: dict[str, tuple[InstanceType, ...]] = {}
+
+    def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
+        """The types of a NodePool by name; where it is gone, the catalogue's for the EC2NodeClass."""
+        if pool not in self._pools:
+            return self._snapshot.catalogue.types_for(node_class)
+        if pool not in self._known:
+            self._known[pool] = self._compute(self._pools[pool])
+        return self._known[pool]
+
+    def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        gates = self._snapshot.options.feature_gates
+        types = self._snapshot.catalogue.types_for(pool.node_class.name)
+        if not gates.reserved_capacity:
+            types = tuple(_unreserved(one) for one in types)
+        if gates.node_overlay:
+            types = overlaid(types, self._snapshot.overlays, template_requirements(pool), self._keys)
+        factors = pool.price_factors
+        if not factors:
+            return types
+        return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)
+
+
+pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)
+"""The types of a snapshot's NodePools."""
+
+
+def _weighed(instance_type: InstanceType, factor: int) -> InstanceType:
+    if factor == PER_MILLE:
+        return instance_type
+    offerings = tuple(msgspec.structs.replace(o, price=o.price * factor // PER_MILLE) for o in instance_type.offerings)
+    return msgspec.structs.replace(instance_type, offerings=offerings)
+
+
+def _unreserved(instance_type: InstanceType) -> InstanceType:
+    kept = tuple(o for o in instance_type.offerings if o.capacity_type != labels.RESERVED)
+    return (
+        msgspec.structs.replace(instance_type, offerings=kept)
+        if len(kept) < len(instance_type.offerings)
+        else instance_type
+    )

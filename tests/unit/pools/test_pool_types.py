@@ -1,0 +1,83 @@
+"""A dollar that counts differently in planning than in buying or replacing would make nodes come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.api.translation import node_pool
+from core.api.validation import problems
+from core.disruption.decision import disrupt
+from core.model.overlay import NodeOverlay
+from core.model.requirements import Requirement
+from core.model.snapshot import FeatureGates, Options
+from core.pools.pool_types import pool_types
+from core.scheduling import schedule
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.api.objects import NODE_POOL
+
+OLD = a_type("m5a.large", price=0.09)
+NEW = a_type("m8g.large", price=0.10)
+FACTORS = "fleetwright.dev/price-factors"
+
+
+def annotated(**annotations: str) -> dict[str, Any]:
+    """A NodePool with annotations of its own; `_` stands for what keywords may not hold."""
+    named = {f"fleetwright.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {**NODE_POOL, "metadata": {"name": "default", "annotations": named}}
+
+
+def test_a_factor_moves_the_price_of_its_family_alone() -> None:
+    """The dearer family of the two is taken, and the plan says at which price it was weighed."""
+    snapshot = a_snapshot(
+        types=(OLD, NEW), node_pools=(a_pool(price_factors={"m5a": 1200, "c5": 10}),), pods=(a_pod(),)
+    )
+    assert [claim.instance_types for claim in schedule(snapshot).claims] == [("m8g.large", "m5a.large")]
+    prices = [found.offerings[0].price for found in pool_types(snapshot).of("default")]
+    assert prices == [108_000_000, 100_000_000]
+
+
+@pytest.mark.parametrize(("price", "goes"), [(0.09, True), (0.08, False)])
+def test_a_running_node_is_weighed_as_a_new_one(price: float, goes: bool) -> None:
+    """Else a node of the disliked family would stay for being cheap, or a good one be replaced by it."""
+    running = a_type("m5a.large", price=price)
+    claim, node = a_node_of(running)
+    pods = (a_pod(node_name=node.name, phase="Running"),)
+    only_on_demand = Requirement.one_of("karpenter.sh/capacity-type", "on-demand")
+    pool = a_pool("default", only_on_demand, price_factors={"m5a": 1200})
+    world: dict[str, Any] = {"types": (running, NEW), "node_claims": (claim,), "nodes": (node,), "pods": pods}
+    decision = disrupt(a_snapshot(**world, node_pools=(pool,)))
+    assert [command.replacements[0].instance_types for command in decision.commands] == [("m8g.large",)] * goes
+
+
+def test_an_overlay_s_price_counts_for_running_nodes_too() -> None:
+    """A discount that only new nodes had would replace a node by its like, for ever."""
+    claim, node = a_node_of(OLD)
+    cheap = NodeOverlay(name="deal", price=1, requirements=())
+    gate = Options(feature_gates=FeatureGates(node_overlay=True))
+    pods = (a_pod(node_name=node.name, phase="Running"),)
+    world: dict[str, Any] = {"types": (OLD,), "node_claims": (claim,), "nodes": (node,), "pods": pods}
+    assert not disrupt(a_snapshot(**world, overlays=(cheap,), options=gate)).commands
+
+
+@pytest.mark.parametrize(
+    "text", ["m5a", "m5a=", "m5a=zero", "m5a=0.0", "=1.2", "m5a=1.2;c6a=2", "m5a=-1", "m5a=1.2345"]
+)
+def test_a_factor_that_is_not_understood_closes_the_pool(text: str) -> None:
+    """A slip of the pen must not quietly count as no factor."""
+    found = problems(annotated(price_factors=text))
+    assert [(problem.field, problem.message) for problem in found] == [
+        (f"metadata.annotations[{FACTORS}]", "must be families with factors, such as m5a=1.2,m8g=0.85")
+    ]
+
+
+def test_annotations_are_read_exactly() -> None:
+    """Thousandths and millicores, never floats."""
+    pool = node_pool(annotated(price_factors="m5a=1.2, m8g=0.855", largest_node="cpu=64,memory=256Gi"))
+    assert pool.price_factors == {"m5a": 1200, "m8g": 855}
+    assert pool.largest_node == {"cpu": 64_000, "memory": 256 << 30}
+    assert (
+        problems(annotated(largest_node="cpu=64,disk=1"))[0].field
+        == "metadata.annotations[fleetwright.dev/largest-node]"
+    )
