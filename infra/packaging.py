@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "build" / "package"
@@ -41,12 +41,11 @@ def build(target: Path, *, architecture: str = "arm64", python: str = PYTHON_VER
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     install(target, requirements(), architecture=architecture, python=python)
-    _copy_sources(target)
-    _compile(target, python)
+    add_sources(target, python)
 
 
 def install(target: Path, packages: list[str], *, architecture: str, python: str) -> None:
-    """Put wheels of these packages, and of what they need, into `target`.
+    """Put wheels of these packages, and of what they need, into `target`, with bytecode.
 
     Raises:
         subprocess.CalledProcessError: If one has no wheel for the platform.
@@ -58,6 +57,14 @@ def install(target: Path, packages: list[str], *, architecture: str, python: str
         + packages,
         check=True,
     )
+    _compile(target, python)
+
+
+def add_sources(target: Path, python: str = PYTHON_VERSION) -> None:
+    """Put our own packages beside the dependencies."""
+    _copy_sources(target)
+    for source in SOURCES:
+        _compile(target / source, python, beneath=source)
 
 
 def requirements() -> list[str]:
@@ -81,12 +88,13 @@ def _copy_sources(target: Path) -> None:
         shutil.copytree(ROOT / source, target / source, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
 
 
-def _compile(target: Path, python: str) -> None:
+def _compile(folder: Path, python: str, *, beneath: str = "") -> None:
     """Bytecode that is never checked against the sources: unpacking gives them other times."""
     interpreter = _interpreter(python)
     if interpreter is not None:
-        command = f"-m compileall -q --invalidation-mode=unchecked-hash -p{TASK_ROOT}".split()
-        subprocess.run([interpreter, *command, f"-s{target}", str(target)], check=True)  # noqa: S603 - fixed arguments
+        deployed = str(PurePosixPath(TASK_ROOT) / beneath)
+        command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}"]
+        subprocess.run([interpreter, *command, str(folder)], check=True)  # noqa: S603 - fixed arguments
 
 
 def _interpreter(python: str) -> str | None:
