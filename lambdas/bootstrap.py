@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 
 class Application:
-    """The controllers of one sandbox. Each is made when it is first asked for, so a function loads only what it uses."""
+    """The controllers of one sandbox. Each is made when it is first asked for, so a function loads only what it uses.
+
+    Args:
+        kubernetes, catalogue_source, catalogues: What embedders bring in place of the real thing.
+    """
 
     def __init__(
         self,
@@ -65,10 +69,11 @@ class Application:
     @cached_property
     def provisioning(self) -> Provisioning:
         """For `provision`."""
+        from lambdas.controllers.buffer_status import BufferStatus
         from lambdas.controllers.pod_news import PodNews
         from lambdas.controllers.provisioning import Provisioning
 
-        news = PodNews(self._kubernetes, self.clock)
+        news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
         return Provisioning(
             self._observer, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock
@@ -239,26 +244,6 @@ class Application:
         return Service(self._session.client(name, config=CONFIG))
 
 
-def build(
-    settings: Settings,
-    *,
-    session: boto3.Session,
-    clock: Clock,
-    kubernetes: Kubernetes | None = None,
-    catalogue_source: CatalogueSource | None = None,
-    catalogues: CatalogueStore | None = None,
-) -> Application:
-    """An application over these parts; what is not given is the real thing."""
-    return Application(
-        settings,
-        session,
-        clock,
-        kubernetes=kubernetes,
-        catalogue_source=catalogue_source,
-        catalogues=catalogues,
-    )
-
-
 class _Sandbox:
     """What this process holds on to: one application, and how to make it."""
 
@@ -286,4 +271,4 @@ def application() -> Application:
 def _from_environment() -> Application:
     import boto3
 
-    return build(Settings.from_environment(os.environ), session=boto3.Session(), clock=SystemClock())
+    return Application(Settings.from_environment(os.environ), boto3.Session(), SystemClock())

@@ -144,10 +144,10 @@ class World:
         own = None
         if not self._region.shapes:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
-        application = bootstrap.build(
+        application = bootstrap.Application(
             self._settings(),
-            session=self._session,
-            clock=self.clock,
+            self._session,
+            self.clock,
             kubernetes=self.cluster.api,
             catalogue_source=own,
             catalogues=own or self._catalogues,
