@@ -35,13 +35,21 @@ class Problem:
     fit: Ints
 
     @classmethod
-    def of(cls, *, requests: Ints, counts: Ints, room: Ints, prices: Ints, allowed: Bools) -> Problem:
+    def of(
+        cls, *, requests: Ints, counts: Ints, room: Ints, prices: Ints, allowed: Bools, most: Ints | None = None
+    ) -> Problem:
         """Build one; `fit` follows from the rest.
+
+        Args:
+            requests, counts, room, prices, allowed: As the attributes.
+            most: [class], the most pods of it on one machine whatever its room; zero for any number.
 
         Raises:
             InvariantError: If a class fits no type.
         """
         fit = np.where(allowed, _fit(requests, room), 0)
+        if most is not None:
+            fit = np.where(most[:, None] > 0, np.minimum(fit, most[:, None]), fit)
         invariant(bool((fit.max(axis=1, initial=0) > 0).all()), "every class fits some type")
         return cls(requests, counts, room, prices, allowed, fit)
 
