@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,9 +15,11 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim
 from core.manifests import resources as kinds
 from core.manifests.assemble import assemble
+from core.manifests.buffers import needed_kinds
 from core.manifests.resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
+from core.model.overlay import CapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.masking import without_unavailable
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, Listing
@@ -68,6 +70,10 @@ class Observer:
         """Every pod, as decoded from the wire."""
         return self._kubernetes.list(kinds.PODS)
 
+    def keeps_room(self) -> bool:
+        """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
+        return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
+
     def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> View:
         """Everything that a decision may depend on; without the market only what needs no prices may be decided.
 
@@ -87,6 +93,9 @@ class Observer:
         options = self._settings.options()
         if options.feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+        if options.feature_gates.capacity_buffer:
+            objects[kinds.CAPACITY_BUFFERS] = self._list(kinds.CAPACITY_BUFFERS)
+            objects |= {kind: self._list(kind) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
         now = self._clock.now()
         snapshot, problems = assemble(
             objects,
@@ -106,6 +115,7 @@ class Observer:
             commands=commands,
             node_pools=_by_name(objects[kinds.NODE_POOLS]),
             node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
             problems=problems,
         )
 
@@ -127,15 +137,12 @@ class Observer:
     ) -> Snapshot:
         """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for."""
         patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
-        spoken_for = {
-            pod
-            for record in records
-            if record.phase is ClaimPhase.REQUESTED and record.deletion is None
-            for pod in record.plan.pods
-        }
+        requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
+        spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
         return msgspec.structs.replace(
             snapshot,
             pods=tuple(pod for pod in snapshot.pods if pod.node_name or pod.key not in spoken_for),
+            buffers=tuple(_without_requested(buffer, spoken_for) for buffer in snapshot.buffers),
             node_claims=tuple(
                 node_claim(record, _patience(record, patience), snapshot.now)
                 for record in records
@@ -152,6 +159,13 @@ class Observer:
 
 def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:
     return patience.get(record.plan.node_pool)
+
+
+def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:
+    """The buffer less the pods for which a launch is under way."""
+    own = f"{buffer.namespace}/"
+    names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
+    return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
 
 
 def _with_current_hash(pool: NodePool) -> NodePool:

@@ -6,6 +6,7 @@ import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import Problem
+from core.manifests.wire_buffer import CapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
 
@@ -16,6 +17,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         claims: Claims by name, in that order.
         node_pools, node_classes: The manifests behind the snapshot's, by name.
+        buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
         pod_events: Claims on whose node a pod came or went since the last look that was written down: before and after.
         problems: Objects that could not be used, or not without a reservation.
     """
@@ -25,5 +27,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[CommandRecord, ...]
     node_pools: dict[str, JsonObject]
     node_classes: dict[str, JsonObject]
+    buffers: tuple[CapacityBuffer, ...] = ()
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -32,7 +32,7 @@ def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
         return Blocked(name, reasons.CONSOLIDATE_AFTER, text)
     if candidate.is_empty:
-        return None
+        return _kept_room(name, plan_round)
     if pool.disruption.policy == WHEN_EMPTY:
         pod = next(pod.key for pod in candidate.pods)
         text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
@@ -42,3 +42,10 @@ def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
         text = f"node {name} (instance type {stated}) has no known type, zone and capacity type, so no price to beat"
         return Blocked(name, reasons.UNKNOWN_INSTANCE_TYPE, text)
     return None
+
+
+def _kept_room(name: str, plan_round: Round) -> Blocked | None:
+    """What keeps an empty node."""
+    if name not in plan_round.buffer_nodes:
+        return None
+    return Blocked(name, reasons.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")

@@ -22,6 +22,7 @@ PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
 NOT_MANAGED: Final = "NotManaged"
 NOT_INITIALIZED: Final = "NotInitialized"
 NOMINATED: Final = "Nominated"
+CAPACITY_BUFFER: Final = "CapacityBuffer"
 DELETING: Final = "Deleting"
 NODE_POOL_NOT_FOUND: Final = "NodePoolNotFound"
 NODE_POOL_INVALID: Final = "NodePoolInvalid"
@@ -43,6 +44,7 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         NOT_MANAGED: "No NodeClaim stands behind it, so it is not ours.",
         NOT_INITIALIZED: "It has not joined or is not yet ready for its first pods.",
         NOMINATED: "Pods that need a place are expected on it.",
+        CAPACITY_BUFFER: "It is empty, and a capacity buffer keeps its room free.",
         DELETING: "It is being deleted already.",
         NODE_POOL_NOT_FOUND: "Its NodePool does not exist, or has no instance types to choose from.",
         NODE_POOL_INVALID: "Its NodePool is invalid, so its nodes are left alone.",

@@ -121,6 +121,11 @@ class Round:
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)
 
+    @property
+    def buffer_nodes(self) -> frozenset[str]:
+        """Nodes whose free room a capacity buffer counts on: not empty, and no more protected than that (Karpenter)."""
+        return frozenset(self._simulators[None].base.buffer_nodes)
+
     def _simulator_below(self, price: int | None) -> Simulator:
         if price not in self._simulators:
             self._simulators[price] = self._simulators[None].below(price or 0)
@@ -134,7 +139,6 @@ class Round:
         base = self._simulators[None].base
         found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
         found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
-        found |= {name: "room for a capacity buffer" for name in base.buffer_nodes if name not in found}
         for name, until in sorted(self.snapshot.nominated_until.items()):
             if until > self.snapshot.now:
                 found.setdefault(name, "a pod")

@@ -11,11 +11,13 @@ import msgspec
 from core.errors import InvalidInputError
 from core.manifests import nodes, policies, storage, wire
 from core.manifests import resources as kinds
+from core.manifests.buffers import BufferTranslator, NotForUsError
 from core.manifests.pods import PodTranslator
 from core.manifests.resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_pool import NodeClass, NodePool
+from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
 from core.model.policy import DaemonSet, WorkloadSelector
 from core.model.snapshot import Options, Snapshot
@@ -33,7 +35,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         subject: The object as people name it, such as `Pod shop/cart-0`.
         field: Path of the field, empty for the object as a whole.
         problem: What is wrong, as the end of a sentence.
-        is_warning: Whether it was used all the same.
+        is_warning: Whether all the others may be used all the same, and it too where that is possible.
     """
 
     resource: Resource
@@ -93,6 +95,7 @@ class _Assembly:
             node_pools=self._with_readiness(node_pools, node_classes),
             node_classes=node_classes,
             overlays=self._each(kinds.NODE_OVERLAYS, api.node_overlay),
+            buffers=self._buffers(),
             daemon_sets=self._daemon_sets(pods),
             volumes=self._each(kinds.PERSISTENT_VOLUMES, storage.volume),
             volume_claims=storage.with_default_class(claims, classes),
@@ -126,12 +129,21 @@ class _Assembly:
                 subject = _subject(resource, obj)
                 self._problems.append(
                     Problem(
-                        resource=resource, position=position, subject=subject, field=error.field, problem=error.problem
+                        resource=resource,
+                        position=position,
+                        subject=subject,
+                        field=error.field,
+                        problem=error.problem,
+                        is_warning=isinstance(error, NotForUsError),
                     )
                 )
                 if unusable is not None:
                     found.append(unusable(_name(obj), error))
         return tuple(found)
+
+    def _buffers(self) -> tuple[CapacityBuffer, ...]:
+        """Those whose references lead somewhere."""
+        return self._each(kinds.CAPACITY_BUFFERS, BufferTranslator(self._objects, self._pods).buffer)
 
     def _nodes(self) -> tuple[Node, ...]:
         csi_nodes = self._objects.get(kinds.CSI_NODES, ())

@@ -14,7 +14,7 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.manifests import resources as kinds
-from core.manifests import wire_cluster, wire_pod, wire_workloads
+from core.manifests import wire_buffer, wire_cluster, wire_pod, wire_workloads
 from core.manifests.resources import Resource
 from core.manifests.wire_common import Labelled
 
@@ -39,6 +39,8 @@ _TYPES: Final[dict[Resource, Any]] = {
     kinds.STATEFUL_SETS: wire_workloads.Workload,
     kinds.JOBS: wire_workloads.Job,
     kinds.CRON_JOBS: Labelled,
+    kinds.POD_TEMPLATES: wire_workloads.PodTemplateObject,
+    kinds.CAPACITY_BUFFERS: wire_buffer.CapacityBuffer,
 }
 _PLACE: Final = re.compile(r"(?P<problem>.*?) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`\Z", re.DOTALL)
 

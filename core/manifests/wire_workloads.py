@@ -68,3 +68,10 @@ class Job(Wire):
     metadata: Metadata
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
+
+
+class PodTemplateObject(Wire):
+    """A PodTemplate, the object that a CapacityBuffer may name."""
+
+    metadata: Metadata
+    template: PodTemplate = field(default_factory=PodTemplate)

@@ -20,10 +20,16 @@ class NodeOverlay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityBuffer(msgspec.Struct, frozen=True, kw_only=True):
-    """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot."""
+    """Room to keep free: how many pods of which shape. Its references are resolved before the snapshot.
+
+    Attributes:
+        requested: Names of those of its pods for which a launch is under way, so that they are not planned for again.
+    """
 
     namespace: str
     name: str
+    uid: str = ""
     pods: int
     labels: dict[str, str] = {}
     spec: PodSpec
+    requested: tuple[str, ...] = ()

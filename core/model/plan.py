@@ -19,6 +19,7 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
         instance_types: All that would do, cheapest first, ties by name.
         resources: The pods' requests plus DaemonSet overhead.
         pods: Keys of the pods it is for, in order.
+        buffer_pods: Keys of the virtual pods it is for, which only stand for the room that capacity buffers ask for.
         price: Nano-dollars per hour of the cheapest launchable offering.
         min_values_relaxed: BestEffort lowered a minValues to get here.
     """
@@ -36,6 +37,7 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     capacity_types: tuple[str, ...] = ()
     resources: dict[str, int] = {}
     pods: tuple[str, ...] = ()
+    buffer_pods: tuple[str, ...] = ()
     price: int = 0
     expire_after: timedelta | None = None
     termination_grace_period: timedelta | None = None
@@ -57,6 +59,15 @@ class Unschedulable(msgspec.Struct, frozen=True, order=True):
     message: str
 
 
+class BufferRoom(msgspec.Struct, frozen=True, order=True):
+    """How many of a capacity buffer's pods (`buffer`: `namespace/name`) have room on nodes that exist, on new ones, nowhere."""
+
+    buffer: str
+    on_existing: int = 0
+    on_new: int = 0
+    without_room: int = 0
+
+
 class Cost(msgspec.Struct, frozen=True):
     """Nano-dollars per hour of the new nodes, and a proven lower bound where one was computed."""
 
@@ -65,12 +76,17 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Where every pending pod goes. Each is in exactly one of `claims[].pods`, `bindings`, `unschedulable`."""
+    """Where every pending pod goes. Each is in exactly one of `claims[].pods`, `bindings`, `unschedulable`.
+
+    Attributes:
+        buffers: What becomes of the room that capacity buffers ask for.
+    """
 
     now: datetime
     claims: tuple[PlannedClaim, ...] = ()
     bindings: tuple[Binding, ...] = ()
     unschedulable: tuple[Unschedulable, ...] = ()
+    buffers: tuple[BufferRoom, ...] = ()
     cost: Cost = Cost()
 
 

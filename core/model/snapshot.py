@@ -31,8 +31,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.
         static_capacity: Read, and without effect yet: NodePools with replicas are left alone.
-        capacity_buffer: Room is kept free by virtual pods of the snapshot's capacity buffers. CapacityBuffer objects are not
-            read yet, so this has no effect on manifests.
+        capacity_buffer: CapacityBuffers keep room free: virtual pods stand for it in every plan.
     """
 
     node_repair: bool = False

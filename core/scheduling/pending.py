@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
@@ -10,7 +11,9 @@ from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
 from core.model.snapshot import Snapshot
 from core.model.taints import DISRUPTED, first_untolerated
 
-BUFFER_MARK = "karpenter.sh/capacity-buffer-fake-pod"
+BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
+BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
+BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
 
 
 def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
@@ -38,6 +41,11 @@ def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
 def is_virtual(pod: Pod) -> bool:
     """Whether a pod only keeps room free for a capacity buffer."""
     return pod.annotations.get(BUFFER_MARK) == "true"
+
+
+def buffer_of(pod: Pod) -> str:
+    """`namespace/name` of the buffer that a virtual pod stands for."""
+    return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
 
 
 class Evictions:
@@ -76,11 +84,16 @@ def _never_allows(budget: PodDisruptionBudget) -> bool:
 
 
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:
-    for number in range(buffer.pods):
-        yield Pod(
-            namespace=buffer.namespace,
-            name=f"capacity-buffer-{buffer.name}-{number}",
-            spec=buffer.spec,
-            labels=buffer.labels,
-            annotations={BUFFER_MARK: "true"},
-        )
+    """Pods that stand for a buffer's room, named as in Karpenter."""
+    marks = {BUFFER_MARK: "true", BUFFER_NAME: buffer.name, BUFFER_NAMESPACE: buffer.namespace}
+    for number in range(1, buffer.pods + 1):
+        name = f"capacity-buffer-{buffer.name}-{number}"
+        if name not in buffer.requested:
+            yield Pod(
+                namespace=buffer.namespace,
+                name=name,
+                uid=f"{buffer.uid}-{number}",
+                spec=buffer.spec,
+                labels=buffer.labels,
+                annotations=marks,
+            )

@@ -15,7 +15,7 @@ from core.scheduling.diagnosis import Diagnosis, Verdict
 from core.scheduling.ground import Ground
 from core.scheduling.improve import improved
 from core.scheduling.pending import is_virtual
-from core.scheduling.results import planned_claims
+from core.scheduling.results import buffer_rooms, planned_claims
 from core.scheduling.solve import Solution, Solve, batches_of
 
 
@@ -117,6 +117,7 @@ class Planner:
             claims=claims,
             bindings=tuple(sorted(Binding(pod.key, view.name) for pod, view in real)),
             unschedulable=self._unschedulable(solution),
+            buffers=buffer_rooms(ground.pending, solution),
             cost=Cost(sum(claim.price for claim in claims)),
         )
         held = {views[position].name for pod, position in solution.bound if is_virtual(pod)}

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from core import labels
 from core.api.drift_hash import HASH_VERSION
-from core.model.plan import PlannedClaim
+from core.model.plan import BufferRoom, PlannedClaim
+from core.model.pod import Pod
 from core.model.requirements import Requirement, Requirements
+from core.pools.pool_template import SIMULATED
 from core.scheduling.in_flight import InFlight
 from core.scheduling.min_values import cut
-from core.scheduling.pending import is_virtual
+from core.scheduling.pending import buffer_of, is_virtual
 from core.scheduling.resource_axis import ResourceAxis, Vector, plus
-from core.scheduling.template import SIMULATED, Template, any_value
+from core.scheduling.solve import Solution
+from core.scheduling.template import Template, any_value
 
 MAX_TYPES: Final = 600
 """Most instance types that a claim names (Karpenter)."""
@@ -30,6 +34,17 @@ def planned_claims(
         number = numbers[pool] = numbers.get(pool, -1) + 1
         planned.append(_planned(claim, f"{pool}-{number}", axis, well_known))
     return tuple(planned)
+
+
+def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
+    """What becomes of each capacity buffer's virtual pods."""
+    wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
+    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
+    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
+    return tuple(
+        BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
+        for name in sorted(wanted)
+    )
 
 
 def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozenset[str]) -> PlannedClaim:
@@ -54,6 +69,7 @@ def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozens
         capacity_types=capacity_types,
         resources=axis.amounts(plus(claim.used, _least_overhead(template, chosen, axis))),
         pods=tuple(sorted(pod.key for pod in claim.pods if not is_virtual(pod))),
+        buffer_pods=tuple(sorted(pod.key for pod in claim.pods if is_virtual(pod))),
         price=priced[0][0],
         expire_after=template.pool.expire_after,
         termination_grace_period=template.pool.termination_grace_period,

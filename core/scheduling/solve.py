@@ -14,6 +14,7 @@ from core.scheduling.in_flight import InFlight
 from core.scheduling.limits import Room, dearest
 from core.scheduling.min_values import unmet
 from core.scheduling.node_search import NodeSearch
+from core.scheduling.pending import is_virtual
 from core.scheduling.pinning import Pinning
 from core.scheduling.pod_class import Batch, Stage
 from core.scheduling.reservations import Reservations
@@ -44,16 +45,18 @@ class Solution:
 def batches_of(ground: Ground, pods: Iterable[tuple[Pod, bool]]) -> list[Batch]:
     """Pods in the order in which they get a place: CPU, then memory, the most first; then age; alike pods together.
 
+    Virtual pods of capacity buffers come last: spare room must not take what a NodePool's limits leave from a pod that waits.
+
     Args:
         ground: The snapshot.
         pods: Each with whether it must let resting nodes rest.
     """
-    grouped: dict[tuple[int, bool], Batch] = {}
+    grouped: dict[tuple[int, bool, bool], Batch] = {}
     for pod, avoids in sorted(pods, key=lambda entry: _age(entry[0])):
         pod_class = ground.classes.of(pod)
-        batch = grouped.setdefault((pod_class.index, avoids), Batch(pod_class, [], avoids))
+        batch = grouped.setdefault((pod_class.index, avoids, is_virtual(pod)), Batch(pod_class, [], avoids))
         batch.pods.append(pod)
-    return sorted(grouped.values(), key=lambda batch: (*_size(batch.pods[0]), *_age(batch.pods[0])))
+    return sorted(grouped.values(), key=_turn)
 
 
 @dataclass(eq=False, slots=True)
@@ -166,6 +169,11 @@ class Solve:
         room.charge(types, small)
         claim.allowed, claim.charged = small, small
         return freed
+
+
+def _turn(batch: Batch) -> tuple[object, ...]:
+    first = batch.pods[0]
+    return (is_virtual(first), *_size(first), *_age(first))
 
 
 def _size(pod: Pod) -> tuple[int, int]:

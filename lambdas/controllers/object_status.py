@@ -13,8 +13,9 @@ from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from core.model import resources
 from core.model.node_pool import NodeClass, NodePool
+from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
-from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes, PortError
 from lambdas.view import View
 
 RESOLVE_EVERY: Final = timedelta(minutes=5)
@@ -28,6 +29,7 @@ class ObjectStatus:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._clock = clock
+        self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
 
     def write(self, view: View, outcome: Outcome) -> None:
@@ -54,8 +56,8 @@ class ObjectStatus:
         if node_class.problem:
             outcome.count("invalidNodeClasses")
             outcome.decide("skip", f"EC2NodeClass {name}", "ValidationFailed", node_class.problem)
-            status: JsonObject = {"conditions": [_condition("ValidationSucceeded", "False", node_class.problem)]}
-            status["conditions"].append(_condition("Ready", "False", node_class.problem))
+            status: JsonObject = {"conditions": [condition("ValidationSucceeded", "False", node_class.problem)]}
+            status["conditions"].append(condition("Ready", "False", node_class.problem))
             self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
             return False
         key, now = (name, _generation(manifest)), self._clock.now()
@@ -90,41 +92,22 @@ class ObjectStatus:
             self._annotate(kinds.NODE_POOLS, manifest, hashes)
 
     def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> None:
-        present = manifest.get("status") or {}
-        generation = _generation(manifest)
-        merged = {**status, "conditions": self._merged(present, status.get("conditions") or (), generation)}
-        if all(present.get(name) == value for name, value in merged.items()):
-            return
-        _tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), {"status": merged}, subresource="status"))
+        found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})
+        self._statuses.write(found, status)
 
     def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str]) -> None:
         present = (manifest.get("metadata") or {}).get("annotations") or {}
         if all(present.get(key) == value for key, value in annotations.items()):
             return
         body = {"metadata": {"annotations": dict(annotations)}}
-        _tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), body))
-
-    def _merged(self, present: JsonObject, wanted: Iterable[JsonObject], generation: int) -> list[JsonObject]:
-        """The new conditions among those of others; the time of the last change stays where the status did."""
-        conditions = {str(found.get("type")): found for found in present.get("conditions") or ()}
-        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        for condition in wanted:
-            before = conditions.get(condition["type"]) or {}
-            same = before.get("status") == condition["status"]
-            since = before.get("lastTransitionTime", now) if same else now
-            conditions[condition["type"]] = {
-                **condition,
-                "lastTransitionTime": since,
-                "observedGeneration": generation,
-            }
-        return [conditions[name] for name in sorted(conditions)]
+        tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), body))
 
 
 def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> list[JsonObject]:
     class_ready = ready_classes.get(pool.node_class.name)
     found = [
-        _condition("ValidationSucceeded", "False" if pool.problem else "True", pool.problem),
-        _condition(
+        condition("ValidationSucceeded", "False" if pool.problem else "True", pool.problem),
+        condition(
             "NodeClassReady",
             "True"
             if class_ready
@@ -135,12 +118,7 @@ def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -
         ),
     ]
     worst = next((c for c in found if c["status"] == "False"), next((c for c in found if c["status"] != "True"), None))
-    return [*found, _condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
-
-
-def _condition(kind: str, status: str, message: str = "") -> JsonObject:
-    reason = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
-    return {"type": kind, "status": status, "reason": reason, "message": message}
+    return [*found, condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
 
 
 def _is_ready(manifest: Mapping[str, Any]) -> bool | None:
@@ -156,10 +134,3 @@ def _generation(manifest: JsonObject) -> int:
 
 def _name(manifest: JsonObject) -> str:
     return str((manifest.get("metadata") or {}).get("name", ""))
-
-
-def _tolerate_gone(write: Any) -> None:
-    try:
-        write()
-    except NotFoundError:
-        return

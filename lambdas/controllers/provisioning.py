@@ -12,6 +12,7 @@ from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from lambdas.clock import stopwatch
+from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
 from lambdas.decisions import Outcome
@@ -33,7 +34,7 @@ MARGIN: Final = timedelta(seconds=15)
 
 
 class Provisioning:
-    """What `provision` does. Without pending pods it lists pods and claims, and stops."""
+    """What `provision` does. Without pending pods, and capacity buffers, it lists pods and claims, and stops."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Provisioning:
         leases: Leases,
         launcher: Launcher,
         queues: tuple[Queue, Queue],
-        news: PodNews,
+        news: tuple[PodNews, BufferStatus],
         settings: Settings,
         clock: Clock,
     ) -> None:
@@ -51,7 +52,7 @@ class Provisioning:
         self._leases = leases
         self._launcher = launcher
         self._wake_ups, self._work = queues
-        self._news = news
+        self._news, self._buffers = news
         self._settings = settings
         self._improving = timedelta(milliseconds=settings.improve_milliseconds)
         self._clock = clock
@@ -69,9 +70,10 @@ class Provisioning:
         records = self._memory.claims.all()
         waiting = _needs_plan(self._observer.pods().items, records)
         outcome.count("pendingPods", waiting.marked)
-        if not (waiting.marked or waiting.displaced or waiting.unlaunched):
-            if waiting.unmarked:
-                self._look_again("pods that the scheduler has not looked at", until)
+        has_work = waiting.marked or waiting.displaced or waiting.unlaunched
+        if waiting.unmarked and not has_work:
+            self._look_again("pods that the scheduler has not looked at", until)
+        if not has_work and not self._observer.keeps_room():
             return
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
@@ -98,6 +100,7 @@ class Provisioning:
             requested = self._memory.claims.request(records, limits, lease) if records else None
             refused = self._launch(requested.accepted, view, outcome, deadline) if requested else 0
             self._nominate(plan, outcome)
+            self._buffers.write(view, plan, outcome)
             if not refused:
                 self._report(plan, requested.refused if requested else (), outcome)
                 return

@@ -9,11 +9,11 @@ from core.model.plan import Command
 
 def find(plan_round: Round) -> list[Command]:
     """A command for each empty node that budgets let go, the best ratio of price to disruption first, ties by name."""
-    now = plan_round.snapshot.now
+    now, kept = plan_round.snapshot.now, plan_round.buffer_nodes
     empty = [
         c
         for c in plan_round.candidates(reasons.EMPTY)
-        if c.is_empty and not c.pool.is_static and c.is_consolidatable(now)
+        if c.is_empty and not c.pool.is_static and c.is_consolidatable(now) and c.name not in kept
     ]
     ordered = sorted(empty, key=lambda c: (-c.savings_ratio, c.name))
     return [

@@ -14,6 +14,7 @@ from core.disruption import reasons as why
 from core.model.node import Node
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import Budget, Disruption
+from core.model.overlay import CapacityBuffer
 from core.model.plan import Command, DisruptionPlan, Move
 from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
@@ -249,3 +250,32 @@ def test_pending_pods_keep_the_node_that_they_need() -> None:
     plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": why.NOMINATED}
+
+
+class TestRoomForCapacityBuffers:
+    """Nodes that virtual pods count on."""
+
+    SPARE = CapacityBuffer(namespace="shop", name="spare", pods=2, spec=a_pod("x", cpu="400m", memory="64Mi").spec)
+    OPTIONS = Options(feature_gates=FeatureGates(capacity_buffer=True))
+
+    def test_an_empty_node_stays(self) -> None:
+        """Its room would be bought again a minute later, and removed, and bought again."""
+        plan = disrupt(world(a_node_of(SMALL), buffers=(self.SPARE,), options=self.OPTIONS))
+        assert plan.commands == ()
+        assert blocked(plan) == {"node-1": why.CAPACITY_BUFFER}
+
+    def test_a_drifted_node_goes_all_the_same(self) -> None:
+        """A buffer would keep old images for ever."""
+        cluster = world(
+            drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.reason == why.DRIFTED
+        assert command.replacements[0].buffer_pods
+
+    def test_an_oversized_node_becomes_one_that_still_has_the_room(self) -> None:
+        cluster = world(
+            a_node_of(LARGE), pods=(pod_on("node-1", cpu="1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.replacements[0].instance_types[0] == "t-4"

@@ -1,0 +1,135 @@
+"""CapacityBuffers: wrong here, a cluster pays for room that nobody asked for, or a burst of pods waits for nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.assemble import Problem, assemble
+from core.model.catalogue import Catalogue
+from core.model.overlay import CapacityBuffer
+from tests.builders import NOW
+
+POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
+TEMPLATE = {
+    "metadata": {"name": "shape", "namespace": "shop"},
+    "template": {"metadata": {"labels": {"app": "a"}}, "spec": POD},
+}
+CART = {
+    "metadata": {"name": "cart", "namespace": "shop"},
+    "spec": {"replicas": 10, "template": {"metadata": {"labels": {"app": "cart"}}, "spec": POD}},
+}
+BY_TEMPLATE = {"podTemplateRef": {"name": "shape"}}
+BY_CART = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "cart"}}
+
+
+def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[Problem, ...]]:
+    """What becomes of a buffer with this spec."""
+    buffer = {"metadata": {"name": "spare", "namespace": "shop", "uid": "u"}, "spec": spec}
+    given = {kinds.POD_TEMPLATES: [TEMPLATE], kinds.DEPLOYMENTS: [CART], kinds.CAPACITY_BUFFERS: [buffer]}
+    objects = {kind: [wire.from_object(kind, obj) for obj in found] for kind, found in given.items()}
+    snapshot, problems = assemble(objects, now=NOW, catalogue=Catalogue())
+    return snapshot.buffers, problems
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods"),
+    [
+        ({**BY_TEMPLATE, "replicas": 3}, 3),
+        ({**BY_TEMPLATE, "limits": {"cpu": "2", "memory": "3500Mi"}}, 3),
+        ({**BY_TEMPLATE, "replicas": 5, "limits": {"cpu": "2"}}, 4),
+        ({**BY_TEMPLATE, "replicas": 5, "limits": {"nvidia.com/gpu": "1"}}, 5),
+        ({**BY_TEMPLATE, "replicas": 5, "percentage": 900}, 5),
+        ({**BY_CART, "percentage": 11}, 2),
+        ({**BY_CART, "percentage": 1}, 1),
+        ({**BY_CART, "percentage": 0}, 0),
+        ({**BY_CART, "percentage": 50, "replicas": 2}, 5),
+        ({**BY_CART, "percentage": 50, "limits": {"cpu": "1"}}, 2),
+        ({**BY_CART, "limits": {"cpu": "1200m"}}, 2),
+        (BY_CART, 0),
+    ],
+)
+def test_how_many_pods_a_buffer_keeps_room_for(spec: dict[str, Any], pods: int) -> None:
+    """The larger of replicas and percentage, at most what the limits hold; with neither, as many as the limits hold."""
+    (buffer,), problems = read(**spec)
+    assert (buffer.pods, problems) == (pods, ())
+
+
+def test_a_buffer_has_the_labels_and_needs_of_its_template_and_no_volumes() -> None:
+    """Its pods would wait for volume claims that nobody ever makes, or count for nobody's spread."""
+    held = {
+        **POD,
+        "nodeSelector": {"team": "a"},
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "v"}}],
+    }
+    with_volume = {**TEMPLATE, "template": {**TEMPLATE["template"], "spec": held}}
+    objects = {
+        kinds.POD_TEMPLATES: [wire.from_object(kinds.POD_TEMPLATES, with_volume)],
+        kinds.CAPACITY_BUFFERS: [
+            wire.from_object(
+                kinds.CAPACITY_BUFFERS,
+                {"metadata": {"name": "spare", "namespace": "shop"}, "spec": {**BY_TEMPLATE, "replicas": 1}},
+            )
+        ],
+    }
+    (buffer,) = assemble(objects, now=NOW, catalogue=Catalogue())[0].buffers
+    assert (buffer.labels, buffer.spec.volumes, buffer.spec.requests["cpu"]) == ({"app": "a"}, (), 500)
+    assert [requirement.key for requirement in buffer.spec.node_selector] == ["team"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ({**BY_TEMPLATE, "replicas": -1}, "spec.replicas: -1 is less than zero"),
+        ({**BY_TEMPLATE}, "spec.replicas: replicas or limits must say how much room to keep"),
+        (
+            {**BY_TEMPLATE, **BY_CART, "replicas": 1},
+            "spec.scalableRef: cannot stand beside podTemplateRef: keep one of them",
+        ),
+        (
+            {**BY_TEMPLATE, "limits": {"cpu": "much"}},
+            "spec.limits.cpu: 'much' is not a quantity",
+        ),
+        ({"scalableRef": {"kind": "Job", "name": "j"}}, "spec.scalableRef.kind: Job is none of"),
+        (
+            {"scalableRef": {"apiGroup": "x.io", "kind": "Deployment", "name": "j"}},
+            "spec.scalableRef.kind: Deployment.x.io is",
+        ),
+        ({**BY_TEMPLATE, "replicas": 200_000}, "spec.replicas: 200000 pods are more than 100000"),
+    ],
+)
+def test_a_mistake_names_buffer_and_field(spec: dict[str, Any], complaint: str) -> None:
+    """Somebody has to find it among hundreds of objects."""
+    buffers, (problem,) = read(**spec)
+    assert buffers == ()
+    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
+    assert not problem.is_warning
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        (
+            {"podTemplateRef": {"name": "gone"}, "replicas": 1},
+            "spec.podTemplateRef.name: there is no PodTemplate shop/gone",
+        ),
+        (
+            {"scalableRef": {"kind": "Deployment", "name": "gone"}},
+            "spec.scalableRef.name: there is no Deployment shop/gone",
+        ),
+        ({"replicas": 1}, "spec: names neither podTemplateRef nor scalableRef"),
+        (
+            {**BY_TEMPLATE, "replicas": 1, "provisioningStrategy": "buffer.gke.io/standby"},
+            "spec.provisioningStrategy: ",
+        ),
+    ],
+)
+def test_a_buffer_that_leads_nowhere_is_left_out_with_a_warning(spec: dict[str, Any], complaint: str) -> None:
+    """What it names may be applied a minute later; the pods that wait must not wait for it."""
+    buffers, (problem,) = read(**spec)
+    assert buffers == ()
+    assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
+    assert problem.is_warning
