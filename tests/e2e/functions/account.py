@@ -1,0 +1,127 @@
+"""All functions of the wiring: sandboxes that are used again, concurrency, and what their invocations came to."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from statistics import median
+from typing import Any, Final
+
+from lambdas.wiring import FUNCTIONS, FunctionSpec
+from tests.e2e.functions.package import Package
+from tests.e2e.functions.sandbox import Invocation, Sandbox
+from tests.e2e.parts.processes import Processes
+
+UNRESERVED: Final = 4
+"""How many of a function without a bound of its own run at once here: two cores are not a region."""
+
+Environment = Callable[[FunctionSpec], Mapping[str, str]]
+Listener = Callable[[Invocation], None]
+
+
+class Functions:
+    """Runs invocations, each in a sandbox of its own while it runs.
+
+    Attributes:
+        invocations: Every invocation that ended, in that order.
+    """
+
+    def __init__(self, package: Package, environment: Environment, processes: Processes) -> None:
+        self.invocations: list[Invocation] = []
+        self._package = package
+        self._environment = environment
+        self._processes = processes
+        self._lock = threading.Lock()
+        self._starting = threading.Lock()
+        self._room = {spec.name: threading.Semaphore(spec.concurrency or UNRESERVED) for spec in FUNCTIONS}
+        self._idle: dict[str, list[Sandbox]] = defaultdict(list)
+        self._busy: dict[str, list[Sandbox]] = defaultdict(list)
+        self._listeners: list[Listener] = []
+        self._is_open = True
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each invocation that ends."""
+        self._listeners.append(listener)
+
+    def invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
+        """Run the function and wait for its end; first for room, where as many run as may."""
+        with self._room[spec.name]:
+            return self._run(spec, event, trigger)
+
+    def try_invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation | None:
+        """As `invoke`, but None where there is no room: Lambda would throttle."""
+        room = self._room[spec.name]
+        if not room.acquire(blocking=False):
+            return None
+        try:
+            return self._run(spec, event, trigger)
+        finally:
+            room.release()
+
+    def kill(self, spec: FunctionSpec) -> int:
+        """Kill every sandbox of the function that is at work, and say how many."""
+        with self._lock:
+            busy = list(self._busy[spec.name])
+        for sandbox in busy:
+            sandbox.kill()
+        return len(busy)
+
+    def forget(self, names: Iterable[str] = ()) -> None:
+        """End the idle sandboxes, of these functions or of all: the next invocation is a cold start."""
+        with self._lock:
+            doomed = [sandbox for name in (tuple(names) or tuple(self._idle)) for sandbox in self._idle.pop(name, [])]
+        for sandbox in doomed:
+            sandbox.kill()
+
+    def close(self) -> None:
+        """End everything."""
+        self._is_open = False
+        self.forget()
+        for spec in FUNCTIONS:
+            self.kill(spec)
+
+    def cold_starts(self) -> dict[str, int]:
+        """Milliseconds from the start of a process to its first question for work, the median for each function."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for invocation in self.invocations:
+            if invocation.init_ms:
+                found[invocation.function].append(invocation.init_ms)
+        return {name: round(median(values)) for name, values in sorted(found.items())}
+
+    def first_responses(self) -> dict[str, int]:
+        """Milliseconds from the start of a process to its first answer, the median for each function."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for invocation in self.invocations:
+            if invocation.init_ms:
+                found[invocation.function].append(invocation.init_ms + invocation.duration_ms)
+        return {name: round(median(values)) for name, values in sorted(found.items())}
+
+    def _run(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
+        sandbox = self._sandbox(spec)
+        try:
+            invocation = sandbox.run(event, trigger)
+        finally:
+            with self._lock:
+                self._busy[spec.name].remove(sandbox)
+                if sandbox.is_alive and self._is_open:
+                    self._idle[spec.name].append(sandbox)
+        with self._lock:
+            self.invocations.append(invocation)
+        for listener in self._listeners:
+            listener(invocation)
+        return invocation
+
+    def _sandbox(self, spec: FunctionSpec) -> Sandbox:
+        with self._lock:
+            idle = self._idle[spec.name]
+            while idle:
+                sandbox = idle.pop()
+                if sandbox.is_alive:
+                    self._busy[spec.name].append(sandbox)
+                    return sandbox
+        with self._starting:
+            sandbox = Sandbox(spec, self._package, self._environment(spec), self._processes)
+        with self._lock:
+            self._busy[spec.name].append(sandbox)
+        return sandbox

@@ -1,0 +1,116 @@
+"""Wakes the functions by the wiring, in real time: queues, schedules, rules, budget windows, the audit log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from lambdas import wiring
+from lambdas.wiring import FunctionSpec
+from simulator.event_rules import matches
+from simulator.event_shapes import bus_event, scheduled_event
+from tests.e2e.functions.account import Functions
+from tests.e2e.functions.event_source import EventSource
+from tests.e2e.functions.sandbox import OK, Invocation
+from tests.e2e.functions.timers import Timers
+from tests.e2e.functions.windows import Windows
+
+RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
+"""Lambda's own two retries of an asynchronous invocation that failed."""
+
+WORKERS: Final = 24
+"""Threads that wait for invocations; how many run is the functions' own bound."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How time is bent for a test: other periods for schedules, by name, other delays of retries. By default as deployed."""
+
+    periods: Mapping[str, timedelta] = field(default_factory=dict)
+    retries: tuple[timedelta, ...] = RETRY_DELAYS
+
+
+class Pump:
+    """Everything that wakes functions, over clients of SQS and EventBridge Scheduler; `queue_urls` are by the wiring's names."""
+
+    def __init__(
+        self, functions: Functions, sqs: Any, scheduler: Any, queue_urls: Mapping[str, str], pace: Pace | None = None
+    ) -> None:
+        self._functions = functions
+        self._pace = pace or Pace()
+        self._timers = Timers()
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="pump")
+        self._windows = Windows(scheduler, self._timers, self._window)
+        self._is_open = True
+        specs = {queue.name: queue for queue in wiring.QUEUES}
+        self._sources = [
+            EventSource(sqs, queue_urls[spec.queue], specs[spec.queue], spec, functions)
+            for spec in wiring.FUNCTIONS
+            if spec.queue
+        ]
+
+    def start(self, *, schedules: Iterable[str] | None = None) -> None:
+        """Begin: event sources, budget windows, and the schedules of the wiring (all of them, or those named)."""
+        for source in self._sources:
+            source.start(self._workers)
+        self._windows.start()
+        for spec in wiring.FUNCTIONS:
+            for schedule in spec.schedules:
+                if schedules is None or schedule.name in schedules:
+                    self._follow(spec, schedule.name, self._pace.periods.get(schedule.name, schedule.every))
+
+    def close(self) -> None:
+        """Wake nobody any more; returns when what runs has ended."""
+        self._is_open = False
+        for source in self._sources:
+            source.close()
+        self._timers.close()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def wake(self, name: str) -> Invocation:
+        """What the first schedule of this function would do, now, and wait for it."""
+        spec = wiring.BY_NAME[name]
+        return self._functions.invoke(spec, _scheduled(spec.schedules[0].name), "test")
+
+    def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> list[Future[None]]:
+        """An event on the account's default bus, to every function that has a rule for it."""
+        event = bus_event(source, detail_type, detail, str(uuid.uuid4()), datetime.now(UTC))
+        return [
+            self.send(spec, event, f"rule:{rule.name}")
+            for spec in wiring.FUNCTIONS
+            for rule in spec.rules
+            if matches(rule.pattern, event)
+        ]
+
+    def send(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, *, attempt: int = 0) -> Future[None]:
+        """Invoke a function asynchronously: it waits while as many run as may, and is tried again when it fails."""
+        return self._workers.submit(self._attempt, spec, event, trigger, attempt)
+
+    def _attempt(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, attempt: int) -> None:
+        invocation = self._functions.invoke(spec, event, trigger)
+        if invocation.outcome != OK and attempt < len(self._pace.retries):
+            self._timers.after(self._pace.retries[attempt], lambda: self._again(spec, event, trigger, attempt + 1))
+
+    def _again(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, attempt: int) -> None:
+        if self._is_open:
+            self.send(spec, event, trigger, attempt=attempt)
+
+    def _follow(self, spec: FunctionSpec, schedule: str, every: timedelta) -> None:
+        def fire() -> None:
+            if self._is_open:
+                self.send(spec, _scheduled(schedule), f"schedule:{schedule}")
+
+        self._timers.every(every, fire)
+
+    def _window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
+        for spec in wiring.FUNCTIONS:
+            if spec.windows and self._is_open:
+                self.send(spec, payload, f"window:{name}")
+
+
+def _scheduled(rule: str) -> dict[str, Any]:
+    return scheduled_event(rule, str(uuid.uuid4()), datetime.now(UTC))

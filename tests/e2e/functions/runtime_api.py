@@ -1,0 +1,159 @@
+"""Lambda's Runtime API for one sandbox: the function asks for its next invocation and answers it (version 2018-06-01)."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import msgspec
+
+PREFIX: Final = "/2018-06-01/runtime/"
+NEXT: Final = PREFIX + "invocation/next"
+INIT_ERROR: Final = PREFIX + "init/error"
+ERROR_TYPE: Final = "Lambda-Runtime-Function-Error-Type"
+UNHANDLED: Final = "Unhandled"
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """One invocation as the function is told of it; `deadline` is in epoch seconds."""
+
+    request_id: str
+    function_arn: str
+    deadline: float
+    event: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the function answered: `error_type` is empty for a response."""
+
+    body: bytes
+    error_type: str = ""
+
+
+class RuntimeApi:
+    """Serves one sandbox on a port of 127.0.0.1 of its own.
+
+    Attributes:
+        address: What the sandbox gets as AWS_LAMBDA_RUNTIME_API.
+        asked_at: When the function first asked for work (monotonic seconds): its cold start is over; None before.
+    """
+
+    def __init__(self) -> None:
+        self.asked_at: float | None = None
+        self._asked = threading.Event()
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._current: Order | None = None
+        api = self
+
+        class Handler(_Handler):
+            runtime = api
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def wait_until_asked(self, seconds: float) -> bool:
+        """Whether the function asks for work within this time, or has asked before."""
+        return self._asked.wait(seconds)
+
+    def give(self, order: Order) -> None:
+        """Let the function have an invocation at its next question."""
+        self._current = order
+        self._orders.put(order)
+
+    def answer(self, seconds: float) -> Answer | None:
+        """What the function answers to what it was given, or to being started; None when it says nothing in this time."""
+        try:
+            return self._answers.get(timeout=max(seconds, 0.0))
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """Stop serving; a function that still waits for work is sent away."""
+        self._orders.put(None)
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _take(self) -> Order | None:
+        if self.asked_at is None:
+            self.asked_at = time.monotonic()
+            self._asked.set()
+        return self._orders.get()
+
+    def _accept(self, request_id: str, answer: Answer) -> bool:
+        """Whether this is the answer that is waited for; a late one to a former invocation is not."""
+        if self._current is None or self._current.request_id != request_id:
+            return False
+        self._current = None
+        self._answers.put(answer)
+        return True
+
+    def _failed_to_start(self, answer: Answer) -> None:
+        self._answers.put(answer)
+        self._asked.set()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    runtime: RuntimeApi
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if self.path != NEXT:
+            self._reply(404, b"{}")
+            return
+        order = self.runtime._take()
+        if order is None:
+            self._reply(410, b"{}")
+            return
+        headers = {
+            "Lambda-Runtime-Aws-Request-Id": order.request_id,
+            "Lambda-Runtime-Deadline-Ms": str(round(order.deadline * 1000)),
+            "Lambda-Runtime-Invoked-Function-Arn": order.function_arn,
+            "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0",
+        }
+        self._reply(200, order.event, headers)
+
+    def do_POST(self) -> None:
+        body = (
+            self.rfile.read(int(self.headers.get("Content-Length") or 0)) if not self._is_chunked() else self._chunks()
+        )
+        error_type = self.headers.get(ERROR_TYPE) or UNHANDLED
+        if self.path == INIT_ERROR:
+            self.runtime._failed_to_start(Answer(body=body, error_type=error_type))
+            self._reply(202, b'{"status":"OK"}')
+            return
+        request_id, _, what = self.path.removeprefix(PREFIX + "invocation/").partition("/")
+        answer = Answer(body=body, error_type=error_type if what == "error" else "")
+        taken = what in ("response", "error") and self.runtime._accept(request_id, answer)
+        self._reply(202 if taken else 400, b'{"status":"OK"}')
+
+    def _is_chunked(self) -> bool:
+        return "chunked" in (self.headers.get("Transfer-Encoding") or "")
+
+    def _chunks(self) -> bytes:
+        body = b""
+        while size := int(self.rfile.readline().strip() or b"0", 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **(headers or {}),
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
+        """Quiet: the function's own log says what matters."""

@@ -1,0 +1,62 @@
+"""EventBridge Scheduler, which moto keeps but never fires: the schedules that the functions make for budget windows."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from simulator.aws_cron import next_fire
+from tests.e2e.functions.timers import Timers
+
+LOOKS_EVERY: Final = timedelta(seconds=5)
+
+Fire = Callable[[str, str, dict[str, Any]], None]
+
+
+class Windows:
+    """Fires each enabled schedule of the account at its times: `fire(name, target ARN, input)`."""
+
+    def __init__(self, scheduler: Any, timers: Timers, fire: Fire) -> None:
+        self._scheduler = scheduler
+        self._timers = timers
+        self._fire = fire
+        self._known: dict[tuple[str, str], str] = {}
+        self._looking = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to follow what the functions put into the account."""
+        self._timers.every(LOOKS_EVERY, self.look)
+
+    def look(self) -> None:
+        """Take up what is new or has changed, and drop what is gone."""
+        with self._looking:
+            found = self._schedules()
+            for key, expression in found.items():
+                if self._known.get(key) != expression:
+                    self._await(key, expression)
+            self._known = found
+
+    def _schedules(self) -> dict[tuple[str, str], str]:
+        found: dict[tuple[str, str], str] = {}
+        for page in self._scheduler.get_paginator("list_schedules").paginate():
+            for entry in page["Schedules"]:
+                whole = self._scheduler.get_schedule(GroupName=entry["GroupName"], Name=entry["Name"])
+                if whole.get("State", "ENABLED") == "ENABLED":
+                    found[entry["GroupName"], entry["Name"]] = whole["ScheduleExpression"]
+        return found
+
+    def _await(self, key: tuple[str, str], expression: str) -> None:
+        now = datetime.now(UTC)
+        due = next_fire(expression, now)
+        if due is not None:
+            self._timers.after(due - now, lambda: self._due(key, expression))
+
+    def _due(self, key: tuple[str, str], expression: str) -> None:
+        if self._known.get(key) != expression:
+            return
+        self._await(key, expression)
+        target = self._scheduler.get_schedule(GroupName=key[0], Name=key[1])["Target"]
+        self._fire(key[1], target["Arn"], json.loads(target.get("Input") or "{}"))
