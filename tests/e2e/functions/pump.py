@@ -35,7 +35,7 @@ class Pace:
 
 
 class Pump:
-    """Everything that wakes functions, over clients of SQS and EventBridge Scheduler; `queue_urls` are by the wiring's names."""
+    """Everything that wakes functions, over clients of SQS and EventBridge Scheduler, with the queues' URLs by name."""
 
     def __init__(
         self, functions: Functions, sqs: Any, scheduler: Any, queue_urls: Mapping[str, str], pace: Pace | None = None
