@@ -11,7 +11,7 @@ from core.model.resources import subtract
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.taints import first_untolerated
-from core.scheduling.classes import Classes, Shapes
+from core.scheduling.classes import Classes
 from core.scheduling.daemons import daemons_of
 from core.scheduling.existing_node import NodeViews
 from core.scheduling.limits import Room, used_by_pool
@@ -19,6 +19,7 @@ from core.scheduling.pending import Evictions, pending_pods
 from core.scheduling.pod_class import Stage
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis
+from core.scheduling.shapes import Shapes
 from core.scheduling.template import templates_of
 from core.scheduling.topology import Topology
 from core.scheduling.topology_group import Namespaces

@@ -13,7 +13,7 @@ from core.scheduling.volumes import VolumeNeeds
 
 @dataclass(eq=False, slots=True)
 class Shape:
-    """Pods of one namespace with equal specs and equal labels, as far as any selector reads labels.
+    """Pods of one namespace with equal labels, as far as any selector reads them, and equal specs but for what they request.
 
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
@@ -29,7 +29,6 @@ class Shape:
     labels: Mapping[str, str]
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
-    requests: Vector
     selected_by: tuple[int, ...] = ()
     pinned_keys: tuple[str, ...] = ()
     repelled_by: tuple[int, ...] = ()
@@ -64,12 +63,15 @@ class Stage:
     """What a class of pods asks for after so many steps of giving up preferences.
 
     Attributes:
+        index: Its number among all stages of the snapshot.
+        number: Its place on the ladder of its pods.
         asks: Numbers of the requirements to grant, one for each way in which the volumes can be met.
         host_rules, zone_rules: The rules in force, inverse ones included, by whether a node is a domain of its own.
         keys: Topology keys that a new node must be held to one value of.
         is_monotone: Whether a failure is for good as pods are added: true without affinity and spread along shared domains.
     """
 
+    index: int
     number: int
     wishes: Wishes
     asks: tuple[int, ...]
@@ -81,23 +83,20 @@ class Stage:
 
 @dataclass(eq=False, slots=True)
 class PodClass:
-    """Pods that one question answers for all: a shape and what the volumes demand.
+    """Pods that one question answers for all: a shape, what one pod takes, and what the volumes demand.
 
     Attributes:
+        stages: What they ask for, step by step; shared by classes that differ in nothing but what they request.
         reason, message: Set where no node could ever help.
     """
 
     index: int
     shape: Shape
+    requests: Vector
     volumes: VolumeNeeds
+    stages: tuple[Stage, ...] = ()
     reason: str = ""
     message: str = ""
-    stages: list[Stage] = field(default_factory=list)
-
-    @property
-    def requests(self) -> Vector:
-        """What one pod takes."""
-        return self.shape.requests
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
