@@ -1,0 +1,133 @@
+"""`python -m benchmarks`: run cases, print the table, keep everything as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.cases import CASES, Case, selected
+from benchmarks.files import Files, written
+from benchmarks.peer import Peer, PeerError
+from benchmarks.table import table
+
+_CASE_SECONDS_MAX: Final = 900
+_EXAMPLES: Final = """examples:
+  python -m benchmarks --quick
+  python -m benchmarks --only diverse-1k,lognormal-10k --no-peer --repeats 3
+  python -m benchmarks --only 'diverse-*' --peer-memory build/bench/peer.json
+  python -m benchmarks --only diverse-10k --profile
+"""
+
+
+def main() -> int:
+    """Run what the arguments ask for; 1 where a plan was wrong or a case failed."""
+    arguments = _arguments()
+    try:
+        cases = selected(arguments.only, quick=arguments.quick)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if arguments.profile:
+        return _profile(cases, arguments)
+    peer, why_no_peer = _peer(arguments)
+    results = [_result(case, arguments, peer) for case in cases]
+    document = {"load": os.getloadavg()[0], "cpus": os.cpu_count(), "peer": why_no_peer or "v1.14.1", "cases": results}
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(document, indent=1))
+    print(table(results, why_no_peer))
+    return int(any(_is_wrong(result) for result in results))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    names = ", ".join(case.name for case in CASES)
+    parser.add_argument("--only", default="", metavar="NAMES", help=f"cases, with commas between; `x*`: all in x: {names}")
+    parser.add_argument("--quick", action="store_true", help="the selection for two minutes")
+    parser.add_argument("--repeats", type=int, metavar="N", help="plan so many times (default: each case's own)")
+    parser.add_argument("--budgets", type=_budgets, metavar="S,S", help="seconds for improving, instead of the case's own")
+    parser.add_argument("--no-peer", action="store_true", help="leave Karpenter out")
+    parser.add_argument("--peer-memory", type=Path, metavar="FILE", help="use Karpenter's answers that were kept here")
+    parser.add_argument("--no-judge", action="store_true", help="do not check the plans")
+    parser.add_argument("--profile", action="store_true", help="say where the time goes, instead of the table")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="public data (default: %(default)s)")
+    parser.add_argument("--work", type=Path, default=Path("build/bench"), help="for files (default: %(default)s)")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="the result (default: %(default)s)")
+    return parser.parse_args()
+
+
+def _budgets(text: str) -> list[float]:
+    return [float(part) for part in text.split(",") if part]
+
+
+def _peer(arguments: argparse.Namespace) -> tuple[Peer | None, str]:
+    """Karpenter, or why it is not asked."""
+    if arguments.no_peer:
+        return None, "not asked"
+    peer = Peer(arguments.work, arguments.peer_memory)
+    try:
+        peer.build()
+    except PeerError as error:
+        return None, str(error)
+    return peer, ""
+
+
+def _result(case: Case, arguments: argparse.Namespace, peer: Peer | None) -> dict[str, Any]:
+    """One case: our plans first, then Karpenter's, never at the same time."""
+    started = time.perf_counter()
+    result: dict[str, Any] = {"name": case.name, "load": os.getloadavg()[0]}
+    missing = case.missing(arguments.data)
+    if missing:
+        return result | {"skipped": missing}
+    files = written(case.make(arguments.data), arguments.work / case.name)
+    result |= {"digest": files.digest()} | _measured(case, files, arguments)
+    if peer is not None and case.peer_repeats:
+        try:
+            result["peer"] = peer.plan(files, case.peer_repeats)
+        except PeerError as error:
+            result["peerFailed"] = str(error)
+    print(f"{case.name}: {time.perf_counter() - started:.0f} s", file=sys.stderr)
+    return result
+
+
+def _measured(case: Case, files: Files, arguments: argparse.Namespace) -> dict[str, Any]:
+    budgets = list(case.budgets) if arguments.budgets is None else arguments.budgets
+    command = [sys.executable, "-m", "benchmarks.measure", str(files.folder)]
+    command += ["--repeats", str(arguments.repeats or case.repeats), "--budgets", json.dumps(budgets)]
+    command += ["--no-judge"] if arguments.no_judge else []
+    ended = subprocess.run(  # noqa: S603 - the program and its arguments are ours
+        command, capture_output=True, text=True, check=False, timeout=_CASE_SECONDS_MAX
+    )
+    if ended.returncode:
+        return {"failed": ended.stderr.strip()[-2000:]}
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+def _profile(cases: list[Case], arguments: argparse.Namespace) -> int:
+    from benchmarks.profiling import profiled
+
+    for case in cases:
+        if case.missing(arguments.data):
+            continue
+        files = written(case.make(arguments.data), arguments.work / case.name)
+        budgets = list(case.budgets) if arguments.budgets is None else arguments.budgets
+        print(f"\n{case.name}")
+        print(profiled(files, budgets[0] if budgets else None))
+    return 0
+
+
+def _is_wrong(result: dict[str, Any]) -> bool:
+    plans = [result["greedy"], *result["improved"]] if "greedy" in result else []
+    return "failed" in result or any(plan.get("judged", {}).get("count") for plan in plans)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

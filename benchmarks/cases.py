@@ -1,0 +1,113 @@
+"""Every case of the benchmark: what is planned for, how long is searched, how often it is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.workloads.clusters import existing
+from benchmarks.workloads.diverse import diverse
+from benchmarks.workloads.ec2 import ec2_catalogue
+from benchmarks.workloads.manifests import Workload
+from benchmarks.workloads.openb import files_missing, openb_cpu, openb_gpu
+from benchmarks.workloads.services import lognormal, ruled, skewed
+
+REPEATS: Final = 5
+"""Of the greedy plan; the median counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row of the table, or several: one for each time budget.
+
+    Attributes:
+        make: Builds the workload, given the folder with the public data.
+        budgets: Seconds that may be spent on improving the first plan.
+        peer_repeats: How often Karpenter plans; 0 where it would take too long.
+        is_quick: Whether it belongs to the selection for two minutes.
+        needs_trace: Whether it reads the public trace.
+    """
+
+    name: str
+    make: Callable[[Path], Workload]
+    budgets: tuple[float, ...] = (1.0,)
+    repeats: int = REPEATS
+    peer_repeats: int = 1
+    is_quick: bool = False
+    needs_trace: bool = False
+
+    def missing(self, data: Path) -> str:
+        """Why the case cannot run here; empty where it can."""
+        lacking = files_missing(data) if self.needs_trace else []
+        return f"{', '.join(lacking)} not found in the data folder" if lacking else ""
+
+
+def _on_ec2(make: Callable[..., Workload], *sizes: int, cpus_max: int | None = None) -> Callable[[Path], Workload]:
+    more = {} if cpus_max is None else {"cpus_max": cpus_max}
+    return lambda data: make(*sizes, ec2_catalogue(data), **more)
+
+
+def _diverse(pods: int, types: int = 400) -> Callable[[Path], Workload]:
+    return lambda _: diverse(pods, types)
+
+
+CASES: Final = (
+    Case(name="diverse-1", make=_diverse(1), peer_repeats=5, is_quick=True),
+    Case(name="diverse-50", make=_diverse(50), peer_repeats=5),
+    Case(name="diverse-100", make=_diverse(100), peer_repeats=5, is_quick=True),
+    Case(name="diverse-500", make=_diverse(500), peer_repeats=3),
+    Case(name="diverse-1k", make=_diverse(1_000), peer_repeats=3, is_quick=True),
+    Case(name="diverse-2k", make=_diverse(2_000), peer_repeats=2),
+    Case(name="diverse-5k", make=_diverse(5_000), is_quick=True),
+    Case(name="diverse-10k", make=_diverse(10_000), budgets=(1.5, 20.0)),
+    Case(name="diverse-20k", make=_diverse(20_000), budgets=(1.5,)),
+    Case(name="diverse-100k", make=_diverse(100_000), budgets=(), repeats=3, peer_repeats=0),
+    Case(name="diverse-1k-800", make=_diverse(1_000, 800), peer_repeats=3),
+    Case(name="diverse-10k-800", make=_diverse(10_000, 800), budgets=(1.5,)),
+    Case(name="lognormal-1k", make=_on_ec2(lognormal, 1_000, 77), peer_repeats=5, is_quick=True),
+    Case(name="lognormal-1k-64", make=_on_ec2(lognormal, 1_000, 77, cpus_max=64), peer_repeats=5),
+    Case(name="lognormal-10k", make=_on_ec2(lognormal, 10_000, 300), is_quick=True),
+    Case(name="lognormal-10k-64", make=_on_ec2(lognormal, 10_000, 300, cpus_max=64)),
+    Case(name="skewed-1k", make=_on_ec2(skewed, 1_000), peer_repeats=5, is_quick=True),
+    Case(name="skewed-10k", make=_on_ec2(skewed, 10_000)),
+    Case(name="skewed-10k-64", make=_on_ec2(skewed, 10_000, cpus_max=64)),
+    Case(name="services-2k", make=_on_ec2(ruled, 2_000, 100), budgets=(1.0, 5.0), is_quick=True),
+    Case(
+        name="openb-cpu",
+        make=lambda data: openb_cpu(data, ec2_catalogue(data)),
+        budgets=(1.0, 5.0),
+        is_quick=True,
+        needs_trace=True,
+    ),
+    Case(
+        name="openb-gpu", make=lambda data: openb_gpu(data, ec2_catalogue(data)), budgets=(1.0, 5.0), needs_trace=True
+    ),
+    Case(name="existing-2k", make=_on_ec2(existing, 2_000, 100), peer_repeats=3, is_quick=True),
+)
+
+
+def selected(only: str, *, quick: bool) -> list[Case]:
+    """The cases that are asked for.
+
+    Args:
+        only: Names with commas between; a name that ends in `*` stands for all that begin so. Empty for all.
+        quick: Only those of the quick selection, where `only` names none.
+
+    Raises:
+        ValueError: If a name is not known; names those that are.
+    """
+    if not only:
+        return [case for case in CASES if case.is_quick or not quick]
+    found: list[Case] = []
+    for name in only.split(","):
+        matching = [case for case in CASES if _matches(case.name, name)]
+        if not matching:
+            raise ValueError(f"no case {name!r}; there are {', '.join(case.name for case in CASES)}")
+        found += [case for case in matching if case not in found]
+    return found
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

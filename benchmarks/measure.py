@@ -1,0 +1,169 @@
+"""Plans one workload in a process of its own and prints what it took: `python -m benchmarks.measure FOLDER …`.
+
+A process for each case keeps the peak memory and the first, cold plan apart from what other cases left behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.files import Files
+from benchmarks.flexibility import flexibility
+from benchmarks.workloads.manifests import NOW
+
+from cli.inventory import take_inventory
+from cli.reading import read
+from core.catalogue import document
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.assemble import assemble
+from core.model.plan import Plan
+from core.model.quantity import dollars
+from core.model.snapshot import Snapshot
+from core.scheduling import Planner
+from core.scheduling.ground import Ground
+
+JsonObject = dict[str, Any]
+
+
+def main() -> None:
+    """Measure as the arguments say; the result is one JSON object on standard output."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--budgets", type=json.loads, default=[1.0], help="seconds, as a JSON list")
+    parser.add_argument("--no-judge", action="store_true")
+    arguments = parser.parse_args()
+    found = measured(
+        Files(arguments.folder), arguments.repeats, arguments.budgets, is_judged=not arguments.no_judge
+    )
+    json.dump(found, sys.stdout)
+
+
+def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: bool) -> JsonObject:
+    """Everything that is to be known of one workload, seconds and dollars per hour."""
+    started = time.perf_counter()
+    snapshot = decoded(files)
+    decode_seconds = time.perf_counter() - started
+    greedy_world = _with_steps(snapshot, 0)
+    runs = [_timed(greedy_world, lambda planner: planner.plan()) for _ in range(repeats + 1)]
+    cold, warm = runs[0], runs[1:] or runs
+    result: JsonObject = {
+        "pods": len(Ground(snapshot).pending),
+        "types": len(snapshot.catalogue.default),
+        "nodes": len(snapshot.nodes),
+        "decodeSeconds": decode_seconds,
+        "coldSeconds": cold.seconds,
+        "groundSeconds": statistics.median(run.ground_seconds for run in warm),
+        "solveSeconds": statistics.median(run.seconds - run.ground_seconds for run in warm),
+        "greedySeconds": statistics.median(run.seconds for run in warm),
+        "greedyCpuSeconds": statistics.median(run.cpu_seconds for run in warm),
+        "greedyRuns": [run.seconds for run in warm],
+        "peakBytes": _peak_bytes(),
+        "greedy": _described(snapshot, cold.plan, is_judged=is_judged),
+        "improved": [],
+    }
+    for seconds in budgets:
+        run = _timed(snapshot, lambda planner, most=seconds: planner.plan(_clock(most)))
+        result["improved"].append(
+            {"budgetSeconds": seconds, "seconds": run.seconds, "peakBytes": _peak_bytes()}
+            | _described(snapshot, run.plan, is_judged=is_judged)
+        )
+    return result
+
+
+def decoded(files: Files) -> Snapshot:
+    """The snapshot, read as the functions read API pages."""
+    # As at every place where we read: nothing here lives in cycles, collecting costs more than reading.
+    gc.disable()
+    try:
+        objects = dict(take_inventory(read([str(files.cluster)])).objects)
+        pods = [pod for page in files.pages for pod in wire.decode_page(kinds.PODS, page.read_bytes()).items]
+        snapshot, problems = assemble(
+            {**objects, kinds.PODS: pods},
+            now=datetime.fromisoformat(NOW),
+            catalogue=document.decode(files.catalogue.read_bytes()),
+        )
+    finally:
+        gc.enable()
+        gc.freeze()
+    broken = [str(problem) for problem in problems if not problem.is_warning]
+    if broken:
+        raise SystemExit("\n".join(broken))
+    return snapshot
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """One plan and what it took; the ground is part of it."""
+
+    plan: Plan
+    seconds: float
+    cpu_seconds: float
+    ground_seconds: float
+
+
+def _timed(snapshot: Snapshot, plan: Callable[[Planner], Plan]) -> _Run:
+    gc.collect()
+    cpu, started = time.process_time(), time.perf_counter()
+    planner = Planner(snapshot, Ground(snapshot))
+    ready = time.perf_counter()
+    found = plan(planner)
+    ended = time.perf_counter()
+    return _Run(found, ended - started, time.process_time() - cpu, ready - started)
+
+
+def _with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
+    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=steps))
+
+
+def _clock(seconds: float) -> Callable[[], bool]:
+    """Runs from the first question on, as the command line's `--time-budget` does."""
+    asked: list[float] = []
+
+    def is_over() -> bool:
+        asked.append(time.perf_counter())
+        return asked[-1] - asked[0] >= seconds
+
+    return is_over
+
+
+def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject:
+    bound = plan.cost.lower_bound
+    found: JsonObject = {
+        "claims": len(plan.claims),
+        "bindings": len(plan.bindings),
+        "unschedulable": len(plan.unschedulable),
+        "cost": dollars(plan.cost.hourly),
+        "lowerBound": None if bound is None else dollars(bound),
+        "flexibility": flexibility(snapshot, plan),
+    }
+    if is_judged:
+        from tests.property.naive.large_plans import large_plan_violations
+
+        started = time.perf_counter()
+        violations = large_plan_violations(snapshot, plan)
+        found["judged"] = {"violations": violations[:5], "count": len(violations), "seconds": time.perf_counter() - started}
+    return found
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process ever held; unlike getrusage's figure it does not begin with the parent's."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+if __name__ == "__main__":
+    main()

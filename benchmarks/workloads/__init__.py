@@ -1,0 +1,1 @@
+"""What is planned for: seeded pods, NodePools, nodes and catalogues, as manifests that any planner can read."""

@@ -1,0 +1,113 @@
+"""Services as clusters have them: a few large, many small, requests spread widely around a median."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from benchmarks.workloads.ec2 import ec2_cluster, plain_types
+from benchmarks.workloads.manifests import (
+    HOSTNAME,
+    ZONE,
+    JsonObject,
+    PodShape,
+    Workload,
+    numbered,
+    required_terms,
+    spread,
+)
+
+_ZONE_SPREAD_SHARE: Final = 0.6
+_ANTI_AFFINITY_SHARE: Final = 0.3
+_HOST_SPREAD_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """How requests are drawn: lognormal around medians, CPU and memory correlated.
+
+    Attributes:
+        cpu, memory: Medians, in thousandths of a core and MiB.
+        sigma: Standard deviation of the logarithm.
+        zipf: Exponent by which replica counts fall.
+        most: Largest request, in thousandths of a core and MiB.
+    """
+
+    cpu: int
+    memory: int
+    sigma: float
+    correlation: float
+    zipf: float
+    most: tuple[int, int]
+
+
+MICRO: Final = Mix(cpu=250, memory=512, sigma=1.0, correlation=0.6, zipf=1.1, most=(8000, 32768))
+_MEMORY_HEAVY: Final = Mix(cpu=250, memory=3500, sigma=0.6, correlation=0.8, zipf=0.8, most=(4000, 65536))
+_CPU_HEAVY: Final = Mix(cpu=1000, memory=700, sigma=0.6, correlation=0.8, zipf=0.8, most=(8000, 16384))
+
+
+def lognormal(pods: int, services: int, catalogue: JsonObject, *, cpus_max: int = 0) -> Workload:
+    """Small services of all sizes, without rules."""
+    shapes = drawn_services("s", pods, services, MICRO, seed=0)
+    return Workload(numbered(_pods(shapes)), ec2_cluster(cpus_max), plain_types(catalogue))
+
+
+def skewed(pods: int, catalogue: JsonObject, *, cpus_max: int = 0) -> Workload:
+    """Half of the pods want much memory for their CPU, half little; 120 services."""
+    shapes = drawn_services("m", pods // 2, 60, _MEMORY_HEAVY, seed=1)
+    shapes += drawn_services("c", pods - pods // 2, 60, _CPU_HEAVY, seed=8)
+    return Workload(numbered(_pods(shapes)), ec2_cluster(cpus_max), plain_types(catalogue))
+
+
+def ruled(pods: int, services: int, catalogue: JsonObject) -> Workload:
+    """Services that spread over zones, keep their replicas on different hosts or level on them, or both."""
+    shapes = drawn_services("s", pods, services, MICRO, seed=0)
+    draws = np.random.default_rng(2)
+    shapes = [(_with_rules(shape, draws), replicas) for shape, replicas in shapes]
+    return Workload(numbered(_pods(shapes)), ec2_cluster(), plain_types(catalogue))
+
+
+def drawn_services(prefix: str, pods: int, services: int, mix: Mix, *, seed: int) -> list[tuple[PodShape, int]]:
+    """Each service's pods and how many replicas it has; `pods` in all."""
+    draws = np.random.default_rng(seed)
+    weights = 1.0 / np.arange(1, services + 1) ** mix.zipf
+    replicas = np.maximum(1, np.floor(weights / weights.sum() * pods).astype(int))
+    replicas[0] += pods - replicas.sum()
+    normal = draws.standard_normal((services, 2))
+    normal[:, 1] = mix.correlation * normal[:, 0] + math.sqrt(1 - mix.correlation**2) * normal[:, 1]
+    cpu = _rounded(mix.cpu * np.exp(mix.sigma * normal[:, 0]), 10, 10, mix.most[0])
+    memory = _rounded(mix.memory * np.exp(mix.sigma * normal[:, 1]), 16, 32, mix.most[1])
+    draws.shuffle(replicas)
+    return [
+        (PodShape(cpu=cpu[i], memory=memory[i], labels={"app": f"{prefix}{i}"}), int(replicas[i]))
+        for i in range(services)
+    ]
+
+
+def _rounded(amounts: np.ndarray[tuple[int], np.dtype[np.float64]], step: int, least: int, most: int) -> list[int]:
+    """As people write them."""
+    return [int(amount) for amount in np.clip(np.round(amounts / step) * step, least, most)]
+
+
+def _pods(services: list[tuple[PodShape, int]]) -> Iterator[PodShape]:
+    for shape, replicas in services:
+        yield from (shape for _ in range(replicas))
+
+
+def _with_rules(shape: PodShape, draws: np.random.Generator) -> PodShape:
+    spec: JsonObject = {}
+    spreads = []
+    if draws.random() < _ZONE_SPREAD_SHARE:
+        spreads.append(spread(ZONE, shape.labels))
+    over_hosts = draws.random()
+    if over_hosts < _ANTI_AFFINITY_SHARE:
+        spec["affinity"] = {"podAntiAffinity": required_terms(HOSTNAME, shape.labels)}
+    elif over_hosts < _ANTI_AFFINITY_SHARE + _HOST_SPREAD_SHARE:
+        spreads.append(spread(HOSTNAME, shape.labels, max_skew=int(draws.integers(1, 3))))
+    if spreads:
+        spec["topologySpreadConstraints"] = spreads
+    return replace(shape, spec=spec)

@@ -1,0 +1,293 @@
+"""Topology spread and pod (anti-)affinity of large plans: is there an order in which a scheduler could place the pods?
+
+Pods that are alike share their rules, and a rule keeps its counts, so that placing a pod takes a moment however many there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from core import labels
+from core.model.pod import Pod, PodAffinityTerm, TopologySpread
+from core.model.policy import Namespace
+from tests.property.naive.reading import spread_selects, term_selects
+
+_SHUFFLES = 3
+"""So many further orders are tried before a plan is called impossible."""
+
+_PASSES_MAX = 5_000
+
+
+@dataclass(eq=False)
+class Site:
+    """A node that exists, or one that will.
+
+    Attributes:
+        values: Label → the values that the node may turn out to have.
+    """
+
+    name: str
+    values: dict[str, tuple[str, ...]]
+    running: list[Pod]
+    coming: list[Pod]
+
+    def domain(self, key: str) -> str | None:
+        """Its value of a label, None where it has none or that is open."""
+        found = self.values.get(key, ())
+        return found[0] if len(found) == 1 else None
+
+
+@dataclass(eq=False)
+class Rule:
+    """One rule of some pods about others: a spread constraint or an affinity term, with what it has counted so far."""
+
+    key: str
+    owner: Pod
+    spread: TopologySpread | None = None
+    term: PodAffinityTerm | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    domains_by_count: Counter[int] = field(default_factory=Counter)
+    least: int = 0
+    total: int = 0
+    selects_own: bool = False
+
+    def reset(self, domains: Iterable[str]) -> None:
+        """Forget all counts; these domains are there."""
+        self.counts = Counter(dict.fromkeys(domains, 0))
+        self.domains_by_count = Counter({0: len(self.counts)})
+        self.least = self.total = 0
+
+    def add(self, domain: str | None) -> None:
+        """Count one pod that the rule selects."""
+        self.total += 1
+        if domain is None:
+            return
+        before = self.counts[domain]
+        self.counts[domain] = before + 1
+        self.domains_by_count[before] -= 1
+        self.domains_by_count[before + 1] += 1
+        while not self.domains_by_count[self.least]:
+            self.least += 1
+
+    def allows(self, domain: str | None) -> bool:
+        """Whether one of its owners may be placed in a domain now."""
+        if domain is None:
+            return False
+        if self.spread is None:
+            return self.counts[domain] > 0 or (self.total == 0 and self.selects_own)
+        too_few = len(self.counts) < (self.spread.min_domains or 0)
+        skew = self.counts[domain] + self.selects_own - (0 if too_few else self.least)
+        return skew <= self.spread.max_skew
+
+
+@dataclass(eq=False)
+class Kind:
+    """Pods alike in labels and rules.
+
+    Attributes:
+        holds: Rules that allow or refuse a place to these pods when they are placed.
+        keeps_away: Their anti-affinity terms.
+        counted_by: Rules for which they count.
+    """
+
+    example: Pod
+    holds: list[Rule] = field(default_factory=list)
+    keeps_away: list[Rule] = field(default_factory=list)
+    counted_by: list[Rule] = field(default_factory=list)
+
+
+def large_topology_violations(sites: list[Site], namespaces: tuple[Namespace, ...]) -> Iterator[str]:
+    """What the scheduler could not have come to."""
+    kinds: dict[object, Kind] = {}
+    kind_of = {}
+    for site in sites:
+        for pod in (*site.running, *site.coming):
+            alike = (pod.namespace, tuple(sorted(pod.labels.items())), *_rules_of(pod))
+            kind_of[pod.key] = kinds.setdefault(alike, Kind(pod))
+    rules = _connected(list(kinds.values()), namespaces)
+    placed = [(pod, site, kind_of[pod.key]) for site in sites for pod in site.coming]
+    for pod, _, kind in placed:
+        picky = (kind.holds or kind.keeps_away) and (pod.spec.node_selector or pod.spec.required_terms)
+        if picky and any(rule.key != labels.HOSTNAME for rule in kind.holds):
+            yield f"not judged: {pod.key} has both topology rules and a node selector"
+            return
+    yield from _open(placed)
+    yield from _too_near(sites, kind_of)
+    yield from _stuck(sites, placed, kind_of, rules)
+
+
+def _rules_of(pod: Pod) -> tuple[object, ...]:
+    hard = tuple(spread for spread in pod.spec.spreads if spread.when_unsatisfiable == "DoNotSchedule")
+    return (hard, pod.spec.affinity, pod.spec.anti_affinity)
+
+
+def _connected(kinds: list[Kind], namespaces: tuple[Namespace, ...]) -> list[Rule]:
+    """Every rule, known to its owners and to those that it counts. Rules that say the same of the same pods are one."""
+    rules: dict[object, tuple[Rule, set[int], bool]] = {}
+    for kind in kinds:
+        own = kind.example
+        for spread in own.spec.spreads:
+            if spread.when_unsatisfiable == "DoNotSchedule":
+                counted = {i for i, other in enumerate(kinds) if spread_selects(spread, own, other.example)}
+                kind.holds.append(_shared(rules, Rule(spread.topology_key, own, spread=spread), counted, kind, kinds))
+        for terms, mine in ((own.spec.affinity, kind.holds), (own.spec.anti_affinity, kind.keeps_away)):
+            for term in terms:
+                counted = {i for i, other in enumerate(kinds) if term_selects(term, own, other.example, namespaces)}
+                mine.append(_shared(rules, Rule(term.topology_key, own, term=term), counted, kind, kinds))
+    for rule, counted, _ in rules.values():
+        for position in sorted(counted):
+            kinds[position].counted_by.append(rule)
+    return [rule for rule, _, _ in rules.values()]
+
+
+def _shared(
+    rules: dict[object, tuple[Rule, set[int], bool]], rule: Rule, counted: set[int], kind: Kind, kinds: list[Kind]
+) -> Rule:
+    rule.selects_own = any(kinds[position] is kind for position in counted)
+    same = (rule.spread, rule.term, frozenset(counted), rule.selects_own, kind.example.namespace)
+    return rules.setdefault(same, (rule, counted, rule.selects_own))[0]
+
+
+def _open(placed: list[tuple[Pod, Site, Kind]]) -> Iterator[str]:
+    for pod, site, kind in placed:
+        for rule in (*kind.holds, *kind.keeps_away, *kind.counted_by):
+            if len(site.values.get(rule.key, ())) > 1:
+                yield f"open: {pod.key} is on {site.name} with {rule.key} open, a rule of {rule.owner.key} concerns it"
+                break
+
+
+def _too_near(sites: list[Site], kind_of: dict[str, Kind]) -> Iterator[str]:
+    owners: dict[tuple[int, str], list[str]] = {}
+    selected: dict[tuple[int, str], list[str]] = {}
+    names: dict[tuple[int, str], str] = {}
+    for site in sites:
+        for pod in (*site.running, *site.coming):
+            kind = kind_of[pod.key]
+            for rule, found in [(r, owners) for r in kind.keeps_away] + [(r, selected) for r in kind.counted_by]:
+                domain = site.domain(rule.key)
+                if rule.term is not None and domain is not None:
+                    found.setdefault((id(rule), domain), []).append(pod.key)
+                    names[id(rule), domain] = f"{rule.key}={domain}"
+    for place, keepers in owners.items():
+        others = selected.get(place, [])
+        if len(others) > 1 or (others and set(others) != set(keepers)):
+            yield f"anti-affinity: {keepers[0]} keeps away from {sorted(set(others) - {keepers[0]})[0]}, {names[place]}"
+
+
+def _stuck(
+    sites: list[Site], placed: list[tuple[Pod, Site, Kind]], kind_of: dict[str, Kind], rules: list[Rule]
+) -> Iterator[str]:
+    """The pods that cannot be placed in any order that was tried."""
+    ruled = [entry for entry in placed if entry[2].holds]
+    if not ruled:
+        return
+    free = [entry for entry in placed if not entry[2].holds and entry[2].counted_by]
+    left: list[tuple[Pod, Site, Kind]] = []
+    for order in _orders(ruled, free):
+        _start(sites, kind_of, rules)
+        left = _left_over(*order)
+        if not left:
+            return
+    for pod, site, kind in left[:5]:
+        refusing = next(rule for rule in kind.holds if not rule.allows(site.domain(rule.key)))
+        counts = dict(refusing.counts.most_common(3))
+        yield f"spread or affinity: {pod.key} at {site.name}: {refusing.key} {counts}, least {refusing.least}; {len(left)} such"
+
+
+Entries = list[tuple[Pod, Site, Kind]]
+
+
+def _orders(ruled: Entries, free: Entries) -> Iterator[tuple[Entries, Entries]]:
+    """(pods in their order, pods that wait until somebody needs them or all others are placed)."""
+    yield _level(ruled), list(free)
+    yield sorted([*ruled, *free], key=lambda entry: _queue_place(entry[0])), []
+    for seed in range(_SHUFFLES):
+        dice = Random(seed)  # noqa: S311 - a test's dice
+        shuffled = list(ruled)
+        dice.shuffle(shuffled)
+        yield _level(shuffled), list(free)
+
+
+def _queue_place(pod: Pod) -> tuple[int, int, str]:
+    """Where the pod stands in the queue: the largest first (Karpenter)."""
+    return (-pod.spec.requests.get("cpu", 0), -pod.spec.requests.get("memory", 0), pod.key)
+
+
+def _level(entries: Entries) -> Entries:
+    """Domain by domain in turn for each rule, so that counts rise together."""
+    ranks: Counter[object] = Counter()
+    ranked = []
+    for position, entry in enumerate(entries):
+        rule = entry[2].holds[0]
+        place = (id(rule), entry[1].domain(rule.key))
+        ranks[place] += 1
+        ranked.append((ranks[place], position, entry))
+    ranked.sort(key=lambda found: found[:2])
+    return [entry for _, _, entry in ranked]
+
+
+def _start(sites: list[Site], kind_of: dict[str, Kind], rules: list[Rule]) -> None:
+    domains: dict[str, list[str]] = {}
+    for rule in rules:
+        if rule.key not in domains:
+            domains[rule.key] = sorted({found for site in sites if (found := site.domain(rule.key)) is not None})
+        rule.reset(domains[rule.key])
+    for site in sites:
+        for pod in site.running:
+            _put(site, kind_of[pod.key])
+
+
+def _put(site: Site, kind: Kind) -> None:
+    for rule in kind.counted_by:
+        rule.add(site.domain(rule.key))
+
+
+def _left_over(waiting: Entries, held: Entries) -> Entries:
+    """Those that are never allowed where they are to be."""
+    by_domain: dict[tuple[int, str | None], Entries] = {}
+    for entry in held:
+        for rule in entry[2].counted_by:
+            by_domain.setdefault((id(rule), entry[1].domain(rule.key)), []).append(entry)
+    used: set[str] = set()
+    for _ in range(_PASSES_MAX):
+        left = []
+        for entry in waiting:
+            _, site, kind = entry
+            if all(rule.allows(site.domain(rule.key)) for rule in kind.holds):
+                _put(site, kind)
+            else:
+                left.append(entry)
+        if not left:
+            return []
+        if len(left) == len(waiting) and not _let_in(left, by_domain, used):
+            return left
+        waiting = left
+    return waiting
+
+
+def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str]) -> bool:
+    """Place pods that nothing holds where they help those that are stuck; says whether there were any."""
+    helped = False
+    for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
+        wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]
+        for domain in _wanted_domains(rule, wanting):
+            pool = by_domain.get((id(rule), domain), [])
+            while pool:
+                pod, site, kind = pool.pop()
+                if pod.key not in used:
+                    used.add(pod.key)
+                    _put(site, kind)
+                    helped = True
+                    break
+    return helped
+
+
+def _wanted_domains(rule: Rule, wanting: Entries) -> list[str]:
+    if not wanting:
+        return []
+    if rule.spread is None:
+        return sorted({found for _, site, _ in wanting if (found := site.domain(rule.key)) is not None})
+    return sorted(domain for domain, count in rule.counts.items() if count == rule.least)
