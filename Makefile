@@ -28,7 +28,7 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	@$(BIN)/python -m tests.page build/demo.html
 
 test: setup ## All tests (under ten minutes)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not e2e"
 
 test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow

@@ -1,10 +1,15 @@
-"""What controllers rely on, of DynamoDB and of the stores in memory that other tests use."""
+"""What controllers rely on: of DynamoDB as moto plays it, of DynamoDB Local, and of the stores in memory of other tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from time import monotonic, sleep
+from uuid import uuid4
 
+import boto3
 import msgspec
 import pytest
 
@@ -13,17 +18,26 @@ from lambdas.adapters.aws.dynamo_claims import DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
 from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
-from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
+from lambdas.adapters.aws.dynamo_offerings import PARTITION, DynamoOfferings
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey
 from lambdas.store import PLANNER, Lease, Leases
-from tests.builders import NOW
-from tests.fakes.lab import SETTINGS, aws
+from tests.fakes.lab import SETTINGS, aws, create_table
 from tests.fakes.store import MemoryLeases, Rows
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
+NOW = datetime.now(UTC).replace(microsecond=0)
+"""The true time: DynamoDB deletes items whose end is past by its own clock."""
+
+CROWD = 12
+ATTEMPTS = 40
+EXPIRY_SECONDS = 30
+"""How long DynamoDB Local may take to delete what has ended; DynamoDB itself takes days at worst."""
+
+MOTO = "moto"
+LOCAL = pytest.param("local", marks=pytest.mark.e2e)
 KEY = OfferingKey("m5.large", "us-east-1a", "spot")
 
 
@@ -50,16 +64,36 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
 
 
 @pytest.fixture(scope="module")
-def table() -> Iterator[DynamoTable]:
+def on_moto() -> Iterator[DynamoTable]:
     with aws() as session:
         yield DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
 
 
-@pytest.fixture(params=["dynamodb", "memory"])
-def store(request: pytest.FixtureRequest, table: DynamoTable) -> Store:
+@pytest.fixture(scope="module")
+def on_dynamodb_local(dynamodb_local: str) -> DynamoTable:
+    return a_table_at(dynamodb_local)
+
+
+def a_table_at(endpoint: str) -> DynamoTable:
+    """A new table in DynamoDB Local."""
+    session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
+    client, name = session.client("dynamodb", endpoint_url=endpoint), f"contract-{uuid4()}"
+    create_table(client, name)
+    return DynamoTable(client, name)
+
+
+@pytest.fixture(params=[MOTO, LOCAL])
+def table(request: pytest.FixtureRequest) -> DynamoTable:
+    found: DynamoTable = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
+    return found
+
+
+@pytest.fixture(params=[MOTO, LOCAL, "memory"])
+def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         rows = Rows()
         return Store(rows.memory(), MemoryLeases(rows))
+    table = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
     return dynamo(table, request.node.name)
 
 
@@ -213,3 +247,64 @@ def test_many_claims_fit_in_several_transactions(table: DynamoTable) -> None:
     claims = [claim(f"c-{n:03d}") for n in range(95)]
     requested = store.memory.claims.request(claims, {"default": {"nodes": 90}}, store.planner())
     assert (len(requested.accepted), len(requested.refused)) == (90, 5)
+
+
+def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
+    """Else the second of two functions that end a claim gives its share back twice, and the pool outgrows its limit."""
+    limits = {"default": {"nodes": 1}}
+    (seen,) = store.memory.claims.request([claim("a")], limits, store.planner()).accepted
+    moved = store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
+    with pytest.raises(ConflictError):
+        store.memory.claims.forget(seen)
+    store.memory.claims.forget(moved)
+    store.memory.claims.forget(moved)
+    requested = store.memory.claims.request([claim("b"), claim("c")], limits, store.planner())
+    assert [found.name for found in requested.accepted] == ["b"]
+
+
+def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
+    """DynamoDB answers a megabyte at a time; what the second page holds must not be taken for gone."""
+    store = dynamo(table, "heavy")
+    claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name="n" * 100_000) for n in range(25)]
+    for found in claims:
+        store.memory.claims.request([found], {}, store.planner())
+    assert [found.name for found in store.memory.claims.all()] == [found.name for found in claims]
+
+
+@pytest.mark.e2e
+def test_of_many_who_ask_at_once_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
+    """Else two planners launch for the same pods."""
+    leases = DynamoLeases(on_dynamodb_local, "crowd")
+    with ThreadPoolExecutor(CROWD) as crowd:
+        got = list(crowd.map(lambda n: leases.acquire(PLANNER, f"owner-{n}", now=NOW, for_=MINUTE), range(CROWD)))
+    assert [lease.fence for lease in got if lease is not None] == [1]
+
+
+@pytest.mark.e2e
+def test_a_limit_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) -> None:
+    """Transactions that meet at one counter conflict; whoever is told so asks again, and nobody overshoots."""
+    store = dynamo(on_dynamodb_local, "rush")
+    lease, limits = store.planner(), {"default": {"nodes": 5}}
+
+    def ask(number: int) -> int:
+        for _ in range(ATTEMPTS):
+            with suppress(ConflictError):
+                return len(store.memory.claims.request([claim(f"c-{number}")], limits, lease).accepted)
+        return 0
+
+    with ThreadPoolExecutor(CROWD) as crowd:
+        assert sum(crowd.map(ask, range(CROWD))) == 5
+    assert len(store.memory.claims.all()) == 5
+
+
+@pytest.mark.e2e
+def test_a_refusal_that_is_long_over_leaves_the_table_by_itself(dynamodb_local: str) -> None:
+    """Else the table grows with every pool of capacity that was ever short: nobody else deletes these items."""
+    table = a_table_at(dynamodb_local)
+    long_over, recent = (msgspec.structs.replace(KEY, zone=zone) for zone in ("us-east-1a", "us-east-1b"))
+    DynamoOfferings(table).mark([long_over], NOW - timedelta(days=1))
+    DynamoOfferings(table).mark([recent], NOW)
+    deadline = monotonic() + EXPIRY_SECONDS
+    while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
+        sleep(0.5)
+    assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]

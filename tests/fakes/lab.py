@@ -41,19 +41,21 @@ def aws() -> Iterator[boto3.Session]:
     """An empty account with our table in it."""
     with mock_aws():
         session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
-        create_table(session)
+        create_table(session.client("dynamodb"), SETTINGS.table_name)
         yield session
 
 
-def create_table(session: boto3.Session) -> None:
-    """The table as the template makes it."""
+def create_table(dynamodb: Any, name: str) -> None:
+    """The table as the template makes it, with this client."""
     keys = (TABLE.partition_key, TABLE.sort_key)
-    session.client("dynamodb").create_table(
-        TableName=SETTINGS.table_name,
+    dynamodb.create_table(
+        TableName=name,
         KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)],
         AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
         BillingMode="PAY_PER_REQUEST",
     )
+    expiry = {"Enabled": True, "AttributeName": TABLE.expiry}
+    dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=expiry)
 
 
 class LabApplication(Application):
