@@ -1,0 +1,87 @@
+"""The judge is the scheduler: where it bound each pod, against where the functions planned it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.e2e.planned import Planned
+
+DAEMONS: Final = ("DaemonSet", "Node")
+GONE: Final = ("Succeeded", "Failed")
+
+
+class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
+    """What came of a scenario; one row of the report.
+
+    Attributes:
+        pods: Pods that were to run, without daemons.
+        bound_as_planned: On the node of the claim, or on the node, that they were planned for.
+        bound_elsewhere: On another, or on one that had room before anything was planned.
+        pending: Not running though they should.
+        empty_nodes: Nodes of ours with nothing but daemons on them.
+        violations: What must never be, a sentence each.
+    """
+
+    name: str
+    pods: int
+    bound_as_planned: int
+    bound_elsewhere: int
+    pending: int
+    empty_nodes: int
+    violations: list[str] = []
+
+
+class Elsewhere(msgspec.Struct, frozen=True):
+    """One pod that is not where it was planned, for people: `planned` is empty where nothing was planned for it."""
+
+    pod: str
+    planned: str
+    found: str
+
+
+def judge(
+    name: str, pods: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], planned: Planned
+) -> tuple[Verdict, list[Elsewhere]]:
+    """Compare the cluster as it is with the plans; violations are for the caller to add."""
+    by_provider = {node["spec"].get("providerID", ""): node for node in nodes}
+    running = [pod for pod in pods if _counts(pod)]
+    elsewhere: list[Elsewhere] = []
+    as_planned = pending = 0
+    for pod in running:
+        if pod["status"].get("phase") != "Running":
+            pending += 1
+            continue
+        key, found = _key(pod), pod["spec"]["nodeName"]
+        expected = planned.node_expected(key, by_provider)
+        if expected == found:
+            as_planned += 1
+        else:
+            elsewhere.append(Elsewhere(key, expected or "", found))
+    verdict = Verdict(
+        name=name,
+        pods=len(running),
+        bound_as_planned=as_planned,
+        bound_elsewhere=len(elsewhere),
+        pending=pending,
+        empty_nodes=len(empty_nodes(nodes, pods)),
+    )
+    return verdict, elsewhere
+
+
+def empty_nodes(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Nodes without any pod but daemons."""
+    busy = {pod["spec"].get("nodeName") for pod in pods if _counts(pod)}
+    return sorted(node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in busy)
+
+
+def _counts(pod: Mapping[str, Any]) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    is_daemon = any(owner["kind"] in DAEMONS for owner in owners)
+    return not is_daemon and "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in GONE
+
+
+def _key(pod: Mapping[str, Any]) -> str:
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -1,0 +1,27 @@
+"""From a pod's creation to the CreateFleet call that is for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from tests.e2e.planned import Launched
+
+
+def seconds_to_launch(launches: Iterable[Launched], created: Mapping[str, datetime]) -> list[float]:
+    """Seconds for every pod that an instance was launched for, in no order; pods created after the launch do not count."""
+    return [
+        (launch.called_at - created[pod]).total_seconds()
+        for launch in launches
+        for pod in launch.pods
+        if pod in created and created[pod] <= launch.called_at
+    ]
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """The smallest value that at least this share of them does not exceed; None of none."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    rank = max(0, min(len(ordered) - 1, round(share * len(ordered) + 0.5) - 1))
+    return round(ordered[rank], 2)

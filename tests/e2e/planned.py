@@ -1,0 +1,108 @@
+"""What the functions planned for each pod, gathered from the table and from their answers while a scenario runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from lambdas.ports import PortError
+from lambdas.store import ClaimStore
+from tests.e2e.functions.sandbox import Invocation
+
+LOOKS_EVERY: Final = 0.2
+
+
+class Launched(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim's launch: when CreateFleet was called, and for which pods."""
+
+    claim: str
+    provider_id: str
+    called_at: datetime
+    pods: tuple[str, ...]
+
+
+class Planned:
+    """Follows the table's claims and the functions' answers.
+
+    Attributes:
+        claim_of: The claim that each pod (`namespace/name`) was last planned for.
+        node_of: The existing node that each pod was last expected on.
+        launches: Every launch seen, by claim.
+        claims: The last state of each claim ever seen.
+    """
+
+    def __init__(self, store: ClaimStore) -> None:
+        self._store = store
+        self.claim_of: dict[str, str] = {}
+        self.node_of: dict[str, str] = {}
+        self.launches: dict[str, Launched] = {}
+        self.claims: dict[str, ClaimRecord] = {}
+        self._seen: dict[str, tuple[str, ...]] = {}
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow the table."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Follow it no further."""
+        self._closed.set()
+        self._thread.join()
+
+    def forget(self) -> None:
+        """A new scenario begins."""
+        for known in (self.claim_of, self.node_of, self.launches, self.claims, self._seen):
+            known.clear()
+
+    def hear(self, invocation: Invocation) -> None:
+        """What a function answered: pods that are expected on nodes which are there already."""
+        answer = invocation.response
+        if invocation.function != "provision" or not isinstance(answer, Mapping):
+            return
+        for decision in answer.get("decisions") or ():
+            if decision["kind"] == "bind":
+                self.node_of[decision["subject"]] = decision["message"].removeprefix("expected on ")
+                self.claim_of.pop(decision["subject"], None)
+
+    def look(self) -> None:
+        """Take in the table as it is."""
+        for record in self._store.all():
+            self._take(record)
+
+    def node_expected(self, pod: str, nodes: Mapping[str, Any]) -> str | None:
+        """The name of the node that a pod was planned for, as far as it has joined; `nodes` are manifests by provider id."""
+        claim = self.claim_of.get(pod)
+        if claim is None:
+            return self.node_of.get(pod)
+        record = self.claims.get(claim)
+        node = nodes.get(record.provider_id) if record is not None else None
+        return None if node is None else str(node["metadata"]["name"])
+
+    def _take(self, record: ClaimRecord) -> None:
+        self.claims[record.name] = record
+        pods = record.plan.pods
+        if pods and self._seen.get(record.name) != pods:
+            self._seen[record.name] = pods
+            for pod in pods:
+                self.claim_of[pod] = record.name
+                self.node_of.pop(pod, None)
+        if record.phase is ClaimPhase.LAUNCHED and record.name not in self.launches:
+            self.launches[record.name] = Launched(
+                claim=record.name,
+                provider_id=record.provider_id,
+                called_at=record.phase_since,
+                pods=self._seen.get(record.name, ()),
+            )
+
+    def _run(self) -> None:
+        while not self._closed.wait(LOOKS_EVERY):
+            try:
+                self.look()
+            except PortError:
+                continue
