@@ -72,7 +72,7 @@ class Admin:
     def create(self, one: JsonObject, *, dry_run: bool = False) -> JsonObject:
         """Create an object, or only have the server judge it (`dry_run`); what the server made of it."""
         kind, metadata = self._kind_of(one), one["metadata"]
-        query = "?dryRun=All&fieldValidation=Strict" if dry_run else ""
+        query = "?dryRun=All" if dry_run else ""
         return self._send("create", "POST", kind.at(metadata.get("namespace", "default")) + query, one)
 
     def get(self, resource: str, name: str, namespace: str = "") -> JsonObject | None:

@@ -31,6 +31,9 @@ WEBHOOK_CACHE: Final = "5s"
 AUDIT_MEGABYTES_MAX: Final = 10_000
 """No rotation: whoever reads the log keeps its place in it. Three thousand pods write about 200 MB."""
 
+STOP_SECONDS: Final = 1.0
+"""Before SIGKILL: an API server waits a minute for its watches, and nothing here outlives the run but etcd's writes."""
+
 CLIENT_QPS: Final = 500
 """What scheduler and controllers may ask a second; the defaults create 20 pods a second."""
 
@@ -102,9 +105,8 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop all of it, clients before servers."""
         while self._parts:
-            self._processes.stop(self._parts.pop())
-        if self._api_server is not None:
-            self._api_server = None
+            self._processes.stop(self._parts.pop(), seconds=STOP_SECONDS)
+        self._api_server = None
 
     def start_api_server(self) -> None:
         """Start the API server, on the port and the data it had before. Raises PartError."""
@@ -117,7 +119,7 @@ class ControlPlane:
         if self._api_server is None:
             raise PartError("the API server is not started")
         self._parts.remove(self._api_server)
-        self._processes.stop(self._api_server)
+        self._processes.stop(self._api_server, seconds=STOP_SECONDS)
         self._api_server = None
 
     def kubeconfig(self, token: str) -> Path:

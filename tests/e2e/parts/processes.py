@@ -22,6 +22,9 @@ READY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 """What a part has to end by itself after SIGTERM; then it is killed."""
 
+LAST_SECONDS: Final = 2.0
+"""The same at the end of everything, when nobody will ask for what it has."""
+
 POLL_SECONDS: Final = 0.05
 PORTS: Final = range(20_000, 32_000)
 """Below what Linux gives to outgoing connections: a port stays free for a part that is started again."""
@@ -111,7 +114,7 @@ class Processes:
     ) -> None:
         try:
             while self._parts:
-                self.stop(self._parts[-1])
+                self.stop(self._parts[-1], seconds=LAST_SECONDS)
         finally:
             if self._reaper is not None and self._reaper.stdin is not None:
                 self._reaper.stdin.close()
