@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from statistics import median
@@ -13,10 +14,13 @@ from tests.e2e.functions.package import Package
 from tests.e2e.functions.sandbox import Invocation, Sandbox
 from tests.e2e.parts.processes import Processes
 
+IDLE_LOOK_SECONDS: Final = 0.05
 UNRESERVED: Final = 4
 """How many of a function without a bound of its own run at once here: two cores are not a region."""
 
 Environment = Callable[[FunctionSpec], Mapping[str, str]]
+
+
 Listener = Callable[[Invocation], None]
 
 
@@ -38,6 +42,7 @@ class Functions:
         self._idle: dict[str, list[Sandbox]] = defaultdict(list)
         self._busy: dict[str, list[Sandbox]] = defaultdict(list)
         self._listeners: list[Listener] = []
+        self._asked = 0
         self._is_open = True
 
     def listen(self, listener: Listener) -> None:
@@ -46,8 +51,14 @@ class Functions:
 
     def invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
         """Run the function and wait for its end; first for room, where as many run as may."""
-        with self._room[spec.name]:
-            return self._run(spec, event, trigger)
+        with self._lock:
+            self._asked += 1
+        try:
+            with self._room[spec.name]:
+                return self._run(spec, event, trigger)
+        finally:
+            with self._lock:
+                self._asked -= 1
 
     def try_invoke(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation | None:
         """As `invoke`, but None where there is no room: Lambda would throttle."""
@@ -66,6 +77,15 @@ class Functions:
         for sandbox in busy:
             sandbox.kill()
         return len(busy)
+
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Whether nothing runs or waits for room, at the latest after so many seconds."""
+        end = time.monotonic() + seconds
+        while self._asked:
+            if time.monotonic() > end:
+                return False
+            time.sleep(IDLE_LOOK_SECONDS)
+        return True
 
     def forget(self, names: Iterable[str] = ()) -> None:
         """End the idle sandboxes, of these functions or of all: the next invocation is a cold start."""

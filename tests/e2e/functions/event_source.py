@@ -37,12 +37,24 @@ class EventSource:
         self._functions = functions
         self._slots = threading.Semaphore(max(CONCURRENCY_MIN, function.concurrency or CONCURRENCY_MIN))
         self._is_open = True
+        self._goes = threading.Event()
+        self._goes.set()
+        self._rests = threading.Event()
 
     def start(self, workers: Executor) -> None:
         """Begin; batches are run by `workers`."""
         self._workers = workers
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def pause(self) -> None:
+        """Take no more messages until `resume`; returns when what was taken is on its way."""
+        self._goes.clear()
+        self._rests.wait()
+
+    def resume(self) -> None:
+        """Take messages again."""
+        self._goes.set()
 
     def close(self) -> None:
         """Take no more messages."""
@@ -51,6 +63,11 @@ class EventSource:
 
     def _run(self) -> None:
         while self._is_open:
+            if not self._goes.is_set():
+                self._rests.set()
+                self._goes.wait(IDLE_SECONDS)
+                continue
+            self._rests.clear()
             if not self._slots.acquire(timeout=IDLE_SECONDS):
                 continue
             batch = self._batch()
@@ -59,6 +76,7 @@ class EventSource:
                 time.sleep(IDLE_SECONDS)
                 continue
             self._workers.submit(self._deliver, batch)
+        self._rests.set()
 
     def _batch(self) -> list[QueuedMessage]:
         """What the window gathers, which begins with the first message."""

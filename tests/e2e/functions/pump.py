@@ -45,7 +45,7 @@ class Pump:
         self._timers = Timers()
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="pump")
         self._windows = Windows(scheduler, self._timers, self._window)
-        self._is_open = True
+        self._goes = True
         specs = {queue.name: queue for queue in wiring.QUEUES}
         self._sources = [
             EventSource(sqs, queue_urls[spec.queue], specs[spec.queue], spec, functions)
@@ -63,9 +63,27 @@ class Pump:
                 if schedules is None or schedule.name in schedules:
                     self._follow(spec, schedule.name, self._pace.periods.get(schedule.name, schedule.every))
 
+    def pause(self, seconds: float = 60.0) -> None:
+        """Wake nobody until `resume`, and wait for what runs.
+
+        Raises:
+            TimeoutError: If something still runs after so many seconds.
+        """
+        self._goes = False
+        for source in self._sources:
+            source.pause()
+        if not self._functions.wait_until_idle(seconds):
+            raise TimeoutError(f"functions still run after {seconds:g} s")
+
+    def resume(self) -> None:
+        """Wake them again; what fell due meanwhile is not made up for."""
+        self._goes = True
+        for source in self._sources:
+            source.resume()
+
     def close(self) -> None:
         """Wake nobody any more; returns when what runs has ended."""
-        self._is_open = False
+        self._goes = False
         for source in self._sources:
             source.close()
         self._timers.close()
@@ -96,19 +114,19 @@ class Pump:
             self._timers.after(self._pace.retries[attempt], lambda: self._again(spec, event, trigger, attempt + 1))
 
     def _again(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, attempt: int) -> None:
-        if self._is_open:
+        if self._goes:
             self.send(spec, event, trigger, attempt=attempt)
 
     def _follow(self, spec: FunctionSpec, schedule: str, every: timedelta) -> None:
         def fire() -> None:
-            if self._is_open:
+            if self._goes:
                 self.send(spec, _scheduled(schedule), f"schedule:{schedule}")
 
         self._timers.every(every, fire)
 
     def _window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
         for spec in wiring.FUNCTIONS:
-            if spec.windows and self._is_open:
+            if spec.windows and self._goes:
                 self.send(spec, payload, f"window:{name}")
 
 

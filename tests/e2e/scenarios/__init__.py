@@ -1,0 +1,1 @@
+"""What the suite plays: objects, and the workloads of the larger scenarios."""
