@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cli.errors import InputError
+from core.errors import InvalidInputError
+from core.model.pod import TopologySpread
 from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, FeatureGates, Options
 
 REGION_DEFAULT: Final = "us-east-1"
@@ -79,6 +81,11 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         help="whether pods' preferences count (default: %(default)s)",
     )
     parser.add_argument(
+        "--scheduler-config",
+        metavar="FILE",
+        help="default topology spread constraints: Karpenter's scheduler-config or a KubeSchedulerConfiguration (YAML or JSON)",
+    )
+    parser.add_argument(
         "--min-values-policy",
         choices=(STRICT, BEST_EFFORT),
         default=STRICT,
@@ -90,12 +97,13 @@ def options_of(arguments: argparse.Namespace) -> Options:
     """How to decide, by the arguments and the environment's FEATURE_GATES.
 
     Raises:
-        InputError: If FEATURE_GATES cannot be read.
+        InputError: If FEATURE_GATES or the scheduler's configuration cannot be read.
     """
     return Options(
         preference_policy=arguments.preference_policy,
         min_values_policy=arguments.min_values_policy,
         feature_gates=feature_gates(os.environ),
+        default_spreads=_default_spreads(arguments.scheduler_config),
         karpenter_moves_only=getattr(arguments, "policy", "") == "karpenter",
         ignore_budgets=getattr(arguments, "ignore_budgets", False),
         improve_iterations=0 if arguments.time_budget == 0 else arguments.improve_iterations,
@@ -117,6 +125,22 @@ def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
         if name in GATES:
             found[GATES[name]] = value in _TRUE
     return FeatureGates(**found)
+
+
+def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
+    """The constraints in a file with one document, none without a file."""
+    if path is None:
+        return ()
+    from cli.reading import parse, read_text
+    from core.manifests.scheduler_config import default_spreads
+
+    found = [document.object for document in parse(read_text(path), path)]
+    if len(found) != 1:
+        raise InputError(f"holds {len(found)} documents instead of one", source=path)
+    try:
+        return default_spreads(found[0])
+    except InvalidInputError as error:
+        raise InputError(str(error), source=path) from error
 
 
 def moment(text: str) -> datetime:

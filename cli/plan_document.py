@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from core.model import resources
-from core.model.plan import Command, Cost, DisruptionPlan, Plan, PlannedClaim
+from core.model.plan import BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
 from core.model.quantity import dollars
 from core.model.requirements import Requirement
 from core.model.taints import Taint
@@ -17,8 +17,8 @@ API_VERSION: Final = "fleetwright.dev/v1"
 
 
 def plan_document(plan: Plan) -> JsonObject:
-    """`kind: Plan`, without its timing."""
-    return {
+    """`kind: Plan`, without its timing; `buffers` only where capacity buffers are planned for."""
+    document = {
         "apiVersion": API_VERSION,
         "kind": "Plan",
         "now": rfc3339(plan.now),
@@ -29,6 +29,7 @@ def plan_document(plan: Plan) -> JsonObject:
         ],
         "cost": _cost(plan.cost),
     }
+    return document | ({"buffers": [_room(room) for room in plan.buffers]} if plan.buffers else {})
 
 
 def disruption_document(plan: DisruptionPlan) -> JsonObject:
@@ -50,8 +51,8 @@ def disruption_document(plan: DisruptionPlan) -> JsonObject:
 
 
 def claim_document(claim: PlannedClaim) -> JsonObject:
-    """One node to launch."""
-    return {
+    """One node to launch; `bufferPods` only where it keeps room for capacity buffers."""
+    document = {
         "name": claim.name,
         "nodePool": claim.node_pool,
         "labels": dict(sorted(claim.labels.items())),
@@ -65,6 +66,7 @@ def claim_document(claim: PlannedClaim) -> JsonObject:
         "pods": list(claim.pods),
         "price": dollars(claim.price),
     }
+    return document | ({"bufferPods": list(claim.buffer_pods)} if claim.buffer_pods else {})
 
 
 def rfc3339(moment: datetime) -> str:
@@ -80,6 +82,15 @@ def _command(command: Command) -> JsonObject:
         "replacements": [claim_document(claim) for claim in command.replacements],
         "moves": [{"pod": move.pod, "to": move.to} for move in command.moves],
         "savings": dollars(command.savings),
+    }
+
+
+def _room(room: BufferRoom) -> JsonObject:
+    return {
+        "buffer": room.buffer,
+        "onExistingNodes": room.on_existing,
+        "onNewNodes": room.on_new,
+        "withoutRoom": room.without_room,
     }
 
 

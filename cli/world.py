@@ -47,6 +47,8 @@ def look(arguments: argparse.Namespace) -> World:
         gc.freeze()
     for warning in inventory.warnings():
         warn(warning)
+    if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
+        warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
     return World(snapshot, time.perf_counter() - started)
 
 

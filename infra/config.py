@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ class ClusterConfig:
         node_role: Name of the IAM role that nodes run under; the functions may pass this role and no other.
         audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
         log_retention_days: How long the functions' own logs are kept.
+        scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
     """
 
     cluster_name: str
@@ -26,6 +28,7 @@ class ClusterConfig:
     audit_log_group: str
     log_retention_days: int = 30
     feature_gates: str = DEFAULT_FEATURE_GATES
+    scheduler_config: str = ""
 
     @classmethod
     def from_context(
@@ -40,4 +43,12 @@ class ClusterConfig:
             node_role=context("nodeRole") or "FleetwrightNodeRole",
             audit_log_group=(f"/aws/eks/{cluster}/cluster" if (given := context("auditLogGroup")) is None else given),
             feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
+            scheduler_config=_as_json(context("schedulerConfig")),
         )
+
+
+def _as_json(given: object) -> str:
+    """In `cdk.json` it may stand as an object, after `-c` only as text."""
+    if given is None:
+        return ""
+    return given if isinstance(given, str) else json.dumps(given)

@@ -77,4 +77,5 @@ class ProvisionerStack(cdk.Stack):
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
             feature_gates=config.feature_gates,
+            scheduler_config=config.scheduler_config,
         )

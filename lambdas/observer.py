@@ -43,6 +43,13 @@ _FOR_VOLUMES: Final = (
     kinds.CSI_NODES,
     kinds.VOLUME_ATTACHMENTS,
 )
+_FOR_DEFAULT_SPREADS: Final = (
+    kinds.SERVICES,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
+    kinds.REPLICATION_CONTROLLERS,
+)
+"""What tells which pods a default constraint selects."""
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -96,6 +103,8 @@ class Observer:
         if options.feature_gates.capacity_buffer:
             objects[kinds.CAPACITY_BUFFERS] = self._list(kinds.CAPACITY_BUFFERS)
             objects |= {kind: self._list(kind) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
+        if options.default_spreads:
+            objects |= {kind: self._list(kind) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
         now = self._clock.now()
         snapshot, problems = assemble(
             objects,

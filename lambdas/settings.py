@@ -9,6 +9,8 @@ import msgspec
 
 from core.catalogue import sizing
 from core.errors import InvalidInputError
+from core.manifests.scheduler_config import default_spreads
+from core.model.pod import TopologySpread
 from core.model.snapshot import FeatureGates, Options
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -37,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         schedule_role_arn: The role under which those schedules wake a function.
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
+        scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
+            kube-scheduler's own configuration.
         preference_policy: Whether pods' preferences count, `Ignore` treats them as absent.
         min_values_policy: Whether a NodePool's minValues may be undercut where they cannot be had (`BestEffort`).
         rebalance_policy: What a rebalance recommendation does: `ignore` (Karpenter) or `drain`.
@@ -58,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     schedule_role_arn: Text
     disrupt_function_arn: str = ""
     feature_gates: str = ""
+    scheduler_config: str = ""
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     rebalance_policy: Literal["ignore", "drain"] = "ignore"
@@ -90,6 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             problem, _, path = str(error).partition(" - at `$.")
             raise InvalidInputError(problem, subject="environment", field=path.rstrip("`").upper()) from error
         parse_feature_gates(settings.feature_gates)
+        parse_default_spreads(settings.scheduler_config)
         settings.sizing()
         return settings
 
@@ -114,6 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             preference_policy=self.preference_policy,
             min_values_policy=self.min_values_policy,
             feature_gates=parse_feature_gates(self.feature_gates),
+            default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
@@ -133,3 +140,19 @@ def parse_feature_gates(text: str) -> FeatureGates:
         if name in _GATES:
             values[_GATES[name]] = value.lower() == "true"
     return FeatureGates(**values)
+
+
+def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
+    """The cluster's default spread constraints; none in an empty text.
+
+    Raises:
+        InvalidInputError: If it is no JSON, or no scheduler configuration.
+    """
+    if not text:
+        return ()
+    try:
+        return default_spreads(msgspec.json.decode(text))
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(f"is not JSON: {error}", field="SCHEDULER_CONFIG") from error
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{error.field}: {error.problem}", field="SCHEDULER_CONFIG") from error

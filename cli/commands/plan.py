@@ -68,7 +68,7 @@ def _timing(decode_seconds: float, solve_seconds: float, arguments: argparse.Nam
 
 def plan_table(document: dict[str, Any]) -> str:
     """The plan for people."""
-    parts = [_claims(document), _bindings(document), _unschedulable(document), _summary(document)]
+    parts = [_claims(document), _bindings(document), _buffers(document), _unschedulable(document), _summary(document)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -96,6 +96,14 @@ def _bindings(document: dict[str, Any]) -> str:
         by_node.setdefault(binding["node"], []).append(binding["pod"])
     rows = [(node, len(pods), output.several(pods)) for node, pods in sorted(by_node.items())]
     return output.table(("EXISTING NODE", "COUNT", "PODS"), rows) if rows else ""
+
+
+def _buffers(document: dict[str, Any]) -> str:
+    rows = [
+        (room["buffer"], room["onExistingNodes"], room["onNewNodes"], room["withoutRoom"])
+        for room in document.get("buffers", ())
+    ]
+    return output.table(("CAPACITY BUFFER", "ROOM ON EXISTING", "ON NEW NODES", "NO ROOM"), rows) if rows else ""
 
 
 def _unschedulable(document: dict[str, Any]) -> str:

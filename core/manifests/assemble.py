@@ -173,6 +173,7 @@ class _Assembly:
         return (
             *self._each(kinds.REPLICA_SETS, lambda found: policies.workload_selector(found, "ReplicaSet")),
             *self._each(kinds.STATEFUL_SETS, lambda found: policies.workload_selector(found, "StatefulSet")),
+            *self._each(kinds.DEPLOYMENTS, lambda found: policies.workload_selector(found, "Deployment")),
             *self._each(kinds.REPLICATION_CONTROLLERS, policies.controller_selector),
         )
 

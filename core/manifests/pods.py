@@ -123,7 +123,7 @@ class PodTranslator:
                 _toleration(t, field=f"{field}.tolerations[{i}]") for i, t in enumerate(written.tolerations)
             ),
             spreads=tuple(
-                _spread(s, field=f"{field}.topologySpreadConstraints[{i}]")
+                topology_spread(s, field=f"{field}.topologySpreadConstraints[{i}]")
                 for i, s in enumerate(written.topology_spread_constraints)
             ),
             affinity=pod_terms(together.required, field=f"{where}.podAffinity"),
@@ -154,6 +154,29 @@ def owners(metadata: wire_common.Metadata) -> tuple[Owner, ...]:
     )
 
 
+def topology_spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
+    """One topologySpreadConstraint; `field` is its path in the object.
+
+    Raises:
+        InvalidInputError: If it is one that the API server would refuse.
+    """
+    if written.max_skew < 1:
+        raise InvalidInputError(f"{written.max_skew} is not one or more", field=f"{field}.maxSkew")
+    if written.when_unsatisfiable not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        problem = f"unknown value {written.when_unsatisfiable!r}, use {DO_NOT_SCHEDULE} or {SCHEDULE_ANYWAY}"
+        raise InvalidInputError(problem, field=f"{field}.whenUnsatisfiable")
+    return TopologySpread(
+        topology_key=labels.normalized(written.topology_key),
+        max_skew=written.max_skew,
+        when_unsatisfiable=written.when_unsatisfiable,
+        selector=label_selector(written.label_selector, field=f"{field}.labelSelector"),
+        min_domains=written.min_domains,
+        node_affinity_policy=written.node_affinity_policy,
+        node_taints_policy=written.node_taints_policy,
+        match_label_keys=written.match_label_keys,
+    )
+
+
 def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: str) -> tuple[PreferredTerm, ...]:
     return tuple(
         PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
@@ -170,24 +193,6 @@ def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:
         problem = f"unknown effect {written.effect!r}, use one of {', '.join(EFFECTS)}"
         raise InvalidInputError(problem, field=f"{field}.effect")
     return Toleration(written.key, operator, written.value, written.effect)
-
-
-def _spread(written: wire_pod.TopologySpreadConstraint, *, field: str) -> TopologySpread:
-    if written.max_skew < 1:
-        raise InvalidInputError(f"{written.max_skew} is not one or more", field=f"{field}.maxSkew")
-    if written.when_unsatisfiable not in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
-        problem = f"unknown value {written.when_unsatisfiable!r}, use {DO_NOT_SCHEDULE} or {SCHEDULE_ANYWAY}"
-        raise InvalidInputError(problem, field=f"{field}.whenUnsatisfiable")
-    return TopologySpread(
-        topology_key=labels.normalized(written.topology_key),
-        max_skew=written.max_skew,
-        when_unsatisfiable=written.when_unsatisfiable,
-        selector=label_selector(written.label_selector, field=f"{field}.labelSelector"),
-        min_domains=written.min_domains,
-        node_affinity_policy=written.node_affinity_policy,
-        node_taints_policy=written.node_taints_policy,
-        match_label_keys=written.match_label_keys,
-    )
 
 
 def _host_ports(spec: wire_pod.PodSpec) -> tuple[HostPort, ...]:

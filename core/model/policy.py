@@ -51,7 +51,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """The selector of a ReplicaSet, StatefulSet or ReplicationController, for default topology spread."""
+    """The selector of a ReplicaSet, StatefulSet, ReplicationController or Deployment, for default topology spread."""
 
     namespace: str
     kind: str

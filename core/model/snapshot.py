@@ -48,6 +48,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         requires_unschedulable_mark: Plan only for pods that the scheduler has given up on. On in a live cluster, where the
             scheduler may be about to bind the others; off for manifests on a command line.
+        default_spreads: The cluster's default topology spread constraints, for pods that have none.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
         seed: Seeds whatever is drawn.
     """

@@ -8,7 +8,8 @@ from core.model.pod import LabelSelector, Pod, TopologySpread
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
 
-_WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet")
+_WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet", "Deployment")
+"""Kinds whose selector counts; pods that a Deployment in a file stands for hang on it directly."""
 
 
 class DefaultSpreads:

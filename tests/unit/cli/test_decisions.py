@@ -129,3 +129,61 @@ def test_a_region_without_a_built_in_catalogue_is_wrong_usage(cluster: list[str]
     """Prices of another region would be worse than none."""
     assert main(["plan", *cluster[:2], "--region", "mars-1"]) == 2
     assert "mars-1" in capsys.readouterr().err
+
+
+POOL_AND_CART = """
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}, requirements: []}}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: cart}}
+  template:
+    metadata: {labels: {app: cart}}
+    spec: {containers: [{name: c, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}
+"""
+
+BUFFER = """---
+apiVersion: autoscaling.x-k8s.io/v1alpha1
+kind: CapacityBuffer
+metadata: {name: spare, namespace: shop}
+spec: {scalableRef: {kind: Deployment, name: cart}, percentage: 50}
+"""
+
+
+def test_a_capacity_buffer_keeps_room_beside_the_pods(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of three pods more, rounded up; and who forgets the gate is told."""
+    file = tmp_path / "all.yaml"
+    file.write_text(POOL_AND_CART + BUFFER)
+    monkeypatch.setenv("FEATURE_GATES", "CapacityBuffer=true")
+    plan = answer(capsys, "plan", "-f", str(file))
+    kept = sorted(pod for claim in plan["nodeClaims"] for pod in claim.get("bufferPods", ()))
+    assert kept == ["shop/capacity-buffer-spare-1", "shop/capacity-buffer-spare-2"]
+    assert plan["buffers"] == [{"buffer": "shop/spare", "onExistingNodes": 0, "onNewNodes": 2, "withoutRoom": 0}]
+    monkeypatch.delenv("FEATURE_GATES")
+    assert main(["plan", "-f", str(file), "-o", "json"]) == 0
+    captured = capsys.readouterr()
+    assert "buffers" not in json.loads(captured.out)
+    assert "FEATURE_GATES=CapacityBuffer=true" in captured.err
+
+
+def test_default_spreads_of_the_scheduler_hold_for_workloads_in_files(tmp_path: Path, capsys: Capture) -> None:
+    """Pods that a Deployment stands for have no ReplicaSet whose selector could be looked up."""
+    file, config = tmp_path / "all.yaml", tmp_path / "scheduler.yaml"
+    file.write_text(POOL_AND_CART)
+    config.write_text(
+        "podTopologySpread: {defaultConstraints: "
+        "[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}"
+    )
+    plan = answer(capsys, "plan", "-f", str(file), "--scheduler-config", str(config))
+    assert len({claim["zones"][0] for claim in plan["nodeClaims"]}) == 3
+    config.write_text("podTopologySpread: {defaultConstraints: [{maxSkew: 0}]}")
+    assert main(["plan", "-f", str(file), "--scheduler-config", str(config)]) == 2
+    assert "podTopologySpread.defaultConstraints[0].topologyKey" in capsys.readouterr().err

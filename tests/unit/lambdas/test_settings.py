@@ -5,7 +5,7 @@ import pytest
 
 from core.errors import InvalidInputError
 from lambdas.settings import Settings, parse_feature_gates
-from tests.fakes.lab import SETTINGS
+from tests.fakes.lab import SETTINGS, Lab, a_pending_pod
 
 
 def test_what_the_template_writes_the_functions_read() -> None:
@@ -23,6 +23,8 @@ def test_what_the_template_writes_the_functions_read() -> None:
         ("LAUNCHES_PER_RUN", "0", ">= 1"),
         ("PREFERENCE_POLICY", "Sometimes", "Sometimes"),
         ("FEATURE_GATES", "NodeRepair=maybe", "NodeRepair=maybe"),
+        ("SCHEDULER_CONFIG", "{", "is not JSON"),
+        ("SCHEDULER_CONFIG", '{"podTopologySpread": {"defaultConstraints": [{}]}}', "defaultConstraints[0].maxSkew"),
     ],
 )
 def test_a_bad_setting_is_named(variable: str, value: str, said: str) -> None:
@@ -43,3 +45,20 @@ def test_feature_gates_are_read_as_karpenter_reads_them() -> None:
 def test_in_a_live_cluster_only_pods_that_the_scheduler_gave_up_on_are_planned_for() -> None:
     """Else nodes are launched for pods that are about to be bound."""
     assert SETTINGS.options().requires_unschedulable_mark
+
+
+def test_default_spreads_reach_the_plan() -> None:
+    """The functions would pile up in one zone what the scheduler then refuses to bind."""
+    constraint = '{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}'
+    text = f'{{"podTopologySpread": {{"defaultConstraints": [{constraint}]}}}}'
+    settings = msgspec.structs.replace(SETTINGS, scheduler_config=text)
+    lab = Lab(scheduler_config=text)
+    service = {
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"app": "web"}},
+    }
+    lab.kubernetes.put(service, *(a_pending_pod(f"p{n}", metadata={"labels": {"app": "web"}}) for n in range(3)))
+    lab.provision()
+    assert settings.options().default_spreads[0].max_skew == 1
+    assert len({claim.machine.offering.zone for claim in lab.claims if claim.machine}) == 3

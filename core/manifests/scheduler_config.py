@@ -1,0 +1,124 @@
+"""The cluster's default topology spread constraints, out of the scheduler's configuration.
+
+Read are Karpenter's own form (`podTopologySpread.defaultConstraints`), kube-scheduler's KubeSchedulerConfiguration and the
+PodTopologySpreadArgs in it, so that users can hand over the file that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests.pods import topology_spread
+from core.manifests.wire_pod import TopologySpreadConstraint
+from core.model.pod import SCHEDULE_ANYWAY, TopologySpread
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+SYSTEM_SPREADS: Final = (
+    TopologySpread(labels.HOSTNAME, 3, SCHEDULE_ANYWAY),
+    TopologySpread(labels.ZONE, 5, SCHEDULE_ANYWAY),
+)
+"""What kube-scheduler does by itself (`defaultingType: System`)."""
+
+_SUBJECT: Final = "scheduler configuration"
+_KNOWN: Final = frozenset(field.encode_name for field in msgspec.structs.fields(TopologySpreadConstraint))
+_DEDUCED: Final = ("labelSelector", "matchLabelKeys")
+
+
+def default_spreads(document: object) -> tuple[TopologySpread, ...]:
+    """The constraints for pods that have none of their own.
+
+    Raises:
+        InvalidInputError: If the document is none of the three, or a constraint is one that kube-scheduler would refuse.
+    """
+    try:
+        return _spreads(document)
+    except InvalidInputError as error:
+        raise error.within(subject=_SUBJECT) from error
+
+
+def _spreads(document: object) -> tuple[TopologySpread, ...]:
+    found = _mapping(document, "")
+    kind = found.get("kind")
+    if kind == "KubeSchedulerConfiguration":
+        return _of_profiles(found)
+    if kind == "PodTopologySpreadArgs":
+        return _of_arguments(found, "")
+    if kind is not None or set(found) - {"podTopologySpread"}:
+        other = ", ".join(sorted(set(found) - {"podTopologySpread"}))
+        problem = f"has {other}: give podTopologySpread.defaultConstraints, or a KubeSchedulerConfiguration"
+        raise InvalidInputError(problem)
+    own = _mapping(found.get("podTopologySpread") or {}, "podTopologySpread")
+    if set(own) - {"defaultConstraints"}:
+        raise InvalidInputError("knows defaultConstraints only", field="podTopologySpread")
+    return _constraints(own.get("defaultConstraints"), "podTopologySpread.defaultConstraints")
+
+
+def _of_profiles(configuration: Mapping[str, Any]) -> tuple[TopologySpread, ...]:
+    """Those of the profile that pods get without asking for one."""
+    profiles = _sequence(configuration.get("profiles"), "profiles") or [{}]
+    read = [_mapping(profile, f"profiles[{i}]") for i, profile in enumerate(profiles)]
+    names = [profile.get("schedulerName", DEFAULT_SCHEDULER) for profile in read]
+    chosen = names.index(DEFAULT_SCHEDULER) if DEFAULT_SCHEDULER in names else 0
+    where = f"profiles[{chosen}].pluginConfig"
+    for i, entry in enumerate(_sequence(read[chosen].get("pluginConfig"), where)):
+        plugin = _mapping(entry, f"{where}[{i}]")
+        if plugin.get("name") == "PodTopologySpread":
+            return _of_arguments(_mapping(plugin.get("args") or {}, f"{where}[{i}].args"), f"{where}[{i}].args.")
+    return SYSTEM_SPREADS
+
+
+def _of_arguments(arguments: Mapping[str, Any], prefix: str) -> tuple[TopologySpread, ...]:
+    given, field = arguments.get("defaultConstraints"), f"{prefix}defaultConstraints"
+    if arguments.get("defaultingType", "System") == "List":
+        return _constraints(given, field)
+    if given:
+        raise InvalidInputError(
+            "needs `defaultingType: List` beside it (kube-scheduler refuses it otherwise)", field=field
+        )
+    return SYSTEM_SPREADS
+
+
+def _constraints(given: object, field: str) -> tuple[TopologySpread, ...]:
+    found: list[TopologySpread] = []
+    for i, entry in enumerate(_sequence(given, field)):
+        spread = _constraint(_mapping(entry, f"{field}[{i}]"), f"{field}[{i}]")
+        for j, other in enumerate(found):
+            if (spread.topology_key, spread.when_unsatisfiable) == (other.topology_key, other.when_unsatisfiable):
+                raise InvalidInputError(f"repeats topologyKey and whenUnsatisfiable of [{j}]", field=f"{field}[{i}]")
+        found.append(spread)
+    return tuple(found)
+
+
+def _constraint(entry: Mapping[str, Any], field: str) -> TopologySpread:
+    for key in sorted(entry):
+        if key in _DEDUCED:
+            raise InvalidInputError("must be left out: it is deduced for each pod", field=f"{field}.{key}")
+        if key not in _KNOWN:
+            raise InvalidInputError("is no field of a constraint", field=f"{field}.{key}")
+    for key in ("maxSkew", "topologyKey", "whenUnsatisfiable"):
+        if entry.get(key) in (None, ""):
+            raise InvalidInputError("is missing", field=f"{field}.{key}")
+    try:
+        written = msgspec.convert(entry, TopologySpreadConstraint)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(str(error).replace("`$.", "`"), field=field) from error
+    return topology_spread(written, field=field)
+
+
+def _mapping(value: object, field: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidInputError("is not an object", field=field)
+    return value
+
+
+def _sequence(value: object, field: str) -> Sequence[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InvalidInputError("is not a list", field=field)
+    return value

@@ -1,0 +1,66 @@
+"""The cluster's default spreads: misread, pods are planned where the scheduler will not bind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.errors import InvalidInputError
+from core.manifests.scheduler_config import SYSTEM_SPREADS, default_spreads
+from core.model.pod import DO_NOT_SCHEDULE, TopologySpread
+
+ZONES = {"maxSkew": 2, "topologyKey": labels.ZONE, "whenUnsatisfiable": DO_NOT_SCHEDULE}
+READ = (TopologySpread(labels.ZONE, 2, DO_NOT_SCHEDULE),)
+
+
+def karpenters(*constraints: Any) -> dict[str, Any]:
+    return {"podTopologySpread": {"defaultConstraints": list(constraints)}}
+
+
+def schedulers(**args: Any) -> dict[str, Any]:
+    other = {"schedulerName": "other", "pluginConfig": []}
+    own = {"schedulerName": "default-scheduler", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]}
+    return {"kind": "KubeSchedulerConfiguration", "profiles": [other, own]}
+
+
+@pytest.mark.parametrize(
+    ("document", "spreads"),
+    [
+        ({}, ()),
+        (karpenters(ZONES), READ),
+        (schedulers(defaultingType="List", defaultConstraints=[ZONES]), READ),
+        (schedulers(defaultingType="List"), ()),
+        (schedulers(), SYSTEM_SPREADS),
+        ({"kind": "KubeSchedulerConfiguration"}, SYSTEM_SPREADS),
+        ({"kind": "PodTopologySpreadArgs", "defaultingType": "List", "defaultConstraints": [ZONES]}, READ),
+    ],
+)
+def test_each_form_that_users_have_is_read(document: dict[str, Any], spreads: tuple[TopologySpread, ...]) -> None:
+    """Nobody should have to write the constraints down a second time."""
+    assert default_spreads(document) == spreads
+
+
+@pytest.mark.parametrize(
+    ("document", "complaint"),
+    [
+        ([], "scheduler configuration: is not an object"),
+        ({"podTopology": {}}, "scheduler configuration: has podTopology: give podTopologySpread.defaultConstraints"),
+        ({"podTopologySpread": {"constraints": []}}, "podTopologySpread: knows defaultConstraints only"),
+        (karpenters({**ZONES, "maxSkew": 0}), "podTopologySpread.defaultConstraints[0].maxSkew: 0 is not one or more"),
+        (karpenters({**ZONES, "topologyKey": ""}), "podTopologySpread.defaultConstraints[0].topologyKey: is missing"),
+        (karpenters({**ZONES, "maxskew": 1}), "podTopologySpread.defaultConstraints[0].maxskew: is no field"),
+        (karpenters({**ZONES, "maxSkew": "1"}), "podTopologySpread.defaultConstraints[0]: Expected `int`, got `str`"),
+        (karpenters({**ZONES, "labelSelector": {}}), "defaultConstraints[0].labelSelector: must be left out"),
+        (karpenters({**ZONES, "whenUnsatisfiable": "Never"}), "defaultConstraints[0].whenUnsatisfiable: unknown value"),
+        (karpenters(ZONES, {**ZONES, "maxSkew": 1}), "defaultConstraints[1]: repeats topologyKey"),
+        (schedulers(defaultConstraints=[ZONES]), "profiles[1].pluginConfig[0].args.defaultConstraints: needs"),
+        (schedulers(defaultingType="List", defaultConstraints={}), "args.defaultConstraints: is not a list"),
+    ],
+)
+def test_a_mistake_names_the_field(document: Any, complaint: str) -> None:
+    """A constraint that is silently dropped shows only when pods pile up in one zone."""
+    with pytest.raises(InvalidInputError) as caught:
+        default_spreads(document)
+    assert complaint in str(caught.value)
