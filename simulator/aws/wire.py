@@ -29,7 +29,8 @@ from simulator.calls import Call, CrashError
 _CALL_HEADER: Final = "x-simulator-call"
 _THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded"), "dynamodb": (400, "ThrottlingException")}
 _THROTTLED_ELSE: Final = (400, "ThrottlingException")
-_FAILED: Final = (500, "InternalError")
+FAILED: Final = (500, "InternalError")
+"""Status and code of a service's own fault."""
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 RawResponse = tuple[int, dict[str, str], str | bytes]
@@ -168,9 +169,9 @@ class Wire:
         self, call: Call, request: AWSPreparedRequest, kind: str, delay: timedelta
     ) -> RawResponse | None:
         if kind == calls.THROTTLE:
-            return _error_response(call.service, *_THROTTLED.get(call.service, _THROTTLED_ELSE))
+            return error_response(call.service, *throttled(call.service))
         if kind == calls.ERROR:
-            return _error_response(call.service, *_FAILED)
+            return error_response(call.service, *FAILED)
         if kind == calls.CRASH_BEFORE:
             raise CrashError(call.name)
         if kind == calls.DELAY:
@@ -192,7 +193,7 @@ class Wire:
         try:
             call.answer = responder(call.parameters)
         except AwsError as error:
-            return _error_response(call.service, error.status, error.code, error.message)
+            return error_response(call.service, error.status, error.code, error.message)
         return _raw(200, b"{}" if call.service in _JSON_SERVICES else b"<Response/>")
 
 
@@ -216,7 +217,13 @@ def _error_answer(code: str, message: str) -> dict[str, Any]:
     return {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"RetryAttempts": 0}}
 
 
-def _error_response(service: str, status: int, code: str, message: str = "embedded in a scenario") -> RawResponse:
+def throttled(service: str) -> tuple[int, str]:
+    """Status and code with which a service says that it is asked too often."""
+    return _THROTTLED.get(service, _THROTTLED_ELSE)
+
+
+def error_response(service: str, status: int, code: str, message: str = "embedded in a scenario") -> RawResponse:
+    """An error as the service sends it."""
     if service in _JSON_SERVICES:
         return _raw(status, json.dumps({"__type": code, "message": message}).encode(), {"x-amzn-errortype": code})
     if service in _REST_SERVICES:

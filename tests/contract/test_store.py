@@ -23,8 +23,9 @@ from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey
 from lambdas.store import PLANNER, Lease, Leases
-from tests.fakes.lab import SETTINGS, aws, create_table
+from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.store import MemoryLeases, Rows
+from tests.fakes.table import create_table
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)

@@ -20,9 +20,9 @@ from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
-from lambdas.wiring import TABLE
 from tests.builders import NOW, a_type
 from tests.fakes.store import MemoryLeases, Rows
+from tests.fakes.table import create_table
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
 
 SETTINGS = Settings(
@@ -43,19 +43,6 @@ def aws() -> Iterator[boto3.Session]:
         session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
         create_table(session.client("dynamodb"), SETTINGS.table_name)
         yield session
-
-
-def create_table(dynamodb: Any, name: str) -> None:
-    """The table as the template makes it, with this client."""
-    keys = (TABLE.partition_key, TABLE.sort_key)
-    dynamodb.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": key, "KeyType": kind} for key, kind in zip(keys, ("HASH", "RANGE"), strict=True)],
-        AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"} for key in keys],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    expiry = {"Enabled": True, "AttributeName": TABLE.expiry}
-    dynamodb.update_time_to_live(TableName=name, TimeToLiveSpecification=expiry)
 
 
 class LabApplication(Application):

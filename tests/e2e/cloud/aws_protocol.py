@@ -1,0 +1,108 @@
+"""What AWS SDKs send and expect on the wire: whose call it is, its parameters, and answers in the service's protocol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+from moto.core.parse import PROTOCOL_PARSERS
+from moto.core.request import Request, determine_request_protocol
+from moto.core.routing import get_service_router
+from moto.core.serialize import get_serializer_class
+from moto.core.utils import get_service_model
+from werkzeug.exceptions import NotFound
+
+from simulator.aws.wire import RawResponse
+
+_CREDENTIAL: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([^/]*)/([^/]*)/aws4_request")
+_HOSTS: Final = {"pricing": "api.pricing", "monitoring": "monitoring"}
+_MODELS: Final = {"monitoring": "cloudwatch"}
+_FORM: Final = "application/x-www-form-urlencoded"
+
+
+class SignedRequest(msgspec.Struct, kw_only=True):
+    """One attempt of one call.
+
+    Attributes:
+        service: Under its signing name, empty for a request that nobody signed.
+        operation: As the service names it; empty where nothing tells.
+        access_key: Whose credentials signed it.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    service: str = ""
+    region: str = ""
+    operation: str = ""
+    access_key: str = ""
+
+    @property
+    def name(self) -> str:
+        """As a fault names it: `ec2:CreateFleet`."""
+        return f"{self.service}:{self.operation}"
+
+    @property
+    def host(self) -> str:
+        """The service's own host."""
+        return f"{_HOSTS.get(self.service, self.service)}.{self.region or 'us-east-1'}.amazonaws.com"
+
+    def header(self, name: str) -> str:
+        """A header whatever its case, empty where there is none."""
+        return next((value for key, value in self.headers.items() if key.lower() == name), "")
+
+
+def signed_request(method: str, path: str, headers: Mapping[str, str], body: bytes) -> SignedRequest:
+    """Read whose call it is and what it asks for."""
+    request = SignedRequest(method=method, path=path, headers=headers, body=body)
+    found = _CREDENTIAL.search(request.header("authorization"))
+    if found is not None:
+        request.access_key, request.region, request.service = found.groups()
+        request.operation = _operation(request)
+    return request
+
+
+def answer(request: SignedRequest, responder: Callable[[dict[str, Any]], dict[str, Any]]) -> RawResponse:
+    """What `responder` says to the call's parameters, as the service would send it."""
+    service = get_service_model(_MODELS.get(request.service, request.service))
+    operation = service.operation_model(request.operation)
+    protocol = determine_request_protocol(service, request.header("content-type"))
+    asked = _request(request)
+    router_says = get_service_router(service.service_name).match(asked)[1] if protocol.startswith("rest-") else {}
+    parameters = PROTOCOL_PARSERS[protocol](operation).parse(
+        {
+            "method": request.method,
+            "values": asked.values,
+            "headers": asked.headers,
+            "body": request.body,
+            "url_path": asked.path,
+            "url_params": router_says,
+        }
+    )
+    serialized = get_serializer_class(service.service_name, protocol)(operation).serialize(responder(parameters))
+    return serialized["status_code"], dict(serialized["headers"]), serialized["body"]
+
+
+def _operation(request: SignedRequest) -> str:
+    target = request.header("x-amz-target")
+    if target:
+        return target.rpartition(".")[2]
+    if request.header("content-type").startswith(_FORM):
+        return parse_qs(request.body.decode()).get("Action", [""])[0]
+    action = parse_qs(urlsplit(request.path).query).get("Action")
+    if action:
+        return action[0]
+    try:
+        return str(get_service_router(request.service).match(_request(request))[0].name)
+    except NotFound:
+        return ""
+
+
+def _request(request: SignedRequest) -> Request:
+    return Request.from_primitives(
+        request.method, f"https://{request.host}{request.path}", request.headers, request.body
+    )

@@ -1,0 +1,172 @@
+"""AWS over HTTP on 127.0.0.1: the embedded account's own answers where it has one, moto's for all other calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, Protocol
+
+from botocore.awsrequest import AWSPreparedRequest
+from botocore.compat import HTTPHeaders
+from moto.core.models import botocore_stubber
+
+from simulator import calls
+from simulator.aws.wire import FAILED, AwsError, RawResponse, error_response, throttled
+from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
+
+UNKNOWN_KEY: Final = AwsError(
+    "UnrecognizedClientException", "The security token included in the request is invalid.", 403
+)
+_HOP: Final = frozenset({"connection", "content-length", "date", "server", "status", "transfer-encoding"})
+
+Responder = Callable[[dict[str, Any]], dict[str, Any]]
+Listener = Callable[[SignedRequest], None]
+
+
+class FaultPlan(Protocol):
+    """Says what befalls a call (`simulator.faults.Faults`)."""
+
+    def take(self, name: str) -> tuple[str, timedelta] | None:
+        """The kind of fault and its delay, None for none."""
+        ...
+
+
+class HttpEndpoint:
+    """One address for all of AWS, to be given to SDKs as `AWS_ENDPOINT_URL`.
+
+    Attributes:
+        url: The address.
+        failures: What broke in here instead of being answered.
+    """
+
+    def __init__(self, faults: FaultPlan, lock: threading.RLock, knows: Callable[[str], bool]) -> None:
+        self._faults = faults
+        self._lock = lock
+        self._knows = knows
+        self._answers: dict[str, Responder] = {}
+        self._before: dict[str, Listener] = {}
+        self._after: dict[str, Listener] = {}
+        self.failures: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="aws-endpoint", daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def answer_with(self, name: str, responder: Responder) -> None:
+        """Answer calls of this name (`ec2:CreateFleet`) with `responder(parameters)` in place of moto."""
+        self._answers[name] = responder
+
+    def before(self, name: str, listener: Listener) -> None:
+        """Call `listener` when a call of this name has arrived and nothing is done yet."""
+        self._before[name] = listener
+
+    def after(self, name: str, listener: Listener) -> None:
+        """Call `listener` when a call of this name is carried out and its reply not sent yet."""
+        self._after[name] = listener
+
+    def respond(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> RawResponse | None:
+        """Status, headers and body; None where the connection shall break instead."""
+        request = signed_request(method, path, headers, body)
+        if not self._knows(request.access_key):
+            return error_response(request.service, UNKNOWN_KEY.status, UNKNOWN_KEY.code, UNKNOWN_KEY.message)
+        self._tell(self._before, request)
+        kind, delay = self._faults.take(request.name) or ("", timedelta(0))
+        if kind == calls.THROTTLE:
+            return error_response(request.service, *throttled(request.service))
+        if kind == calls.ERROR:
+            return error_response(request.service, *FAILED)
+        if kind == calls.DELAY:
+            threading.Event().wait(delay.total_seconds())
+        if kind == calls.CRASH_BEFORE:
+            return None
+        response = self._perform(request)
+        self._tell(self._after, request)
+        return None if kind in (calls.LOST_REPLY, calls.CRASH_AFTER) else response
+
+    def _perform(self, request: SignedRequest) -> RawResponse:
+        responder = self._answers.get(request.name)
+        if responder is None:
+            return _ask_moto(request)
+        try:
+            with self._lock:
+                return answer(request, responder)
+        except AwsError as error:
+            return error_response(request.service, error.status, error.code, error.message)
+
+    def _tell(self, listeners: Mapping[str, Listener], request: SignedRequest) -> None:
+        listener = listeners.get(request.name)
+        if listener is not None:
+            listener(request)
+
+
+def _ask_moto(request: SignedRequest) -> RawResponse:
+    headers = HTTPHeaders()
+    for key, value in request.headers.items():
+        headers[key] = request.host if key.lower() == "host" else value
+    url = f"https://{request.host}{request.path}"
+    prepared = AWSPreparedRequest(request.method, url, headers, request.body, stream_output=False)
+    response = botocore_stubber.process_request(prepared)
+    if response is None:
+        return error_response(request.service, 404, "UnknownOperationException", f"nobody answers {request.name}")
+    status, given, body = response
+    return status, given, body
+
+
+def _handler(endpoint: HttpEndpoint) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+        disable_nagle_algorithm = True
+
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline(65537)
+            if not self.raw_requestline or not self.parse_request():
+                self.close_connection = True
+                return
+            try:
+                self._answer()
+            except ConnectionError:
+                self.close_connection = True
+
+        def _answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            try:
+                response = endpoint.respond(self.command, self.path, dict(self.headers.items()), body)
+            except Exception as failure:  # noqa: BLE001 - answered as AWS answers its own faults, and kept for the test
+                endpoint.failures.append(f"{self.command} {self.path}: {failure!r}")
+                response = error_response("ec2" if b"Action=" in body else "sqs", 500, "InternalFailure", repr(failure))
+            if response is None:
+                self.close_connection = True
+                return
+            self._write(*response)
+
+        def _write(self, status: int, headers: Mapping[str, str], content: str | bytes) -> None:
+            body = content.encode() if isinstance(content, str) else content
+            self.send_response_only(status)
+            for key, value in headers.items():
+                if key.lower() not in _HOP:
+                    self.send_header(key, str(value))
+            given = {key.lower(): value for key, value in headers.items()}
+            length = given.get("content-length", len(body)) if self.command == "HEAD" else len(body)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+            self.wfile.flush()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            """Nothing: a request is no news."""
+
+    return Handler

@@ -1,0 +1,105 @@
+"""Who may call: a role for each function with credentials of its own, as Lambda gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from moto.iam.models import iam_backends
+from moto.sts.models import AssumedRole, sts_backends
+
+from infra.cluster_role import KUBERNETES_GROUP
+from lambdas.wiring import FUNCTIONS, FunctionSpec
+from simulator.aws.account import ACCOUNT_ID
+
+ADMIN_KEY: Final = "FLEETWRIGHTADMIN"
+"""The access key of whoever sets the account up. Letters only: DynamoDB Local takes no others."""
+
+_TRUST: Final = '{"Version": "2012-10-17", "Statement": []}'
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose credentials these are: a session of a role.
+
+    Attributes:
+        role_arn: The role, as an access entry names it.
+        secret_key: What requests are signed with.
+        role_id: The role's unique id.
+    """
+
+    account: str
+    role_arn: str
+    session_name: str
+    access_key: str
+    secret_key: str
+    session_token: str
+    role_id: str
+
+    @property
+    def arn(self) -> str:
+        """As `sts:GetCallerIdentity` gives it."""
+        return f"arn:aws:sts::{self.account}:assumed-role/{self.role_arn.rpartition('/')[2]}/{self.session_name}"
+
+    def environment(self) -> dict[str, str]:
+        """The variables in which SDKs look for credentials."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_SESSION_TOKEN": self.session_token,
+        }
+
+
+class Identities:
+    """The functions' roles and sessions, which moto's IAM and STS keep."""
+
+    def __init__(self, region: str) -> None:
+        iam, self._sts = iam_backends[ACCOUNT_ID]["aws"], sts_backends[ACCOUNT_ID]["aws"]
+        self._sessions: dict[str, AssumedRole] = {}
+        for spec in FUNCTIONS:
+            role = iam.create_role(role_name(spec), _TRUST, "/", None, "", [], None)
+            self._sessions[spec.name] = self._sts.assume_role(region, spec.name, role.arn, "", 12 * 3600, "")
+
+    def of_function(self, spec: FunctionSpec) -> Caller:
+        """The session that the function's sandboxes have."""
+        return _caller(self._sessions[spec.name])
+
+    def of_key(self, access_key: str) -> Caller | None:
+        """Whose access key this is; None if it is nobody's, is revoked, or has expired."""
+        found = self._sts.get_assumed_role_from_access_key(access_key)
+        return None if found is None or _is_over(found) else _caller(found)
+
+    def knows(self, access_key: str) -> bool:
+        """Whether AWS takes requests signed with this key."""
+        return access_key == ADMIN_KEY or self.of_key(access_key) is not None
+
+    def revoke(self, spec: FunctionSpec) -> None:
+        """Take the function's credentials away."""
+        self._sts.assumed_roles.remove(self._sessions[spec.name])
+
+    def access_entries(self) -> Mapping[str, tuple[str, ...]]:
+        """Role → Kubernetes groups, as the stack's access entries say (`infra.constructs.cluster_access`)."""
+        return {session.role_arn: (KUBERNETES_GROUP,) for session in self._sessions.values()}
+
+
+def role_name(spec: FunctionSpec) -> str:
+    """The role of a function."""
+    return f"fleetwright-{spec.name}"
+
+
+def _caller(session: AssumedRole) -> Caller:
+    return Caller(
+        account=session.account_id,
+        role_arn=session.role_arn,
+        session_name=session.session_name,
+        access_key=session.access_key_id,
+        secret_key=str(session.secret_access_key),
+        session_token=session.session_token,
+        role_id=session.user_id.partition(":")[0],
+    )
+
+
+def _is_over(session: Any) -> bool:
+    expiration: datetime = session.expiration
+    return expiration.replace(tzinfo=expiration.tzinfo or UTC) <= datetime.now(UTC)
