@@ -5,12 +5,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
-SOURCES := core lambdas simulator cli infra tests app.py
+SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e coverage check fix docs synth package deploy trace conformance clean
+.PHONY: help setup demo test test-long e2e coverage check fix docs synth package deploy trace conformance bench bench-quick clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ conformance: setup ## The public conformance scenarios, where they lie beside th
 	@test -d $(SHARED)/conformance || { echo "no scenarios at $(SHARED)/conformance: set SHARED to their folder"; exit 2; }
 	$(BIN)/python $(SHARED)/conformance/run.py --cmd "$(BIN)/python -m cli"
 	$(BIN)/python $(SHARED)/conformance/run_disruption.py --cmd "$(BIN)/python -m cli" --have feature-gates
+
+bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 minutes); all figures in build/bench.json
+	$(BIN)/python -m benchmarks --data $(SHARED)/data
+
+bench-quick: setup ## The same in two minutes
+	$(BIN)/python -m benchmarks --quick --data $(SHARED)/data --json build/bench-quick.json
 
 clean: ## Remove what the targets made
 	rm -rf build cdk.out $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -49,10 +49,14 @@ def _arguments() -> argparse.Namespace:
         prog="python -m benchmarks", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names = ", ".join(case.name for case in CASES)
-    parser.add_argument("--only", default="", metavar="NAMES", help=f"cases, with commas between; `x*`: all in x: {names}")
+    parser.add_argument(
+        "--only", default="", metavar="NAMES", help=f"cases, with commas between; `x*`: all in x: {names}"
+    )
     parser.add_argument("--quick", action="store_true", help="the selection for two minutes")
     parser.add_argument("--repeats", type=int, metavar="N", help="plan so many times (default: each case's own)")
-    parser.add_argument("--budgets", type=_budgets, metavar="S,S", help="seconds for improving, instead of the case's own")
+    parser.add_argument(
+        "--budgets", type=_budgets, metavar="S,S", help="seconds for improving, instead of the case's own"
+    )
     parser.add_argument("--no-peer", action="store_true", help="leave Karpenter out")
     parser.add_argument("--peer-memory", type=Path, metavar="FILE", help="use Karpenter's answers that were kept here")
     parser.add_argument("--no-judge", action="store_true", help="do not check the plans")

@@ -21,7 +21,6 @@ import msgspec
 from benchmarks.files import Files
 from benchmarks.flexibility import flexibility
 from benchmarks.workloads.manifests import NOW
-
 from cli.inventory import take_inventory
 from cli.reading import read
 from core.catalogue import document
@@ -45,9 +44,7 @@ def main() -> None:
     parser.add_argument("--budgets", type=json.loads, default=[1.0], help="seconds, as a JSON list")
     parser.add_argument("--no-judge", action="store_true")
     arguments = parser.parse_args()
-    found = measured(
-        Files(arguments.folder), arguments.repeats, arguments.budgets, is_judged=not arguments.no_judge
-    )
+    found = measured(Files(arguments.folder), arguments.repeats, arguments.budgets, is_judged=not arguments.no_judge)
     json.dump(found, sys.stdout)
 
 
@@ -56,8 +53,8 @@ def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: boo
     started = time.perf_counter()
     snapshot = decoded(files)
     decode_seconds = time.perf_counter() - started
-    greedy_world = _with_steps(snapshot, 0)
-    runs = [_timed(greedy_world, lambda planner: planner.plan()) for _ in range(repeats + 1)]
+    greedy_world = with_steps(snapshot, 0)
+    runs = [_timed(greedy_world) for _ in range(repeats + 1)]
     cold, warm = runs[0], runs[1:] or runs
     result: JsonObject = {
         "pods": len(Ground(snapshot).pending),
@@ -75,7 +72,7 @@ def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: boo
         "improved": [],
     }
     for seconds in budgets:
-        run = _timed(snapshot, lambda planner, most=seconds: planner.plan(_clock(most)))
+        run = _timed(snapshot, clock(seconds))
         result["improved"].append(
             {"budgetSeconds": seconds, "seconds": run.seconds, "peakBytes": _peak_bytes()}
             | _described(snapshot, run.plan, is_judged=is_judged)
@@ -113,21 +110,24 @@ class _Run(msgspec.Struct, frozen=True):
     ground_seconds: float
 
 
-def _timed(snapshot: Snapshot, plan: Callable[[Planner], Plan]) -> _Run:
+def _timed(snapshot: Snapshot, out_of_time: Callable[[], bool] | None = None) -> _Run:
     gc.collect()
     cpu, started = time.process_time(), time.perf_counter()
     planner = Planner(snapshot, Ground(snapshot))
     ready = time.perf_counter()
-    found = plan(planner)
+    found = planner.plan(out_of_time)
     ended = time.perf_counter()
     return _Run(found, ended - started, time.process_time() - cpu, ready - started)
 
 
-def _with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
-    return msgspec.structs.replace(snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=steps))
+def with_steps(snapshot: Snapshot, steps: int | None) -> Snapshot:
+    """The same world under another bound on the search; 0: the greedy plan."""
+    return msgspec.structs.replace(
+        snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=steps)
+    )
 
 
-def _clock(seconds: float) -> Callable[[], bool]:
+def clock(seconds: float) -> Callable[[], bool]:
     """Runs from the first question on, as the command line's `--time-budget` does."""
     asked: list[float] = []
 
@@ -153,7 +153,11 @@ def _described(snapshot: Snapshot, plan: Plan, *, is_judged: bool) -> JsonObject
 
         started = time.perf_counter()
         violations = large_plan_violations(snapshot, plan)
-        found["judged"] = {"violations": violations[:5], "count": len(violations), "seconds": time.perf_counter() - started}
+        found["judged"] = {
+            "violations": violations[:5],
+            "count": len(violations),
+            "seconds": time.perf_counter() - started,
+        }
     return found
 
 

@@ -9,18 +9,23 @@ _HEADINGS: Final = (
     "case", "pods", "types", "decode s", "cold s", "greedy s", "pods/s", "peak MB", "nodes", "greedy $/h", "budget s", "plan s",
     "nodes", "plan $/h", "bound $/h", "gap", "flexible", "Karpenter s", "faster", "nodes", "$/h", "saved", "checked",
 )  # fmt: skip
-_NOTES: Final = """decode: API pages to snapshot. cold: the first plan of a process. greedy: median of the warm plans, preparing included; with cost and nodes.
-plan: one run that may improve for `budget s` (reading the solver's library included). gap: cost over the proven lower bound.
+_NOTES: Final = """\
+decode: API pages to snapshot. cold: the first plan of a process. greedy: median of the warm plans, preparing included.
+plan: one run that may improve for `budget s`, loading the solver included. gap: cost over the proven lower bound.
 flexible: claims of c, m and r types that keep 15 types or more within 1.6 times their cheapest.
-faster: Karpenter's time in its scheduler over our greedy. saved: what our plan costs less than Karpenter's. checked: by the naive judge."""
-_NONE: Final = "–"
+faster: Karpenter's time in its scheduler over our greedy. saved: what our plan costs less than Karpenter's.
+checked: both plans, by the naive judge."""
+_NONE: Final = "-"
 
 
 def table(results: Sequence[dict[str, Any]], why_no_peer: str) -> str:
     """Right-aligned columns, a row for each case and time budget, and what the columns mean."""
     rows = [_HEADINGS, *(row for result in results for row in _rows(result))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = ["  ".join(_cell(text, width, column) for column, (text, width) in enumerate(zip(row, widths, strict=True))) for row in rows]
+    lines = [
+        "  ".join(_cell(text, width, column) for column, (text, width) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
     notes = [_NOTES, *([f"Karpenter: {why_no_peer}"] if why_no_peer else [])]
     notes += [f"{result['name']}: {note}" for result in results for note in _remarks(result)]
     return "\n".join([*(line.rstrip() for line in lines), "", *notes])
@@ -91,8 +96,7 @@ def _remarks(result: dict[str, Any]) -> Iterable[str]:
     if "greedy" not in result:
         return
     for plan in (result["greedy"], *result["improved"]):
-        for violation in plan.get("judged", {}).get("violations", ()):
-            yield violation
+        yield from plan.get("judged", {}).get("violations", ())
     peer = result.get("peer")
     if peer is not None:
         runs = f"Karpenter planned {len(peer['runs'])} times" if len(peer["runs"]) > 1 else "Karpenter planned once"

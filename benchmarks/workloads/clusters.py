@@ -10,6 +10,7 @@ from benchmarks.workloads.diverse import diverse_pods
 from benchmarks.workloads.ec2 import ec2_cluster, plain_types
 from benchmarks.workloads.manifests import (
     JsonObject,
+    PodShape,
     Workload,
     allocatable,
     mebibytes,
@@ -42,7 +43,7 @@ def existing(nodes: int, pending: int, catalogue: JsonObject) -> Workload:
     return Workload(pods, cluster, kinds)
 
 
-def _running(node: str, kind: JsonObject, draws: np.random.Generator, services: list) -> list[JsonObject]:
+def _running(node: str, kind: JsonObject, draws: np.random.Generator, services: list[PodShape]) -> list[JsonObject]:
     room = allocatable(kind)
     cpu = int(int(room["cpu"].removesuffix("m")) * draws.uniform(*_FILL))
     memory = int(mebibytes(room["memory"]) * _FILL[1])

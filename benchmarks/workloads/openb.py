@@ -1,4 +1,4 @@
-"""Pods of a public trace: the GPU cluster "openb" of Alibaba (clusterdata, published with "Beware of Fragmentation", ATC '23)."""
+"""Pods of a public trace: Alibaba's GPU cluster "openb", published with "Beware of Fragmentation" (USENIX ATC 2023)."""
 
 from __future__ import annotations
 

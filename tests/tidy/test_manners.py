@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("core", "lambdas", "simulator", "cli", "infra")
+PACKAGES = ("core", "lambdas", "simulator", "cli", "infra", "benchmarks")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 MODULE_LINES_MAX = 400

@@ -14,6 +14,7 @@ from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, PodSpec
+from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
 from tests.property.naive.large_topology import Site, large_topology_violations
 from tests.property.naive.places import is_pending, node_labels, room_of, runs_daemon
@@ -83,22 +84,31 @@ def _existing_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found:
 
 def _new_sites(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod], found: list[str]) -> Iterator[Site]:
     pools = {pool.name: pool for pool in snapshot.node_pools}
+    kinds = {pool.name: _by_name(snapshot.catalogue.types_for(pool.node_class.name)) for pool in snapshot.node_pools}
+    terms: dict[object, _Terms] = {}
     offers: dict[object, _Offers] = {}
     for claim in plan.claims:
-        terms = (
-            claim.node_pool, claim.requirements, tuple(claim.labels.items()), claim.zones, claim.capacity_types, claim.taints,
-            claim.instance_types,
-        )  # fmt: skip
-        if terms not in offers:
-            offers[terms] = _Offers(snapshot, pools[claim.node_pool], claim)
-        here = offers[terms]
+        named = tuple(r for r in claim.requirements if r.key == labels.INSTANCE_TYPE)
+        others = tuple(r for r in claim.requirements if r.key != labels.INSTANCE_TYPE)
+        alike = (claim.node_pool, others, tuple(claim.labels.items()), claim.zones, claim.capacity_types, claim.taints)
+        known = terms.setdefault(alike, _Terms(snapshot, pools[claim.node_pool], claim, kinds[claim.node_pool]))
+        choice = (id(known), named, claim.instance_types)
+        if choice not in offers:
+            offers[choice] = _Offers(known, claim.instance_types, named)
+        here = offers[choice]
         new = [pods[key] for key in claim.pods]
         found += [f"{problem}, {claim.name}" for problem in here.problems]
         if claim.price != here.price:
             found.append(f"price: {claim.name} says {claim.price}, the cheapest offering costs {here.price}")
         found += _overfull(claim.name, _total([pod.spec for pod in new]), here.room)
-        found += [f"selector: {pod.key} cannot run on all that {claim.name} may be" for pod in new if not here.suits(pod)]
+        found += [
+            f"selector: {pod.key} cannot run on all that {claim.name} may be" for pod in new if not here.suits(pod)
+        ]
         yield Site(claim.name, {**here.values, labels.HOSTNAME: (claim.name,)}, [], new)
+
+
+def _by_name(kinds: tuple[InstanceType, ...]) -> dict[str, InstanceType]:
+    return {kind.name: kind for kind in kinds}
 
 
 def _total(specs: list[PodSpec]) -> dict[str, int]:
@@ -116,71 +126,113 @@ def _overfull(name: str, needed: dict[str, int], room: dict[str, int]) -> Iterat
 
 
 @dataclass(eq=False)
-class _Offers:
-    """Every node that claims with the same terms may become.
+class _Terms:
+    """What a claim is held to besides its types, and what each type comes to under that.
 
     Attributes:
-        faces: Labels of each.
-        room: What the smallest of them leaves for pods, resource by resource.
-        values: Label → the values that it may have.
+        example: One claim with these terms.
+        kinds: The NodePool's types by name.
     """
 
     snapshot: Snapshot
     pool: NodePool
-    claim: PlannedClaim
+    example: PlannedClaim
+    kinds: dict[str, InstanceType]
+    known: dict[str, _Bought] = field(default_factory=dict)
+
+    def bought(self, name: str) -> _Bought:
+        """A type as these terms buy it."""
+        if name not in self.known:
+            self.known[name] = _Bought(self, self.kinds[name])
+        return self.known[name]
+
+
+@dataclass(eq=False)
+class _Bought:
+    """Every node that one type may become.
+
+    Attributes:
+        faces: Labels of each.
+        room: What the smallest leaves for pods, resource by resource.
+        values: Label → the values that it may have.
+        is_allowed: Whether all of them meet the NodePool's and the claim's requirements.
+    """
+
+    terms: _Terms
+    kind: InstanceType
+    price: int | None = None
     faces: list[dict[str, str]] = field(default_factory=list)
+    room: dict[str, int] = field(default_factory=dict)
+    values: dict[str, set[str]] = field(default_factory=dict)
+    is_allowed: bool = True
+    known: dict[object, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pool, claim, daemons = self.terms.pool, self.terms.example, self.terms.snapshot.daemon_sets
+        asked = [r for r in claim.requirements if r.key != labels.INSTANCE_TYPE]
+        own_rules = [r for r in asked if r.key in self.kind.labels]
+        self.price = cheapest(self.kind, claim)
+        room = self.room = room_of(self.kind)
+        for offering in self.kind.offerings:
+            is_bought = offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
+            for own in node_labels(self.kind, offering, dict(claim.labels)) if offering.available and is_bought else ():
+                if not meets_all(own_rules, own):
+                    continue
+                self.faces.append(own)
+                whole = {**own, **pool.labels, labels.NODEPOOL: pool.name}
+                self.is_allowed = self.is_allowed and meets_all((*pool.requirements, *asked), whole)
+                taken = _total([daemon.spec for daemon in daemons if runs_daemon(daemon, own, claim.taints)])
+                self.room = {name: min(left, room[name] - taken.get(name, 0)) for name, left in self.room.items()}
+                for key, value in own.items():
+                    self.values.setdefault(key, set()).add(value)
+
+    def suits(self, pod: Pod) -> bool:
+        """Whether the pod can be on each of the nodes; taints aside."""
+        question = (pod.spec.node_selector, pod.spec.required_terms)
+        if question not in self.known:
+            self.known[question] = all(wants_node(pod.spec, face) for face in self.faces)
+        return self.known[question]
+
+
+@dataclass(eq=False)
+class _Offers:
+    """Every node that claims with the same terms and types may become; `room` is that of the smallest."""
+
+    terms: _Terms
+    types: tuple[str, ...]
+    named: tuple[Requirement, ...]
+    bought: list[_Bought] = field(default_factory=list)
     room: dict[str, int] = field(default_factory=dict)
     values: dict[str, tuple[str, ...]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     price: int = 0
-    known: dict[object, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        kinds = {kind.name: kind for kind in self.snapshot.catalogue.types_for(self.pool.node_class.name)}
-        chosen = [kinds[name] for name in self.claim.instance_types if name in kinds]
-        rooms = [self._take(kind) for kind in chosen]
-        prices = [cheapest(kind, self.claim) for kind in chosen]
-        if len(chosen) < len(self.claim.instance_types) or not chosen or None in prices:
+        pool, claim = self.terms.pool, self.terms.example
+        self.bought = [self.terms.bought(name) for name in self.types if name in self.terms.kinds]
+        if not self.types or len(self.bought) < len(self.types) or any(each.price is None for each in self.bought):
             self.problems.append("offering: a type that is not on offer")
             return
-        ranks = [(price or 0, kind.name) for price, kind in zip(prices, chosen, strict=True)]
+        ranks = [(each.price or 0, each.kind.name) for each in self.bought]
+        self.price = ranks[0][0]
         if ranks != sorted(ranks):
             self.problems.append("price order: not the cheapest first")
-        if (self.claim.taints, self.claim.startup_taints) != (self.pool.taints, self.pool.startup_taints):
+        if not all(each.is_allowed for each in self.bought):
+            self.problems.append("template: a type that breaks a requirement")
+        if not all(meets_all(self.named, {labels.INSTANCE_TYPE: name}) for name in self.types):
+            self.problems.append("template: a type that the claim's requirements do not name")
+        if (claim.taints, claim.startup_taints) != (pool.taints, pool.startup_taints):
             self.problems.append("taints: not those of the NodePool")
-        self.price = ranks[0][0]
-        self.room = {name: min(room.get(name, 0) for room in rooms) for name in rooms[0]}
+        self.room = {name: min(each.room.get(name, 0) for each in self.bought) for name in self.bought[0].room}
         values: dict[str, set[str]] = {}
-        for face in self.faces:
-            for key, value in face.items():
-                values.setdefault(key, set()).add(value)
-        self.values = {key: tuple(sorted(each)) for key, each in values.items()}
-
-    def _take(self, kind: InstanceType) -> dict[str, int]:
-        """Note the nodes of one type; returns the room of the smallest."""
-        room = room_of(kind)
-        least = dict(room)
-        for offering in kind.offerings:
-            is_bought = offering.zone in self.claim.zones and offering.capacity_type in self.claim.capacity_types
-            for own in node_labels(kind, offering, dict(self.claim.labels)) if offering.available and is_bought else ():
-                if not meets_all((r for r in self.claim.requirements if r.key in kind.labels), own):
-                    continue
-                self.faces.append(own)
-                asked = (*self.pool.requirements, *self.claim.requirements)
-                if not meets_all(asked, {**own, **self.pool.labels, labels.NODEPOOL: self.pool.name}):
-                    self.problems.append(f"template: {kind.name} breaks a requirement")
-                daemons = [d.spec for d in self.snapshot.daemon_sets if runs_daemon(d, own, self.claim.taints)]
-                taken = _total(daemons)
-                least = {name: min(least[name], amount - taken.get(name, 0)) for name, amount in room.items()}
-        return least
+        for each in self.bought:
+            for key, found in each.values.items():
+                values.setdefault(key, set()).update(found)
+        self.values = {key: tuple(sorted(found)) for key, found in values.items()}
 
     def suits(self, pod: Pod) -> bool:
         """Whether the pod can be on each of the nodes."""
-        spec = pod.spec
-        if not (self.claim.taints or spec.node_selector or spec.required_terms):
-            return True
-        question = (spec.node_selector, spec.required_terms, spec.tolerations)
-        if question not in self.known:
-            wanted = all(wants_node(spec, face) for face in self.faces)
-            self.known[question] = wanted and tolerates(spec.tolerations, self.claim.taints)
-        return self.known[question]
+        if not tolerates(pod.spec.tolerations, self.terms.example.taints):
+            return False
+        is_picky = pod.spec.node_selector or pod.spec.required_terms
+        return not is_picky or all(each.suits(pod) for each in self.bought)

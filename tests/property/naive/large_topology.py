@@ -174,7 +174,7 @@ def _too_near(sites: list[Site], kind_of: dict[str, Kind]) -> Iterator[str]:
     for place, keepers in owners.items():
         others = selected.get(place, [])
         if len(others) > 1 or (others and set(others) != set(keepers)):
-            yield f"anti-affinity: {keepers[0]} keeps away from {sorted(set(others) - {keepers[0]})[0]}, {names[place]}"
+            yield f"anti-affinity: {keepers[0]} keeps away from {min(set(others) - {keepers[0]})}, {names[place]}"
 
 
 def _stuck(

@@ -1,0 +1,95 @@
+"""Where the time of a plan goes, part by part of the planner and function by function."""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import time
+from pathlib import PurePath
+from typing import Final
+
+from benchmarks.files import Files
+from benchmarks.measure import clock, decoded, with_steps
+from core.scheduling import Planner
+from core.scheduling.ground import Ground
+
+_FUNCTIONS_SHOWN: Final = 15
+_PARTS: Final = (
+    ("existing nodes", ("node_search", "existing_node", "state_node")),
+    ("grouping pods", ("classes", "pod_class", "selection", "pending", "preferences", "default_spreads")),
+    ("topology", ("topology", "tally", "pinning")),
+    ("new claims", ("claim_search", "in_flight", "thresholds", "limits", "reservations", "min_values")),
+    ("instance types", ("type_", "template", "requirement", "resource_axis", "daemons", "overlays", "catalogue")),
+    ("final types", ("results",)),
+    ("greedy, the rest", ("solve", "planner", "ground", "scheduling/")),
+    ("packing", ("packing/", "repack", "improve")),
+)
+"""Part → what the names of its modules contain, or begin with; the first that matches counts."""
+
+Function = tuple[str, int, str]
+
+
+def profiled(files: Files, budget_seconds: float | None) -> str:
+    """Tables for the greedy plan and, where a budget is given, for an improved one. Profiling itself doubles the time."""
+    snapshot = decoded(files)
+    Planner(with_steps(snapshot, 0)).plan()
+    parts = []
+    for title, seconds in (("greedy", None), ("improved", budget_seconds)):
+        if title == "improved" and seconds is None:
+            continue
+        world = snapshot if seconds is not None else with_steps(snapshot, 0)
+        profile = cProfile.Profile(time.process_time)
+        profile.enable()
+        Planner(world, Ground(world)).plan(None if seconds is None else clock(seconds))
+        profile.disable()
+        parts.append(f"{title}\n{_tables(pstats.Stats(profile))}")
+    return "\n\n".join(parts)
+
+
+def _tables(stats: pstats.Stats) -> str:
+    own = _own_seconds(stats)
+    total = sum(own.values()) or 1.0
+    by_part: dict[str, float] = {}
+    for function, seconds in own.items():
+        part = _part_of(function[0])
+        by_part[part] = by_part.get(part, 0.0) + seconds
+    lines = [f"  {seconds:7.3f} s  {seconds / total:5.1%}  {part}" for part, seconds in _most(by_part)]
+    lines.append(f"  {total:7.3f} s  of processor, by function:")
+    dearest = _most({_name(function): seconds for function, seconds in own.items()})[:_FUNCTIONS_SHOWN]
+    return "\n".join([*lines, *(f"  {seconds:7.3f} s  {seconds / total:5.1%}  {name}" for name, seconds in dearest)])
+
+
+def _own_seconds(stats: pstats.Stats) -> dict[Function, float]:
+    """Time spent in each of our functions; what built-in and foreign functions take counts for whoever calls them."""
+    found: dict[Function, float] = {}
+    for function, (_, _, own, _, callers) in stats.stats.items():  # type: ignore[attr-defined]  # not in the stubs
+        if _is_ours(function[0]):
+            found[function] = found.get(function, 0.0) + own
+            continue
+        for caller, (_, _, own_there, _) in callers.items():
+            found[caller] = found.get(caller, 0.0) + own_there
+    return found
+
+
+def _is_ours(path: str) -> bool:
+    return "core" in PurePath(path).parts and "site-packages" not in path
+
+
+def _part_of(path: str) -> str:
+    if not _is_ours(path):
+        return "libraries called by libraries"
+    pieces = PurePath(path).parts
+    inside = "/".join(pieces[pieces.index("core") + 1 :])
+    for part, names in _PARTS:
+        if any(inside.startswith(name) or f"/{name}" in inside for name in names):
+            return part
+    return "elsewhere in core"
+
+
+def _name(function: Function) -> str:
+    path, line, name = function
+    return f"{'/'.join(PurePath(path).parts[-2:])}:{line} {name}"
+
+
+def _most(amounts: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(amounts.items(), key=lambda found: (-found[1], found[0]))
