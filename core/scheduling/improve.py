@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from typing import Final
 
 from core.model.plan import Cost
 from core.packing.budget import Budget
-from core.packing.rough import Offer, rough_bound
 from core.scheduling.ground import Ground
-from core.scheduling.packable import Kind, Packable
+from core.scheduling.repacking.relaxed import Relaxed
 from core.scheduling.solve import Solution
 
 PODS_MIN: Final = 30
 CLAIMS_MIN: Final = 2
-"""Below both, the greedy plan stands: a single node for a handful of pods."""
+"""Below both, the greedy plan stands unless its cost is far from what arithmetic can prove."""
+
+FAR: Final = (6, 5)
+"""Cost over bound from which a handful of pods is worth loading the solver for."""
 
 ROUGH_KINDS_MAX: Final = 30
 """With more kinds of pods, arithmetic in Python takes longer than loading the solver."""
@@ -26,28 +26,17 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
 
     Without a budget nothing is searched, and the bound is left out where it takes a solver.
     """
-    claims, packable = solution.claims, Packable(ground)
-    cost = sum(claim.price for claim in claims)
-    counts = Counter(packable.anywhere(pod) for claim in claims for pod in claim.pods)
-    is_rough = len(counts) <= ROUGH_KINDS_MAX
-    rough = rough_bound((kind.requests, n, _offers(ground, kind)) for kind, n in counts.items()) if is_rough else 0
-    is_small = counts.total() < PODS_MIN and len(claims) < CLAIMS_MIN
-    if (
-        budget is None or is_small or rough == cost or budget.is_spent
-    ):  # asking starts its clock: loading the solver counts
-        return solution, Cost(cost, rough if is_rough else None)
-    from core.scheduling.repack import Repack
+    relaxed, cost = Relaxed(ground, solution), _cost(solution)
+    rough = relaxed.rough() if len(relaxed.counts) <= ROUGH_KINDS_MAX else None
+    is_small = sum(relaxed.counts.values()) < PODS_MIN and len(solution.claims) < CLAIMS_MIN
+    is_near = rough is not None and (rough == cost or (is_small and cost * FAR[1] < rough * FAR[0]))
+    if budget is None or not solution.claims or is_near or budget.is_spent:  # asking starts its clock: loading counts
+        return solution, Cost(cost, rough)
+    from core.scheduling.repacking.repack import Repack, bound_of
 
-    repack = Repack(ground, packable, budget)
-    anew = replace(solution, claims=repack.improved(solution))
-    return anew, Cost(sum(claim.price for claim in anew.claims), max(rough, repack.bound(counts)))
+    anew = Repack(ground, budget).improved(solution)
+    return anew, Cost(_cost(anew), max(rough or 0, bound_of(ground, relaxed)))
 
 
-def _offers(ground: Ground, kind: Kind) -> list[Offer]:
-    """Everything that one pod of the kind fits."""
-    found: list[Offer] = []
-    for position, reqs in kind.ways:
-        types = ground.templates[position].types
-        fitting = types.survivors(types.mask(reqs), kind.requests)
-        found += [(price, types.room[i]) for price, i in types.in_price_order(fitting, reqs)]
-    return found
+def _cost(solution: Solution) -> int:
+    return sum(claim.price for claim in solution.claims)

@@ -144,12 +144,26 @@ def test_a_caller_out_of_time_still_gets_a_whole_plan() -> None:
     assert plan.cost.hourly <= greedy(world).cost.hourly
 
 
+def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
+    """One large GPU machine would be launched where two small ones cost a quarter."""
+    one, eight = (
+        a_type(f"gpu-{n}", cpu=str(4 * n), memory=f"{16 * n}Gi", price=price, extra={"nvidia.com/gpu": str(n)})
+        for n, price in ((1, 0.5), (8, 4.0))
+    )
+    jobs = tuple(a_pod(f"job{i}", cpu="3", memory="12Gi", extra={"nvidia.com/gpu": "1"}) for i in range(2))
+    on_demand = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)
+    pool = a_pool("gpu", on_demand, limits={"nvidia.com/gpu": 8})
+    plan = schedule(a_world(types=(one, eight), node_pools=(pool,), pods=jobs))
+    assert [claim.instance_types for claim in plan.claims] == [("gpu-1",), ("gpu-1",)]
+
+
 def test_a_handful_of_pods_wakes_no_solver() -> None:
-    """Loading numpy and HiGHS takes longer than planning for one pod."""
+    """Loading numpy and HiGHS takes longer than planning for one pod, and there is next to nothing to save."""
     program = (
         "import sys; from tests.unit.packing.test_improvement import *\n"
         "for name in [n for n in sys.modules if n.partition('.')[0] in ('numpy', 'highspy')]: sys.modules[name] = None\n"
-        "plan = schedule(a_world(pods=pods(3)))\n"
+        "small = tuple(a_pod(f'p{i}', cpu='500m', memory='2Gi') for i in range(3))\n"
+        "plan = schedule(a_world(pods=small))\n"
         "assert len(plan.claims) == 1 and 0 < plan.cost.lower_bound <= plan.cost.hourly\n"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program

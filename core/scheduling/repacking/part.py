@@ -1,0 +1,87 @@
+"""One packing problem: claims of one market whose parties may be moved between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from core.errors import invariant
+from core.packing.knapsack import pack_by_value
+from core.packing.problem import Floats, Packing, Problem
+from core.scheduling.ground import Ground
+from core.scheduling.in_flight import InFlight
+from core.scheduling.repacking.claims import ClaimBuilder
+from core.scheduling.repacking.columns import problem_of
+from core.scheduling.repacking.kinds import Kind, Kinds
+from core.scheduling.repacking.parties import Bundle, Market
+from core.scheduling.repacking.party import Party
+from core.scheduling.repacking.seating import Machine, Seating
+
+
+class Part:
+    """Claims to be replaced by cheaper ones.
+
+    Attributes:
+        claims: The claims as they are.
+    """
+
+    def __init__(self, ground: Ground, market: Market, taken_apart: Sequence[tuple[InFlight, list[Bundle]]]) -> None:
+        self.claims = [claim for claim, _ in taken_apart]
+        self._ground = ground
+        self._market = market
+        self._bundles = [bundle for _, bundles in taken_apart for bundle in bundles]
+        counts = Counter(party for party, _ in self._bundles)
+        self._kinds = Kinds(market.template.index, counts)
+        self._of: dict[Kind, dict[Party, int]] = {}
+        for party, count in counts.items():
+            self._of.setdefault(self._kinds.of(party), {})[party] = count
+        self._loads = [Counter(self._kinds.of(party) for party, _ in bundles) for _, bundles in taken_apart]
+
+    def problem(self) -> Problem:
+        """The part as a packing problem: a class for each kind, the NodePool's types in each market as types."""
+        counts = {kind: sum(parties.values()) for kind, parties in self._of.items()}
+        return problem_of(self._ground.templates, counts, self._kinds.rows)
+
+    def incumbent(self, problem: Problem) -> Packing:
+        """The claims as a packing, or any other where the problem is stricter than the greedy planner was."""
+        loads = np.array([[load[kind] for kind in self._of] for load in self._loads], dtype=np.int64)
+        types = np.array([problem.cheapest(load) for load in loads], dtype=np.int64)
+        if (types >= 0).all() and (loads <= problem.fit[:, types].T).all():
+            return Packing(types, loads)
+        return pack_by_value(problem, problem.counts, _sizes(problem), np.random.default_rng(0))
+
+    def claims_of(self, problem: Problem, packing: Packing) -> list[InFlight]:
+        """New claims for a packing."""
+        waiting: dict[Party, list[Bundle]] = {}
+        for bundle in reversed(self._bundles):
+            waiting.setdefault(bundle[0], []).append(bundle)
+        builder = ClaimBuilder(self._ground, self._market)
+        machines = Seating(problem, list(self._of.values())).of(packing)
+        claims = [claim for machine in machines for claim in _built(builder, machine, waiting)]
+        invariant(not any(waiting.values()), "every pod of the part has a new place")
+        return sorted(claims, key=lambda claim: (-claim.price, claim.pods[0].key))
+
+
+def _sizes(problem: Problem) -> Floats:
+    """[class], the largest share of any machine's room that one pod takes."""
+    found: Floats = (problem.requests / np.maximum(problem.room.max(axis=0), 1)).max(axis=1)
+    return found
+
+
+def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlight]:
+    """The machine's claim; more than one where its parties turn out to demand what no single node has."""
+    bundles = [waiting[party].pop() for _, party in machine.parties]
+    whole = builder.claim(bundles)
+    if whole is not None:
+        return [whole]
+    groups: list[list[Bundle]] = []
+    for bundle in bundles:
+        home = next((group for group in groups if builder.claim([*group, bundle]) is not None), None)
+        if home is None:
+            groups.append([bundle])
+        else:
+            home.append(bundle)
+    claims = [builder.claim(group) for group in groups]
+    return [claim for claim in claims if claim is not None]

@@ -1,0 +1,82 @@
+"""What any pod at least needs of a node: as much as a lower bound may count on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from core.packing.rough import Offer, rough_bound
+from core.scheduling.ground import Ground
+from core.scheduling.pod_class import PodClass, Rule
+from core.scheduling.preferences import required_alternatives
+from core.scheduling.repacking.kinds import Kind, Way
+from core.scheduling.requirement_table import IMPOSSIBLE
+from core.scheduling.solve import Solution
+from core.scheduling.topology_group import ANTI_AFFINITY
+
+ROWS_MAX: Final = 4
+"""Most groups of pods that keep away from each other of which the bound takes notice: the largest ones."""
+
+
+class Relaxed:
+    """The pods of a plan's new nodes with most of their rules left out.
+
+    Each keeps what it requires of a node itself, in every NodePool that it tolerates. Pods that all keep away from each other
+    by hostname need a node each, on which they may be together with any others. Spreads are left out: how many of their pods
+    share a node depends on how many nodes there are.
+
+    Attributes:
+        counts: How many pods there are of each kind.
+        rows: Groups of pods that keep away from each other → how many a node has room for.
+    """
+
+    def __init__(self, ground: Ground, solution: Solution) -> None:
+        self._ground = ground
+        classes = Counter(ground.classes.of(pod) for claim in solution.claims for pod in claim.pods)
+        apart: dict[int, int] = {}
+        for pod_class, count in classes.items():
+            for number in self._keeps_apart(pod_class):
+                apart[number] = apart.get(number, 0) + count
+        largest = sorted((n for n in apart if apart[n] > 1), key=lambda number: (-apart[number], number))[:ROWS_MAX]
+        self.rows = dict.fromkeys(sorted(largest), 1)
+        self.counts: dict[Kind, int] = {}
+        for pod_class, count in classes.items():
+            kind = self._kind(pod_class)
+            self.counts[kind] = self.counts.get(kind, 0) + count
+
+    def rough(self) -> int:
+        """Nano-dollars per hour that no new nodes for these pods undercut, by arithmetic alone."""
+        return rough_bound((kind.requests, count, self._offers(kind)) for kind, count in self.counts.items())
+
+    def _kind(self, pod_class: PodClass) -> Kind:
+        ways = tuple(dict.fromkeys(self._ways(pod_class)))
+        rows = tuple((number, 1) for number in sorted(self._keeps_apart(pod_class)) if number in self.rows)
+        return Kind(pod_class.requests, ways, rows=rows)
+
+    def _keeps_apart(self, pod_class: PodClass) -> frozenset[int]:
+        """Groups of pods of which such a pod is one and of which it bears no other one on its node."""
+        last = pod_class.stages[-1].host_rules if pod_class.stages else ()
+        return frozenset(rule.group for rule in last if self._is_exclusive(rule))
+
+    def _is_exclusive(self, rule: Rule) -> bool:
+        return rule.kind == ANTI_AFFINITY and rule.selects_self and self._ground.topology.is_hard(rule.group)
+
+    def _ways(self, pod_class: PodClass) -> Iterable[Way]:
+        table = self._ground.table
+        tolerated = [self._ground.open_templates(stage) for stage in pod_class.stages]
+        for parts in required_alternatives(pod_class.shape.spec):
+            ask = table.conjunction(parts)
+            for template in self._ground.templates if ask != IMPOSSIBLE else ():
+                reqs = table.narrowed(template.offered, ask)
+                if reqs != IMPOSSIBLE and any(by_stage[template.index] for by_stage in tolerated):
+                    yield template.index, reqs, template.mask
+
+    def _offers(self, kind: Kind) -> list[Offer]:
+        """Everything that one pod of the kind fits."""
+        found: list[Offer] = []
+        for position, reqs, allowed in kind.ways:
+            types = self._ground.templates[position].types
+            fitting = types.survivors(types.mask(reqs) & allowed, kind.requests)
+            found += [(price, types.room[i]) for price, i in types.in_price_order(fitting, reqs)]
+        return found
