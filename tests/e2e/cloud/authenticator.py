@@ -1,0 +1,124 @@
+"""The authenticator that EKS runs beside its API server: tokens to users, by access entries."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from lambdas.ports import JsonObject
+from tests.e2e.cloud.identities import Caller, Identities
+from tests.e2e.cloud.sts_token import TokenError, caller_of
+
+PATH: Final = "/authenticate"
+
+
+class Authenticator:
+    """Answers the API server's token reviews (`authentication.k8s.io`) over HTTP on 127.0.0.1.
+
+    Attributes:
+        refused: Why tokens were refused, the oldest first.
+        entries: Role → Kubernetes groups; a caller whose role has no entry is refused.
+    """
+
+    def __init__(self, identities: Identities, cluster: str) -> None:
+        self._identities = identities
+        self._cluster = cluster
+        self.entries: dict[str, tuple[str, ...]] = dict(identities.access_entries())
+        self.refused: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="authenticator", daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{PATH}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def write_webhook_config(self, path: Path) -> Path:
+        """Write what kube-apiserver's `--authentication-token-webhook-config-file` wants, a kubeconfig; returns `path`."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "authenticator", "cluster": {"server": self.url}}],
+            "users": [{"name": "kube-apiserver", "user": {}}],
+            "contexts": [{"name": "webhook", "context": {"cluster": "authenticator", "user": "kube-apiserver"}}],
+            "current-context": "webhook",
+        }
+        path.write_bytes(msgspec.json.encode(config))
+        return path
+
+    def review(self, review: JsonObject) -> JsonObject:
+        """The TokenReview with its status, in the version in which it came."""
+        try:
+            status = self._status(str((review.get("spec") or {}).get("token") or ""))
+        except TokenError as error:
+            self.refused.append(str(error))
+            status = {"authenticated": False, "error": str(error)}
+        return {"apiVersion": review.get("apiVersion"), "kind": "TokenReview", "status": status}
+
+    def _status(self, token: str) -> JsonObject:
+        caller = caller_of(token, self._cluster, datetime.now(UTC), self._identities.of_key)
+        groups = self.entries.get(caller.role_arn)
+        if groups is None:
+            raise TokenError(f"{caller.role_arn} has no access entry")
+        return {"authenticated": True, "user": _user(caller, groups)}
+
+
+def username_of(caller: Caller) -> str:
+    """How EKS names a role's session where the access entry names no user."""
+    return caller.arn
+
+
+def _user(caller: Caller, groups: tuple[str, ...]) -> JsonObject:
+    extra: Mapping[str, str] = {
+        "accessKeyId": caller.access_key,
+        "arn": caller.arn,
+        "canonicalArn": caller.role_arn,
+        "principalId": caller.role_id,
+        "sessionName": caller.session_name,
+    }
+    return {
+        "username": username_of(caller),
+        "uid": f"aws-iam-authenticator:{caller.account}:{caller.role_id}",
+        "groups": list(groups),
+        "extra": {key: [value] for key, value in extra.items()},
+    }
+
+
+def _handler(authenticator: Authenticator) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = -1
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            answer = msgspec.json.encode(authenticator.review(msgspec.json.decode(body, type=dict[str, Any])))
+            self.send_response_only(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            """Nothing: a review is no news."""
+
+    return Handler
