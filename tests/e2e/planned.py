@@ -75,6 +75,10 @@ class Planned:
         for record in self._store.all():
             self._take(record)
 
+    def current(self) -> tuple[ClaimRecord, ...]:
+        """The claims that there are now."""
+        return self._store.all()
+
     def node_expected(self, pod: str, nodes: Mapping[str, Any]) -> str | None:
         """The name of the node that a pod was planned for, as far as it has joined; `nodes` are manifests by provider id."""
         claim = self.claim_of.get(pod)

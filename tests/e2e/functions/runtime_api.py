@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -102,6 +103,11 @@ class RuntimeApi:
 class _Handler(BaseHTTPRequestHandler):
     runtime: RuntimeApi
     protocol_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        """As the base class, but a sandbox that was killed while it was being answered is no news."""
+        with suppress(ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         if self.path != NEXT:

@@ -110,6 +110,13 @@ class Admin:
         except NotFoundError:
             return
 
+    def delete_all(self, resource: str, namespace: str = "", *, grace_seconds: int | None = None) -> None:
+        """Delete every object of a kind, in one namespace where the kind has namespaces."""
+        options = {"propagationPolicy": "Background"} | (
+            {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        )
+        self._send("delete", "DELETE", self._kind(resource).at(namespace), options)
+
     def evict(self, namespace: str, name: str) -> bool:
         """Ask the eviction API; whether it let the pod go (a PodDisruptionBudget may say no)."""
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}

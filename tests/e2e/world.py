@@ -1,0 +1,218 @@
+"""All real parts together: started once, played on by one scenario after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from core.lifecycle.records import CommandRecord
+from infra import cluster_role
+from lambdas import wiring
+from lambdas.adapters.aws.dynamo_claims import DynamoClaims
+from lambdas.adapters.aws.dynamo_commands import DynamoCommands
+from lambdas.adapters.aws.dynamo_records import partition_of
+from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.ports import JsonObject
+from lambdas.wiring import BY_NAME, FunctionSpec
+from tests.e2e.audit_book import AuditBook
+from tests.e2e.cloud.authenticator import TokenAuthenticator
+from tests.e2e.cloud.kubelets import Kubelets
+from tests.e2e.cloud.server import TABLE, Cloud, HostedCluster
+from tests.e2e.functions.account import Functions
+from tests.e2e.functions.audit import AuditTail
+from tests.e2e.functions.package import package
+from tests.e2e.functions.pump import Pace, Pump
+from tests.e2e.functions.sandbox import OK
+from tests.e2e.parts.admin import Admin, until
+from tests.e2e.parts.control_plane import ControlPlane
+from tests.e2e.parts.dynamodb_local import DynamoDBLocal
+from tests.e2e.parts.processes import Processes
+from tests.e2e.planned import Planned
+from tests.e2e.volumes import VolumeProvisioner
+
+OPENING: Final = ("refresh_catalogue", "reconcile")
+"""What a new installation runs first: without a market and a look at the NodePools nothing can be planned."""
+
+AUDIT_SECONDS: Final = 2.0
+"""From an audit event to its delivery here; some seconds are usual, and AWS states none."""
+
+PACE: Final = Pace(
+    periods={"disrupt": timedelta(seconds=10), "reconcile": timedelta(seconds=20)},
+    retries=(timedelta(seconds=5), timedelta(seconds=10)),
+)
+"""What is slow as deployed and is no latency that we report: a suite of three minutes sees it happen."""
+CRDS: Final = Path(__file__).parents[2] / "crds"
+WORKLOADS: Final = (
+    "deployments.apps",
+    "statefulsets.apps",
+    "daemonsets.apps",
+    "replicasets.apps",
+    "jobs.batch",
+    "poddisruptionbudgets.policy",
+    "pods",
+    "persistentvolumeclaims",
+)
+CLUSTER_WIDE: Final = ("nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "persistentvolumes")
+RESET_SECONDS: Final = 30.0
+
+
+def definitions() -> list[JsonObject]:
+    """Our CustomResourceDefinitions."""
+    return [found for path in sorted(CRDS.glob("*.yaml")) for found in yaml.safe_load_all(path.read_text()) if found]
+
+
+class World:
+    """Everything that the suite plays on.
+
+    Attributes:
+        admin: The cluster's administrator.
+        book: What the audit log says.
+        planned: What the functions planned.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._open = ExitStack()
+        self.processes = self._open.enter_context(Processes(folder / "logs"))
+        self.dynamodb = DynamoDBLocal(self.processes)
+        self.cloud = Cloud(self.dynamodb.endpoint)
+        self._folder = folder
+        self._environment: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def admin(self) -> Admin:
+        """A client that may do everything."""
+        return self.control_plane.admin
+
+    def log_of(self, function: str) -> Path:
+        """The log of a function, all its sandboxes together."""
+        return self.processes.logs / f"{function}.log"
+
+    def set_environment(self, **variables: str) -> None:
+        """Give all functions these variables besides their own, from their next cold start on; none: no more."""
+        self._environment = variables
+        self.functions.forget()
+
+    def wake(self, name: str) -> Any:
+        """Run a function as its schedule would, now."""
+        return self.pump.wake(name)
+
+    def commands(self) -> tuple[CommandRecord, ...]:
+        """The disruption commands under way."""
+        return self._commands.all()
+
+    def reset(self) -> None:
+        """Leave nothing of a scenario: objects, nodes, instances, rows, messages."""
+        self.pump.pause()
+        self.set_environment()
+        self._delete_objects()
+        with self.cloud.clock.lock:
+            alive = [instance.id for instance in self.cloud.instances.all() if instance.is_alive]
+            self.cloud.instances.terminate(alive, "reset")
+        for node in self.admin.list("nodes"):
+            self.admin.delete("nodes", node["metadata"]["name"], grace_seconds=0)
+        until(self._is_clear, seconds=RESET_SECONDS, what="no pods and nodes of the last scenario")
+        self._wipe_table()
+        sqs = self.cloud.client("sqs")
+        for url in self.cloud.queue_urls.values():
+            sqs.purge_queue(QueueUrl=url)
+        self.planned.forget()
+        self.pump.resume()
+
+    def _start(self) -> None:
+        self.dynamodb.start()
+        self._open.callback(self.dynamodb.stop)
+        self._open.enter_context(self.cloud)
+        webhook = TokenAuthenticator(self.cloud.identities, self.cloud.settings.cluster_name, self._folder)
+        self._open.enter_context(webhook)
+        self.control_plane = ControlPlane(
+            self.processes, self._folder / "control-plane", authentication_webhook=webhook.config
+        )
+        self._open.callback(self.control_plane.stop)
+        self.control_plane.start()
+        self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
+        self.admin.apply([*definitions(), *cluster_role.manifests()])
+        self._open.enter_context(Kubelets(self.cloud, self.admin))
+        self._start_helpers()
+        self._start_functions()
+
+    def _start_helpers(self) -> None:
+        volumes = VolumeProvisioner(self.admin)
+        volumes.start()
+        self._open.callback(volumes.close)
+        self.book = AuditBook(self.control_plane.audit_log, cluster_role.KUBERNETES_GROUP)
+        table = DynamoTable(self.cloud.client("dynamodb"), TABLE)
+        cluster = self.cloud.settings.cluster_name
+        self._commands = DynamoCommands(table, cluster)
+        self.planned = Planned(DynamoClaims(table, cluster))
+        self.planned.start()
+        self._open.callback(self.planned.close)
+
+    def _start_functions(self) -> None:
+        self.functions = Functions(package(), self._environment_of, self.processes)
+        self._open.callback(self.functions.close)
+        self.functions.listen(self.planned.hear)
+        clients = (self.cloud.client("sqs"), self.cloud.client("scheduler"))
+        self.pump = Pump(self.functions, *clients, self.cloud.queue_urls, PACE)
+        self._open.callback(self.pump.close)
+        self.cloud.on_event(self.pump.put_event)
+        self.audit = AuditTail(
+            self.control_plane.audit_log,
+            f"/aws/eks/{self.cloud.settings.cluster_name}/cluster",
+            self._tell_watcher,
+            delay=AUDIT_SECONDS,
+        )
+        self.audit.start()
+        self._open.callback(self.audit.close)
+        for name in OPENING:
+            invocation = self.wake(name)
+            if invocation.outcome != OK:
+                raise RuntimeError(f"{name} did not get through its first run: {invocation.response}")
+        self.pump.start()
+
+    def _tell_watcher(self, delivery: JsonObject) -> None:
+        for spec in wiring.FUNCTIONS:
+            if spec.reads_audit_log:
+                self.pump.send(spec, delivery, "auditLog")
+
+    def _environment_of(self, spec: FunctionSpec) -> Mapping[str, str]:
+        """As `infra` sets it: only the function that keeps the windows knows whom they wake."""
+        environment = self.cloud.environment(spec) | {"POWERTOOLS_SERVICE_NAME": "fleetwright-e2e"}
+        if spec is not BY_NAME["reconcile"]:
+            environment.pop("DISRUPT_FUNCTION_ARN", None)
+        return environment | self._environment
+
+    def _delete_objects(self) -> None:
+        for kind in CLUSTER_WIDE:
+            self.admin.delete_all(kind)
+        for kind in WORKLOADS:
+            for namespace in sorted({found["metadata"]["namespace"] for found in self.admin.list(kind)}):
+                self.admin.delete_all(kind, namespace, grace_seconds=0)
+
+    def _is_clear(self) -> bool:
+        return not self.admin.list("pods") and not self.admin.list("nodes")
+
+    def _wipe_table(self) -> None:
+        client = self.cloud.client("dynamodb")
+        keys = (wiring.TABLE.partition_key, wiring.TABLE.sort_key)
+        leases = partition_of(self.cloud.settings.cluster_name, "leases")
+        for page in client.get_paginator("scan").paginate(TableName=TABLE):
+            for item in page["Items"]:
+                # The leases' numbers make claims' names unique for ever, and so the tokens of their launches.
+                if item[keys[0]]["S"] != leases:
+                    client.delete_item(TableName=TABLE, Key={key: item[key] for key in keys})
