@@ -36,7 +36,7 @@ class Tally:
             group = self._topology.groups[rule.group]
             return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and not any(counts.values()))
+            return there > 0 or (rule.selects_self and not any(any(self.of(n).values()) for n in rule.together))
         return there == 0
 
     def _minimum(self, rule: Rule, here: str, shape: Shape) -> int:
