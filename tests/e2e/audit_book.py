@@ -12,12 +12,12 @@ import msgspec
 FORBIDDEN: Final = 403
 
 
-class _User(msgspec.Struct):
+class _User(msgspec.Struct, frozen=True):
     username: str = ""
     groups: tuple[str, ...] = ()
 
 
-class _Reference(msgspec.Struct):
+class _Reference(msgspec.Struct, frozen=True):
     resource: str = ""
     namespace: str = ""
     name: str = ""
@@ -25,20 +25,20 @@ class _Reference(msgspec.Struct):
     subresource: str = ""
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
 
 
-class _Response(msgspec.Struct):
+class _Response(msgspec.Struct, frozen=True):
     metadata: _Metadata | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(msgspec.Struct, frozen=True):
     verb: str = ""
     stage: str = ""
     user: _User = _User()

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from tests.e2e.report import Report
+    from tests.e2e.world import World
+
 HERE = Path(__file__).parent
+BUILD = HERE.parents[1] / "build"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -20,3 +28,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
+
+
+@pytest.fixture(scope="session")
+def world() -> Iterator[World]:
+    """All real parts, started once; their logs stay in build/e2e until the next run."""
+    from tests.e2e.world import World
+
+    folder = BUILD / "e2e"
+    shutil.rmtree(folder, ignore_errors=True)
+    with World(folder) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def report(world: World) -> Iterator[Report]:
+    """The suite's figures, written to build/e2e.json at the end."""
+    from infra import cluster_role
+    from tests.e2e.report import Report
+
+    collected = Report()
+    yield collected
+    world.book.read()
+    collected.write(
+        BUILD / "e2e.json",
+        cold_starts=world.functions.cold_starts(),
+        missing=sorted(world.book.refused),
+        unused=world.book.unused(cluster_role.RULES),
+    )
