@@ -1,0 +1,193 @@
+"""From EC2's instances to Nodes at the real API server: what kubelets, the cloud controller and the EBS driver write there."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol, Self
+
+from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError
+from simulator.aws.boot import Boot
+from simulator.aws.instances import Instance
+from tests.e2e.cloud import node_objects
+from tests.e2e.cloud.server import Cloud
+
+POLL_SECONDS: Final = 0.5
+"""How long the thread waits when nothing is due sooner."""
+
+RETRY_SECONDS: Final = 1.0
+ATTEMPTS_MAX: Final = 600
+"""Ten minutes of an API server that is away; a kubelet would try for ever."""
+
+
+class Api(Protocol):
+    """What is asked of the API server (`tests.e2e.parts.admin.Admin`)."""
+
+    def create(self, one: JsonObject) -> JsonObject:
+        """Create an object. Raises PortError."""
+        ...
+
+    def get(self, resource: str, name: str) -> JsonObject | None:
+        """One object, None if there is none. Raises PortError."""
+        ...
+
+    def patch(self, resource: str, name: str, body: JsonObject) -> JsonObject:
+        """JSON merge patch. Raises PortError."""
+        ...
+
+    def delete(self, resource: str, name: str) -> None:
+        """Delete an object; none there is as good. Raises PortError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long things take.
+
+    Attributes:
+        boot: From launch to the kubelet's registration.
+        cloud: From registration to the labels of the cloud controller and the EBS driver.
+        removal: From the instance's end to the end of its Node.
+    """
+
+    boot: timedelta = timedelta(seconds=2)
+    cloud: timedelta = timedelta(milliseconds=300)
+    removal: timedelta = timedelta(seconds=2)
+
+
+class Kubelets:
+    """All kubelets of the account's instances, with the cloud controller beside them.
+
+    Attributes:
+        boot: `boot.hinder(2, None)` lets the next two instances never join.
+        failures: What the API server refused for good.
+    """
+
+    def __init__(self, cloud: Cloud, api: Api, pace: Pace | None = None) -> None:
+        self._api = api
+        self._pace = pace or Pace()
+        self.failures: list[str] = []
+        self.boot = Boot(
+            cloud.clock,
+            cloud.exchange,
+            lambda node, _claim: self._register(node),
+            takes=self._pace.boot,
+            region=cloud.region.name,
+            zone_ids=cloud.region.zone_ids,
+        )
+        cloud.instances.on_launch(self.boot.launched)
+        cloud.instances.on_end(self._ended)
+        self._changed = threading.Condition()
+        self._due: list[tuple[float, int, _Task]] = []
+        self._number = 0
+        self._is_running = False
+        self._thread = threading.Thread(target=self._run, name="kubelets", daemon=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin to write what falls due."""
+        self._is_running = True
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End. When this returns nothing more is written."""
+        with self._changed:
+            self._is_running = False
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _register(self, node: JsonObject) -> None:
+        at_first, by_cloud = node_objects.split(node)
+        self._plan(timedelta(0), f"register {node_objects.name_of(node)}", lambda: self._join(at_first, by_cloud))
+
+    def _join(self, node: JsonObject, by_cloud: dict[str, str]) -> None:
+        made, name = self._make(node), node_objects.name_of(node)
+        self._plan(timedelta(0), f"CSINode {name}", lambda: self._add_driver(made))
+        self._plan(self._pace.cloud, f"initialize {name}", lambda: self._initialize(made, by_cloud))
+
+    def _make(self, node: JsonObject) -> JsonObject:
+        try:
+            return self._api.create(node)
+        except ConflictError:
+            found = self._api.get("nodes", node_objects.name_of(node))
+            if found is not None and found["spec"].get("providerID") == node["spec"]["providerID"]:
+                return found
+            raise
+
+    def _add_driver(self, made: JsonObject) -> None:
+        if self._is_there(made):
+            self._api.create(node_objects.csi_node(made))
+
+    def _is_there(self, made: JsonObject) -> bool:
+        node = self._api.get("nodes", node_objects.name_of(made))
+        return node is not None and node_objects.is_same(node, made)
+
+    def _initialize(self, made: JsonObject, by_cloud: dict[str, str]) -> None:
+        """The cloud controller says where the node is and lets pods onto it."""
+        name = node_objects.name_of(made)
+        node = self._api.get("nodes", name)
+        if node is None or not node_objects.is_same(node, made):
+            return
+        taints = [t for t in node["spec"].get("taints") or () if t["key"] != node_objects.UNINITIALIZED["key"]]
+        seen = {"resourceVersion": node["metadata"]["resourceVersion"]}
+        self._api.patch("nodes", name, {"metadata": {**seen, "labels": by_cloud}, "spec": {"taints": taints or None}})
+
+    def _ended(self, instance: Instance) -> None:
+        name, provider_id = instance.node_name, instance.provider_id
+        self._plan(self._pace.removal, f"remove {name}", lambda: self._remove(name, provider_id))
+
+    def _remove(self, name: str, provider_id: str) -> None:
+        """The cloud controller deletes the Node of an instance that is gone."""
+        node = self._api.get("nodes", name)
+        if node is not None and node["spec"].get("providerID") == provider_id:
+            self._api.delete("nodes", name)
+
+    def _plan(self, delay: timedelta, what: str, act: Callable[[], None], attempt: int = 1) -> None:
+        with self._changed:
+            self._number += 1
+            due = time.monotonic() + delay.total_seconds()
+            heapq.heappush(self._due, (due, self._number, _Task(what, act, attempt)))
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (task := self._next()) is not None:
+            try:
+                task.act()
+            except DeniedError as error:
+                self.failures.append(f"{task.what}: {error}")
+            except PortError as error:
+                self._try_again(task, error)
+
+    def _next(self) -> _Task | None:
+        """The next task when it is due; None when this has been stopped."""
+        with self._changed:
+            while self._is_running:
+                wait = self._due[0][0] - time.monotonic() if self._due else POLL_SECONDS
+                if wait <= 0:
+                    return heapq.heappop(self._due)[2]
+                self._changed.wait(min(wait, POLL_SECONDS))
+        return None
+
+    def _try_again(self, task: _Task, error: PortError) -> None:
+        if task.attempt >= ATTEMPTS_MAX:
+            self.failures.append(f"{task.what}: {task.attempt} attempts, last: {error}")
+            return
+        delay = 0.0 if isinstance(error, ConflictError) and task.attempt == 1 else RETRY_SECONDS
+        self._plan(timedelta(seconds=delay), task.what, task.act, task.attempt + 1)
+
+
+@dataclass(frozen=True)
+class _Task:
+    what: str
+    act: Callable[[], None]
+    attempt: int
