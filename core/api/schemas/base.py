@@ -54,10 +54,27 @@ class Rule(msgspec.Struct, frozen=True):
         reads: The fields it looks at. It is not asked while one of them is broken by itself.
         broken: Where it is broken, relative to the object; nothing where it holds.
         message: What is wrong, as the end of a sentence.
+        cel: The same for the API server: an expression over `self`, true where the rule holds (it goes into our
+            CustomResourceDefinitions). Empty where the API server sees to it by itself.
+        subject: Which field the message speaks of, where it is none of `reads`: the API server names only the object.
     """
 
     reads: tuple[str, ...]
     broken: Callable[[JsonObject], Iterable[Location]]
+    message: str
+    cel: str = ""
+    subject: str = ""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What must hold between an object and what it becomes: only the API server sees both.
+
+    Attributes:
+        cel: An expression over `self` and `oldSelf`.
+        message: What is wrong where it is false.
+    """
+
+    cel: str
     message: str
 
 
@@ -68,6 +85,7 @@ class ApiModel(BaseModel):
         alias_generator=wire_name, extra="ignore", frozen=True, strict=True, defer_build=True, protected_namespaces=()
     )
     rules: ClassVar[tuple[Rule, ...]] = ()
+    changes: ClassVar[tuple[Change, ...]] = ()
 
 
 M = TypeVar("M", bound=ApiModel)
@@ -95,7 +113,7 @@ def _broken_rules(
         if not (blocked and any(_is_blocked((*base, field), blocked) for field in rule.reads)):
             for location in rule.broken(raw):
                 yield (*base, *location), rule.message
-    for name, part in _parts(model):
+    for name, part in parts(model):
         value = raw.get(name)
         if value is None or (blocked and (*base, name) in blocked):
             continue
@@ -111,7 +129,7 @@ def _is_blocked(location: Location, blocked: tuple[Location, ...]) -> bool:
 
 
 @cache
-def _parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
+def parts(model: type[ApiModel]) -> tuple[tuple[str, type[ApiModel]], ...]:
     """The fields of a model that hold models themselves, alone or in a list."""
     found = ((field.alias or name, _model_in(field.annotation)) for name, field in model.model_fields.items())
     return tuple((name, part) for name, part in found if part is not None)

@@ -34,8 +34,20 @@ class EbsVolume(ApiModel):
     volume_type: Literal["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"] | None = None
 
     rules = (
-        Rule((), _without_size, "is required where there is no snapshotID"),
-        Rule((), _rate_without_snapshot, "needs a snapshotID"),
+        Rule(
+            (),
+            _without_size,
+            "is required where there is no snapshotID",
+            "has(self.snapshotID) || has(self.volumeSize)",
+            "volumeSize",
+        ),
+        Rule(
+            (),
+            _rate_without_snapshot,
+            "needs a snapshotID",
+            "!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",
+            "volumeInitializationRate",
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from core.api.schemas.selector_terms import (
     ReservationTerm,
     SecurityGroupTerm,
     SubnetTerm,
+    cel_has_any,
     every_term_mixes,
 )
 
@@ -68,7 +69,7 @@ class ConnectionTracking(ApiModel):
     udp_stream_timeout: Annotated[int, Field(ge=60, le=180)] | None = None
     udp_timeout: Annotated[int, Field(ge=30, le=60)] | None = None
 
-    rules = (Rule((), _no_timeout, f"needs at least one of {', '.join(_TIMEOUTS)}"),)
+    rules = (Rule((), _no_timeout, f"needs at least one of {', '.join(_TIMEOUTS)}", cel_has_any(_TIMEOUTS)),)
 
 
 class CpuOptions(ApiModel):
@@ -93,7 +94,7 @@ class PlacementGroupSelector(ApiModel):
     name: fields.NonEmpty | None = None
     id: Annotated[str, Field(pattern=fields.PLACEMENT_GROUP_ID)] | None = None
 
-    rules = (Rule((), _both_or_neither, "needs exactly one of name and id"),)
+    rules = (Rule((), _both_or_neither, "needs exactly one of name and id", "has(self.name) != has(self.id)"),)
 
 
 def _role_or_profile(spec: JsonObject) -> list[Location]:
@@ -161,22 +162,94 @@ def _beyond_family(spec: JsonObject) -> list[Location]:
 
 
 _TERMS: Final = ("amiSelectorTerms",)
-_RULES: Final = (
-    Rule((), _role_or_profile, "exactly one of role and instanceProfile is needed"),
-    Rule(_TERMS, _alias_with_other_terms, "an alias must be the only term"),
-    Rule(_TERMS, _family_without_alias, "is required where amiSelectorTerms has no alias"),
-    Rule((*_TERMS, "amiFamily"), _family_against_alias, "is not the alias' family; leave it out, or use Custom"),
+_CEL_FAMILIES: Final = "{" + ", ".join(f"'{alias}': '{family}'" for alias, family in AMI_FAMILY_OF_ALIAS.items()) + "}"
+_CEL_OF_ALIAS: Final = "term.alias.split('@')[0]"
+_CEL_HAS_ALIAS: Final = "self.amiSelectorTerms.exists(term, has(term.alias))"
+_CEL_IS_EFA: Final = "{0}.interfaceType == 'efa-only'"
+
+
+def _cel_family_is(*families: str) -> str:
+    """For the API server: whether `ami_family` is one of these."""
+    aliases = [alias for alias, family in AMI_FAMILY_OF_ALIAS.items() if family in families]
+    of_alias = f"self.amiSelectorTerms.exists(term, has(term.alias) && {_CEL_OF_ALIAS} in {aliases})"
+    return f"(has(self.amiFamily) ? self.amiFamily in {list(families)} : {of_alias})"
+
+
+_TERM_RULES: Final = (
+    Rule(
+        (),
+        _role_or_profile,
+        "exactly one of role and instanceProfile is needed",
+        "has(self.role) != has(self.instanceProfile)",
+    ),
+    Rule(
+        _TERMS,
+        _alias_with_other_terms,
+        "an alias must be the only term",
+        f"self.amiSelectorTerms.size() == 1 || !{_CEL_HAS_ALIAS}",
+    ),
+    Rule(
+        _TERMS,
+        _family_without_alias,
+        "is required where amiSelectorTerms has no alias",
+        f"has(self.amiFamily) || {_CEL_HAS_ALIAS}",
+    ),
+    Rule(
+        (*_TERMS, "amiFamily"),
+        _family_against_alias,
+        "is not the alias' family; leave it out, or use Custom",
+        f"!has(self.amiFamily) || self.amiFamily == '{CUSTOM}' || self.amiSelectorTerms.all(term, !has(term.alias)"
+        f" || !({_CEL_OF_ALIAS} in {_CEL_FAMILIES}) || {_CEL_FAMILIES}[{_CEL_OF_ALIAS}] == self.amiFamily)",
+    ),
     every_term_mixes("subnetSelectorTerms", "id", ("tags",)),
     every_term_mixes("securityGroupSelectorTerms", "id", ("tags", "name")),
     every_term_mixes("securityGroupSelectorTerms", "name", ("tags", "id")),
     every_term_mixes("capacityReservationSelectorTerms", "id", ("tags", "ownerID", "instanceMatchCriteria")),
-    Rule(("tags",), _nameless_tags, "has an empty key"),
-    Rule(("tags",), _reserved_tags, "is a tag that the provisioner sets itself"),
-    Rule(("blockDeviceMappings",), _second_roots, "only one device can be the root volume"),
-    Rule(("networkInterfaces",), _no_primary_interface, "needs one at card 0, device 0 of type interface"),
-    Rule(("networkInterfaces",), _repeated_interfaces, "another interface has the same card and device"),
-    Rule(("kubelet", "amiFamily", *_TERMS), _beyond_family, "is not supported by this AMI family; AL2023 takes it"),
-    Rule(("networkInterfaces",), _second_efa_of_card, "its network card has an efa-only interface already"),
+)
+_INSTANCE_RULES: Final = (
+    Rule(("tags",), _nameless_tags, "has an empty key", "!has(self.tags) || self.tags.all(key, key != '')"),
+    Rule(
+        ("tags",),
+        _reserved_tags,
+        "is a tag that the provisioner sets itself",
+        f"!has(self.tags) || self.tags.all(key, !(key in {list(_RESERVED_TAGS)})"
+        f" && !key.startsWith('{_RESERVED_TAG_PREFIX}'))",
+    ),
+    Rule(
+        ("blockDeviceMappings",),
+        _second_roots,
+        "only one device can be the root volume",
+        "!has(self.blockDeviceMappings)"
+        " || self.blockDeviceMappings.filter(device, has(device.rootVolume) && device.rootVolume).size() <= 1",
+    ),
+    Rule(
+        ("networkInterfaces",),
+        _no_primary_interface,
+        "needs one at card 0, device 0 of type interface",
+        "!has(self.networkInterfaces) || self.networkInterfaces.size() == 0 || self.networkInterfaces.exists(one,"
+        " one.networkCardIndex == 0 && one.deviceIndex == 0 && one.interfaceType == 'interface')",
+    ),
+    Rule(
+        ("networkInterfaces",),
+        _repeated_interfaces,
+        "another interface has the same card and device",
+        "!has(self.networkInterfaces) || self.networkInterfaces.all(one, self.networkInterfaces.exists_one(other,"
+        " one.networkCardIndex == other.networkCardIndex && one.deviceIndex == other.deviceIndex))",
+    ),
+    Rule(
+        ("networkInterfaces",),
+        _second_efa_of_card,
+        "its network card has an efa-only interface already",
+        f"!has(self.networkInterfaces) || self.networkInterfaces.all(one, !({_CEL_IS_EFA.format('one')})"
+        f" || self.networkInterfaces.exists_one(other, {_CEL_IS_EFA.format('other')}"
+        " && one.networkCardIndex == other.networkCardIndex))",
+    ),
+    Rule(
+        ("kubelet", "amiFamily", *_TERMS),
+        _beyond_family,
+        "is not supported by this AMI family; AL2023 takes it",
+        kubelet.cel_supported(_cel_family_is("AL2023", CUSTOM), _cel_family_is("Bottlerocket")),
+    ),
 )
 
 
@@ -208,7 +281,7 @@ class EC2NodeClassSpec(ApiModel):
     cpu_options: CpuOptions | None = None
     enclave_options: EnclaveOptions | None = None
 
-    rules = _RULES
+    rules = (*_TERM_RULES, *_INSTANCE_RULES)
 
 
 class EC2NodeClassObject(ApiModel):

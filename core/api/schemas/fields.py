@@ -68,6 +68,7 @@ MEANING: Final = {
 
 _QUALIFIED_NAME_SHAPE: Final = re.compile(QUALIFIED_NAME)
 _QUANTITY_SHAPE: Final = re.compile(_QUANTITY)
+_POSITIVE_QUANTITY: Final = _QUANTITY.replace(r"(\+|-)?", r"\+?", 1)
 _DOMAIN_LENGTH_MAX: Final = 253
 _NAME_LENGTH_MAX: Final = 63
 
@@ -80,6 +81,17 @@ def length_fault(key: str) -> str | None:
     if len(domain) > _DOMAIN_LENGTH_MAX:
         return f"the domain {domain!r} has more than {_DOMAIN_LENGTH_MAX} characters"
     return None
+
+
+def cel_is_short(key: str) -> str:
+    """The opposite of `length_fault` for the API server: an expression over `key`, itself one."""
+    domain, name = f"{key}.indexOf('/') <= {_DOMAIN_LENGTH_MAX}", f"{key}.find('[^/]*$').size() <= {_NAME_LENGTH_MAX}"
+    return f"{domain} && {name}"
+
+
+def cel_is_qualified(key: str) -> str:
+    """`is_qualified_name` for the API server: an expression over `key`, itself one."""
+    return f"{key}.matches(r'{QUALIFIED_NAME}') && {cel_is_short(key)}"
 
 
 def is_qualified_name(key: str) -> bool:
@@ -104,8 +116,18 @@ def _quantity(value: Any) -> Any:
     return value
 
 
-QualifiedName = Annotated[str, Field(pattern=QUALIFIED_NAME, max_length=316), AfterValidator(_short_enough)]
-TaintValue = Annotated[str, Field(pattern=TAINT_VALUE), AfterValidator(_short_enough)]
+_SHORT: Final[dict[str, Any]] = {
+    "x-kubernetes-validations": [
+        {"rule": cel_is_short("self"), "message": "a name has at most 63 characters, its domain at most 253"}
+    ]
+}
+
+QualifiedName = Annotated[
+    str, Field(pattern=QUALIFIED_NAME, max_length=316, json_schema_extra=_SHORT), AfterValidator(_short_enough)
+]
+TaintValue = Annotated[
+    str, Field(pattern=TAINT_VALUE, max_length=316, json_schema_extra=_SHORT), AfterValidator(_short_enough)
+]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE, max_length=63)]
 ObjectName = Annotated[str, Field(pattern=OBJECT_NAME, max_length=253)]
 NonEmpty = Annotated[str, Field(min_length=1)]
@@ -114,5 +136,5 @@ NillableDuration = Annotated[str, Field(pattern=NILLABLE_DURATION)]
 Quantity = Annotated[
     Any,
     AfterValidator(_quantity),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "pattern": _QUANTITY}),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": _POSITIVE_QUANTITY, "minimum": 0}),
 ]

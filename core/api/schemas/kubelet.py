@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from core.api.objects import JsonObject
@@ -117,18 +117,104 @@ def _is_threshold(text: str) -> bool:
         return False
 
 
+_CEL_IS_PERCENTAGE: Final = (
+    "{0}.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)%$') && double({0}.substring(0, {0}.size() - 1)) <= 100.0"
+)
+_CEL_IS_THRESHOLD: Final = (
+    f"({{0}}.endsWith('%') ? ({_CEL_IS_PERCENTAGE}) : (isQuantity({{0}}) && !{{0}}.startsWith('-')))"
+)
+
+
+def _cel_all(names: Iterable[str], holds: str) -> str:
+    """For the API server: `holds` of every `key` (and `{0}`, its value) of every one of the maps."""
+    return " && ".join(
+        f"(!has(self.{name}) || self.{name}.all(key, {holds.format(f'self.{name}[key]')}))" for name in names
+    )
+
+
+def _cel_same_keys(one: str, other: str) -> str:
+    within = "(!has(self.{0}) || self.{0}.all(key, has(self.{1}) && key in self.{1}))"
+    return f"{within.format(one, other)} && {within.format(other, one)}"
+
+
+def cel_supported(is_free: str, is_bottlerocket: str) -> str:
+    """The opposite of `unsupported` for the API server; both arguments are expressions over the class' `self`."""
+    others = sorted(
+        field.alias or name
+        for name, field in KubeletFields.model_fields.items()
+        if field.alias not in (*_UNIVERSAL, "registerWithTaints")
+    )
+    none = " && ".join(f"!has(self.kubelet.{name})" for name in others)
+    one_server = "(!has(self.kubelet.clusterDNS) || self.kubelet.clusterDNS.size() <= 1)"
+    no_pods_per_core = f"(!{is_bottlerocket} || !has(self.kubelet.podsPerCore))"
+    return f"!has(self.kubelet) || {is_free} || ({one_server} && {no_pods_per_core} && {none})"
+
+
 class KubeletConfiguration(KubeletFields):
     """`spec.kubelet`. Counts and reservations may be expressions, which are looked at where they are evaluated."""
 
     rules = (
-        Rule((), _set_by_us, "is set by the provisioner from the NodePool's taints"),
-        Rule(_EVICTION_MAPS, _unknown_signals, f"is no eviction signal; there are {', '.join(EVICTION_SIGNALS)}"),
-        Rule(_THRESHOLDS, _bad_thresholds, "must be a percentage up to 100% or a quantity of zero or more"),
-        Rule(("evictionSoftGracePeriod",), _bad_grace_periods, "must be a duration of zero or more such as 90s"),
-        Rule(_EVICTION_MAPS, _soft_without_partner, "evictionSoft and evictionSoftGracePeriod must have the same keys"),
-        Rule(_RESERVED_MAPS, _not_reservable, f"cannot be reserved; {', '.join(RESERVABLE)} can"),
-        Rule(_RESERVED_MAPS, _negative_reserve, "must not be negative"),
-        Rule(_COUNTS, _negative_counts, "must not be negative"),
-        Rule(_PERCENTS, _beyond_percent, "must be a percentage from 0 to 100"),
-        Rule(_PERCENTS, _high_not_above_low, "must be greater than imageGCLowThresholdPercent"),
+        Rule(
+            (),
+            _set_by_us,
+            "is set by the provisioner from the NodePool's taints",
+            "!has(self.registerWithTaints)",
+            "registerWithTaints",
+        ),
+        Rule(
+            _EVICTION_MAPS,
+            _unknown_signals,
+            f"is no eviction signal; there are {', '.join(EVICTION_SIGNALS)}",
+            _cel_all(_EVICTION_MAPS, f"key in {list(EVICTION_SIGNALS)}"),
+        ),
+        Rule(
+            _THRESHOLDS,
+            _bad_thresholds,
+            "must be a percentage up to 100% or a quantity of zero or more",
+            _cel_all(_THRESHOLDS, _CEL_IS_THRESHOLD),
+        ),
+        Rule(
+            ("evictionSoftGracePeriod",),
+            _bad_grace_periods,
+            "must be a duration of zero or more such as 90s",
+            _cel_all(("evictionSoftGracePeriod",), "duration({0}) >= duration('0s')"),
+        ),
+        Rule(
+            _EVICTION_MAPS,
+            _soft_without_partner,
+            "evictionSoft and evictionSoftGracePeriod must have the same keys",
+            _cel_same_keys("evictionSoft", "evictionSoftGracePeriod"),
+        ),
+        Rule(
+            _RESERVED_MAPS,
+            _not_reservable,
+            f"cannot be reserved; {', '.join(RESERVABLE)} can",
+            _cel_all(_RESERVED_MAPS, f"key in {list(RESERVABLE)}"),
+        ),
+        Rule(
+            _RESERVED_MAPS,
+            _negative_reserve,
+            "must not be negative",
+            _cel_all(_RESERVED_MAPS, "!{0}.startsWith('-')"),
+        ),
+        Rule(
+            _COUNTS,
+            _negative_counts,
+            "must not be negative",
+            "(!has(self.maxPods) || type(self.maxPods) != int || self.maxPods >= 0)"
+            " && (!has(self.podsPerCore) || self.podsPerCore >= 0)"
+            " && (!has(self.evictionMaxPodGracePeriod) || self.evictionMaxPodGracePeriod >= 0)",
+        ),
+        Rule(
+            _PERCENTS,
+            _beyond_percent,
+            "must be a percentage from 0 to 100",
+            " && ".join(f"(!has(self.{name}) || (self.{name} >= 0 && self.{name} <= 100))" for name in _PERCENTS),
+        ),
+        Rule(
+            _PERCENTS,
+            _high_not_above_low,
+            "must be greater than imageGCLowThresholdPercent",
+            f"!has(self.{_PERCENTS[0]}) || !has(self.{_PERCENTS[1]}) || self.{_PERCENTS[0]} > self.{_PERCENTS[1]}",
+        ),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from core.api.schemas import fields
@@ -36,9 +36,27 @@ def _count_or_expression(value: Any) -> Any:
 
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
-GoDuration = Annotated[Any, AfterValidator(_go_duration)]
-FlushFrequency = Annotated[Any, AfterValidator(_duration_or_nanoseconds)]
-CountOrExpression = Annotated[Any, AfterValidator(_count_or_expression)]
+_GO_DURATION: Final = r"^[+-]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$"
+"""As the API server checks it; it does not see that `00` is none."""
+
+GoDuration = Annotated[
+    Any, AfterValidator(_go_duration), WithJsonSchema({"type": "string", "pattern": _GO_DURATION, "maxLength": 64})
+]
+FlushFrequency = Annotated[
+    Any,
+    AfterValidator(_duration_or_nanoseconds),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": _GO_DURATION}),
+]
+CountOrExpression = Annotated[
+    Any,
+    AfterValidator(_count_or_expression),
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "maximum": _COUNT_MAX}),
+]
+Reserves = Annotated[dict[str, str], Field(json_schema_extra={"maxProperties": 10})]
+"""No more than ten keys reach the API server's rules; only four are right."""
+
+Thresholds = Annotated[dict[str, Annotated[str, Field(max_length=64)]], Field(json_schema_extra={"maxProperties": 10})]
+"""The same, of six."""
 
 
 class KubeletPart(ApiModel):
@@ -195,12 +213,12 @@ class KubeletFields(KubeletPart):
     enforce_node_allocatable: list[str] | None = None
     event_burst: Int32 | None = None
     event_record_qps: Int32 | None = None
-    eviction_hard: dict[str, str] | None = None
+    eviction_hard: Thresholds | None = None
     eviction_max_pod_grace_period: Int32 | None = None
-    eviction_minimum_reclaim: dict[str, str] | None = None
+    eviction_minimum_reclaim: Thresholds | None = None
     eviction_pressure_transition_period: GoDuration | None = None
-    eviction_soft: dict[str, str] | None = None
-    eviction_soft_grace_period: dict[str, str] | None = None
+    eviction_soft: Thresholds | None = None
+    eviction_soft_grace_period: Thresholds | None = None
     fail_cgroup_v1: bool | None = None
     fail_swap_on: bool | None = None
     feature_gates: dict[str, bool] | None = None
@@ -221,7 +239,7 @@ class KubeletFields(KubeletPart):
     kind: str | None = None
     kube_api_burst: Int32 | None = None
     kube_a_p_i_qps: Int32 | None = None
-    kube_reserved: dict[str, str] | None = None
+    kube_reserved: Reserves | None = None
     kube_reserved_cgroup: str | None = None
     kubelet_cgroups: str | None = None
     local_storage_capacity_isolation: bool | None = None
@@ -274,7 +292,7 @@ class KubeletFields(KubeletPart):
     streaming_connection_idle_timeout: GoDuration | None = None
     sync_frequency: GoDuration | None = None
     system_cgroups: str | None = None
-    system_reserved: dict[str, str] | None = None
+    system_reserved: Reserves | None = None
     system_reserved_cgroup: str | None = None
     tls_cert_file: str | None = None
     tls_cipher_suites: list[str] | None = None

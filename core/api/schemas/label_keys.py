@@ -25,6 +25,17 @@ _NOT_IN_OVERLAYS: Final = _PLACEMENT | {
 }
 
 
+def cel_is_free(key: str, *, for_overlay: bool = False) -> str:
+    """The opposite of `is_restricted` for the API server: an expression over `key`, itself one."""
+    of_aws = _FREE_IN_AWS - _NOT_IN_OVERLAYS if for_overlay else _FREE_IN_AWS
+    domain = f"{key}.split('/')[0]"
+    return (
+        f"{key} != '{labels.HOSTNAME}'"
+        f" && (!{domain}.endsWith('{labels.CORE_GROUP}') || {key} in {sorted(_FREE_IN_CORE)})"
+        f" && (!{domain}.endsWith('{labels.AWS_GROUP}') || {key} in {sorted(of_aws)})"
+    )
+
+
 def is_restricted(key: str, *, for_overlay: bool = False) -> bool:
     """Whether users are kept from this key in NodePools and NodeClaims, or in NodeOverlays."""
     if key == labels.HOSTNAME:

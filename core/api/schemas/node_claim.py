@@ -7,10 +7,10 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from core.api.schemas import fields
-from core.api.schemas.base import ApiModel
+from core.api.schemas.base import ApiModel, Change
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.requirement import REQUIREMENTS_MAX, ClaimRequirement
-from core.api.schemas.taint import TAINT_RULES, TaintEntry
+from core.api.schemas.taint import TAINT_RULES, TAINTS_MAX, TaintEntry
 
 EXPIRE_AFTER: Final = "720h"
 
@@ -22,12 +22,17 @@ class NodeClassReference(ApiModel):
     kind: fields.NonEmpty
     name: fields.NonEmpty
 
+    changes = (
+        Change("self.group == oldSelf.group", "group cannot be changed"),
+        Change("self.kind == oldSelf.kind", "kind cannot be changed"),
+    )
+
 
 class ClaimTemplate(ApiModel):
     """What NodeClaims and NodePools' templates have in common."""
 
-    taints: list[TaintEntry] = []
-    startup_taints: list[TaintEntry] = []
+    taints: Annotated[list[TaintEntry], Field(max_length=TAINTS_MAX)] = []
+    startup_taints: Annotated[list[TaintEntry], Field(max_length=TAINTS_MAX)] = []
     node_class_ref: NodeClassReference
     termination_grace_period: fields.Duration | None = None
     expire_after: fields.NillableDuration = EXPIRE_AFTER
@@ -46,6 +51,8 @@ class NodeClaimSpec(ClaimTemplate):
 
     requirements: Annotated[list[ClaimRequirement], Field(max_length=REQUIREMENTS_MAX)]
     resources: ClaimResources = Field(default_factory=ClaimResources)
+
+    changes = (Change("self == oldSelf", "spec cannot be changed"),)
 
 
 class NodeClaimObject(ApiModel):

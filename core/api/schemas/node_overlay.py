@@ -35,8 +35,19 @@ class NodeOverlaySpec(ApiModel):
     weight: Annotated[int, Field(ge=1, le=10000)] | None = None
 
     rules = (
-        Rule((), _two_prices, "cannot be combined with price"),
-        Rule(("capacity",), _fixed_capacity, "cannot be overlaid: only extended resources can"),
+        Rule(
+            (),
+            _two_prices,
+            "cannot be combined with price",
+            "!has(self.price) || !has(self.priceAdjustment)",
+            "priceAdjustment",
+        ),
+        Rule(
+            ("capacity",),
+            _fixed_capacity,
+            "cannot be overlaid: only extended resources can",
+            f"!has(self.capacity) || self.capacity.all(name, !(name in {list(_FIXED_RESOURCES)}))",
+        ),
     )
 
 

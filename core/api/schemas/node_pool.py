@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -10,7 +10,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas import fields, label_keys, tuning
-from core.api.schemas.base import ApiModel, Rule
+from core.api.schemas.base import ApiModel, Change, Rule
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.node_claim import ClaimTemplate
 from core.api.schemas.requirement import REQUIREMENTS_MAX, PoolRequirement
@@ -26,16 +26,29 @@ def _restricted_labels(metadata: JsonObject) -> list[Location]:
     return [("labels", key) for key in keys if key == labels.NODEPOOL or label_keys.is_restricted(key)]
 
 
+_LABEL_RULES: Final = (
+    Rule(
+        ("labels",),
+        _unqualified_labels,
+        "its key is not a qualified name such as team or example.com/team",
+        f"!has(self.labels) || self.labels.all(key, {fields.cel_is_qualified('key')})",
+    ),
+    Rule(
+        ("labels",),
+        _restricted_labels,
+        label_keys.RESTRICTED,
+        f"!has(self.labels) || self.labels.all(key, key != '{labels.NODEPOOL}' && {label_keys.cel_is_free('key')})",
+    ),
+)
+
+
 class TemplateMetadata(ApiModel):
     """`spec.template.metadata`: what the pool's nodes carry."""
 
     labels: Annotated[dict[str, fields.LabelValue], Field(max_length=100)] = {}
     annotations: dict[str, str] = {}
 
-    rules = (
-        Rule(("labels",), _unqualified_labels, "its key is not a qualified name such as team or example.com/team"),
-        Rule(("labels",), _restricted_labels, label_keys.RESTRICTED),
-    )
+    rules = _LABEL_RULES
 
 
 class TemplateSpec(ClaimTemplate):
@@ -71,8 +84,18 @@ class BudgetEntry(ApiModel):
     duration: Annotated[str, Field(pattern=fields.WINDOW)] | None = None
 
     rules = (
-        Rule((), _schedule_or_duration_alone, "is required: schedule and duration go together"),
-        Rule(("reasons",), _repeated_reasons, "is listed twice"),
+        Rule(
+            (),
+            _schedule_or_duration_alone,
+            "is required: schedule and duration go together",
+            "has(self.schedule) == has(self.duration)",
+        ),
+        Rule(
+            ("reasons",),
+            _repeated_reasons,
+            "is listed twice",
+            "!has(self.reasons) || self.reasons.all(a, self.reasons.exists_one(b, a == b))",
+        ),
     )
 
 
@@ -103,9 +126,21 @@ class NodePoolSpec(ApiModel):
     replicas: Annotated[int, Field(ge=0)] | None = None
 
     rules = (
-        Rule((), _static_with_weight, "cannot be combined with replicas"),
-        Rule(("limits",), _static_with_other_limits, "cannot be combined with replicas: only limits.nodes can"),
+        Rule(
+            (),
+            _static_with_weight,
+            "cannot be combined with replicas",
+            "!has(self.replicas) || !has(self.weight)",
+            "weight",
+        ),
+        Rule(
+            ("limits",),
+            _static_with_other_limits,
+            "cannot be combined with replicas: only limits.nodes can",
+            f"!has(self.replicas) || !has(self.limits) || self.limits.all(name, name == '{NODES}')",
+        ),
     )
+    changes = (Change("has(self.replicas) == has(oldSelf.replicas)", "replicas can neither be added nor taken away"),)
 
 
 class PoolMetadata(Metadata):

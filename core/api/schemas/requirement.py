@@ -15,6 +15,8 @@ from core.api.schemas.base import ApiModel, Rule
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte"]
 REQUIREMENTS_MAX: Final = 100
+VALUES_MAX: Final = 1500
+"""More than there are instance types; the API server bounds what its rules may cost."""
 
 _BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
 _BOUND_MAX: Final = 2**63 - 1
@@ -65,22 +67,44 @@ def _not_in_without_values(entry: JsonObject) -> list[Location]:
     return [("values",)] if entry["operator"] == "NotIn" and not entry.get("values") else []
 
 
-_IN_HAS_VALUES: Final = Rule(("operator", "values"), _in_without_values, "operator In needs at least one value")
+def _known_value(least: str) -> Rule:
+    """The rule on keys with known values; `least` is how many there must be, as the API server sees it."""
+    cel = " && ".join(
+        f"(!(self.key in {[key, *(alias for alias, meant in labels.ALIASES.items() if meant == key)]})"
+        " || self.operator != 'In' || !has(self.values) || self.values.size() == 0"
+        f" || self.values.filter(value, value in {list(known)}).size() >= {least})"
+        for key, known in _KNOWN_VALUES.items()
+    )
+    return Rule(
+        ("key", "operator", "values", "minValues"),
+        _no_known_value,
+        "too few of its values exist; there are spot, on-demand and reserved, and default and dedicated for tenancy",
+        cel,
+    )
+
+
+_HAS_VALUES: Final = "(has(self.values) && self.values.size() > 0)"
+_IN_HAS_VALUES: Final = Rule(
+    ("operator", "values"),
+    _in_without_values,
+    "operator In needs at least one value",
+    f"self.operator != 'In' || {_HAS_VALUES}",
+)
 _BOUND_IS_NUMBER: Final = Rule(
-    ("operator", "values"), _bound_without_number, "operators Gt, Lt, Gte and Lte need one whole number of zero or more"
+    ("operator", "values"),
+    _bound_without_number,
+    "operators Gt, Lt, Gte and Lte need one whole number of zero or more",
+    f"!(self.operator in {list(_BOUNDS)}) || (has(self.values) && self.values.size() == 1"
+    " && self.values[0].matches('^[0-9]+$') && int(self.values[0]) >= 0)",
 )
 _ENOUGH_VALUES: Final = Rule(
     ("operator", "values", "minValues"),
     _fewer_than_min_values,
     "is more than the number of values that operator In lists",
+    "self.operator != 'In' || !has(self.minValues) || (has(self.values) && self.values.size() >= self.minValues)",
 )
-_KNOWN_VALUE: Final = Rule(
-    ("key", "operator", "values", "minValues"),
-    _no_known_value,
-    "too few of its values exist; there are spot, on-demand and reserved, and default and dedicated for tenancy",
-)
-_KEY_IS_FREE: Final = Rule(("key",), _restricted_key, label_keys.RESTRICTED)
-_KEY_IS_NOT_POOL: Final = Rule(("key",), _pool_key, "is set by the NodePool itself")
+_KEY_IS_FREE: Final = Rule(("key",), _restricted_key, label_keys.RESTRICTED, label_keys.cel_is_free("self.key"))
+_KEY_IS_NOT_POOL: Final = Rule(("key",), _pool_key, "is set by the NodePool itself", f"self.key != '{labels.NODEPOOL}'")
 
 
 class RequirementEntry(ApiModel):
@@ -88,7 +112,7 @@ class RequirementEntry(ApiModel):
 
     key: fields.QualifiedName
     operator: Operator
-    values: list[fields.LabelValue] = []
+    values: Annotated[list[fields.LabelValue], Field(max_length=VALUES_MAX)] = []
 
 
 class ClaimRequirement(RequirementEntry):
@@ -96,7 +120,13 @@ class ClaimRequirement(RequirementEntry):
 
     min_values: Annotated[int, Field(ge=1, le=50)] | None = None
 
-    rules: ClassVar[tuple[Rule, ...]] = (_KEY_IS_FREE, _IN_HAS_VALUES, _BOUND_IS_NUMBER, _ENOUGH_VALUES, _KNOWN_VALUE)
+    rules: ClassVar[tuple[Rule, ...]] = (
+        _KEY_IS_FREE,
+        _IN_HAS_VALUES,
+        _BOUND_IS_NUMBER,
+        _ENOUGH_VALUES,
+        _known_value("(has(self.minValues) ? self.minValues : 1)"),
+    )
 
 
 class PoolRequirement(ClaimRequirement):
@@ -109,9 +139,19 @@ class OverlayRequirement(RequirementEntry):
     """In a NodeOverlay: what instance types carry, so no reservations, tenancy or placement groups."""
 
     rules = (
-        Rule(("key",), _restricted_for_overlay, label_keys.RESTRICTED),
+        Rule(
+            ("key",),
+            _restricted_for_overlay,
+            label_keys.RESTRICTED,
+            label_keys.cel_is_free("self.key", for_overlay=True),
+        ),
         _IN_HAS_VALUES,
-        Rule(("operator", "values"), _not_in_without_values, "operator NotIn needs at least one value"),
+        Rule(
+            ("operator", "values"),
+            _not_in_without_values,
+            "operator NotIn needs at least one value",
+            f"self.operator != 'NotIn' || {_HAS_VALUES}",
+        ),
         _BOUND_IS_NUMBER,
-        _KNOWN_VALUE,
+        _known_value("1"),
     )

@@ -6,7 +6,7 @@ conditions only where every term of it does so; a single such term works, and it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -34,14 +34,24 @@ def _empty_tags(term: JsonObject) -> list[Location]:
     return [("tags", key) for key, value in term.get("tags", {}).items() if not key or not value]
 
 
+def cel_has_any(names: Iterable[str], of: str = "self") -> str:
+    """For the API server: whether one of the fields is there."""
+    return " || ".join(f"has({of}.{name})" for name in names)
+
+
 def _needs_one_of(*names: str) -> Rule:
     def broken(term: JsonObject) -> list[Location]:
         return [] if any(name in term for name in names) else [()]
 
-    return Rule((), broken, f"needs at least one of {', '.join(names)}")
+    return Rule((), broken, f"needs at least one of {', '.join(names)}", cel_has_any(names))
 
 
-_TAGS_ARE_FULL: Final = Rule(("tags",), _empty_tags, "tags need a key and a value; use * to match every value")
+_TAGS_ARE_FULL: Final = Rule(
+    ("tags",),
+    _empty_tags,
+    "tags need a key and a value; use * to match every value",
+    "!has(self.tags) || self.tags.all(key, key != '' && self.tags[key] != '')",
+)
 
 
 class SubnetTerm(ApiModel):
@@ -84,13 +94,17 @@ def _pinned_windows(term: JsonObject) -> list[Location]:
     return [("alias",)] if family.startswith("windows") and version != "latest" else []
 
 
-def _alone(*names: str) -> Callable[[JsonObject], list[Location]]:
+def _alone(*names: str) -> Rule:
+    """The rule that refuses the first field beside one of the others."""
     first, *others = names
 
     def broken(term: JsonObject) -> list[Location]:
         return [(first,)] if first in term and any(name in term for name in others) else []
 
-    return broken
+    listed = f"{', '.join(others[:-1])} or {others[-1]}"
+    return Rule(
+        (), broken, f"cannot be combined with {listed}", f"!has(self.{first}) || !({cel_has_any(others)})", first
+    )
 
 
 class AmiTerm(ApiModel):
@@ -106,10 +120,20 @@ class AmiTerm(ApiModel):
     rules = (
         _TAGS_ARE_FULL,
         _needs_one_of("tags", "id", "name", "alias", "ssmParameter"),
-        Rule(("alias",), _unknown_family, f"its family is not one of {', '.join(AMI_FAMILY_OF_ALIAS)}"),
-        Rule(("alias",), _pinned_windows, "of Windows images there is only the version latest"),
-        Rule((), _alone("id", "alias", "tags", "name", "owner"), "cannot be combined with alias, tags, name or owner"),
-        Rule((), _alone("alias", "tags", "name", "owner"), "cannot be combined with tags, name or owner"),
+        Rule(
+            ("alias",),
+            _unknown_family,
+            f"its family is not one of {', '.join(AMI_FAMILY_OF_ALIAS)}",
+            f"!has(self.alias) || self.alias.split('@')[0] in {list(AMI_FAMILY_OF_ALIAS)}",
+        ),
+        Rule(
+            ("alias",),
+            _pinned_windows,
+            "of Windows images there is only the version latest",
+            "!has(self.alias) || !self.alias.startsWith('windows') || self.alias.find('@.*') == '@latest'",
+        ),
+        _alone("id", "alias", "tags", "name", "owner"),
+        _alone("alias", "tags", "name", "owner"),
     )
 
 
@@ -122,4 +146,6 @@ def every_term_mixes(field: str, name: str, others: Iterable[str]) -> Rule:
         mixed = all(name in term and any(other in term for other in forbidden) for term in terms)
         return [(field, index, name) for index in range(len(terms))] if mixed else []
 
-    return Rule((field,), broken, f"cannot be combined with {' or '.join(forbidden)}")
+    mixing = f"has(term.{name}) && ({cel_has_any(forbidden, of='term')})"
+    cel = f"!has(self.{field}) || self.{field}.size() == 0 || !self.{field}.all(term, {mixing})"
+    return Rule((field,), broken, f"cannot be combined with {' or '.join(forbidden)}", cel)

@@ -9,6 +9,9 @@ from core.api.problem import Location
 from core.api.schemas import fields
 from core.api.schemas.base import ApiModel, Rule
 
+TAINTS_MAX: Final = 100
+"""More than any node has; the API server bounds what its rules may cost."""
+
 
 class TaintEntry(ApiModel):
     """One entry of `taints:` or `startupTaints:`."""
@@ -30,4 +33,18 @@ def _repeated(template: JsonObject) -> list[Location]:
     return places
 
 
-TAINT_RULES: Final = (Rule(("taints", "startupTaints"), _repeated, "another taint has the same key and effect"),)
+_ONCE: Final = "({here}.all(a, {here}.exists_one(b, a.key == b.key && a.effect == b.effect)))"
+_IN_ONE: Final = "({here}.all(a, !{there}.exists(b, a.key == b.key && a.effect == b.effect)))"
+
+
+def _no_repetition() -> str:
+    here, there = "self.taints", "self.startupTaints"
+    return (
+        f"(!has({here}) || {_ONCE.format(here=here)}) && (!has({there}) || {_ONCE.format(here=there)})"
+        f" && (!has({here}) || !has({there}) || {_IN_ONE.format(here=here, there=there)})"
+    )
+
+
+TAINT_RULES: Final = (
+    Rule(("taints", "startupTaints"), _repeated, "another taint has the same key and effect", _no_repetition()),
+)
