@@ -17,8 +17,8 @@ CLAIMS_MIN: Final = 2
 FAR: Final = (6, 5)
 """Cost over bound from which a handful of pods is worth loading the solver for."""
 
-ROUGH_KINDS_MAX: Final = 30
-"""With more kinds of pods, arithmetic in Python takes longer than loading the solver."""
+ROUGH_OFFERS_MAX: Final = 6000
+"""With more kinds of pods by types, arithmetic in Python takes longer than loading the solver."""
 
 
 def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple[Solution, Cost]:
@@ -27,15 +27,16 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     Without a budget nothing is searched, and the bound is left out where it takes a solver.
     """
     relaxed, cost = Relaxed(ground, solution), _cost(solution)
-    rough = relaxed.rough() if len(relaxed.counts) <= ROUGH_KINDS_MAX else None
+    rough = relaxed.rough() if relaxed.offers <= ROUGH_OFFERS_MAX else None
     is_small = sum(relaxed.counts.values()) < PODS_MIN and len(solution.claims) < CLAIMS_MIN
     is_near = rough is not None and (rough == cost or (is_small and cost * FAR[1] < rough * FAR[0]))
     if budget is None or not solution.claims or is_near or budget.is_spent:  # asking starts its clock: loading counts
         return solution, Cost(cost, rough)
-    from core.scheduling.repacking.repack import Repack, bound_of
+    from core.scheduling.repacking.repack import Repack
 
-    anew = Repack(ground, budget).improved(solution)
-    return anew, Cost(_cost(anew), max(rough or 0, bound_of(ground, relaxed)))
+    repack = Repack(ground, budget)
+    anew = repack.improved(solution)
+    return anew, Cost(_cost(anew), max(rough or 0, repack.bound(relaxed)))
 
 
 def _cost(solution: Solution) -> int:

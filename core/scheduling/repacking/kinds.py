@@ -20,6 +20,13 @@ ROWS_MAX: Final = 12
 ROWS_SHARE: Final = 4
 """A group that needs less than this part of the machines of the widest one finds them in passing."""
 
+ENTANGLED: Final = -1
+"""The row of parties that obey groups which count others, too, that do not obey them."""
+
+ENTANGLED_SHARE: Final = 3
+ENTANGLED_MIN: Final = 2
+"""A machine is planned for so few of them, by the number of such groups, that enough pods remain whom no one there minds."""
+
 Way = tuple[int, int, int]
 """Template's position, number of the requirements that a claim of it is held to, types left: where a pod may run."""
 
@@ -47,11 +54,11 @@ class Kinds:
     """The kinds of some parties.
 
     Attributes:
-        rows: Hostname group → how much of it a machine has room for, for the groups that are resources.
+        rows: Hostname group → how much of it a machine has room for, for the groups that are resources. `ENTANGLED` stands for
+            parties that obey any of the other groups.
     """
 
-    def __init__(self, template: int, counts: Mapping[Party, int]) -> None:
-        self._template = template
+    def __init__(self, counts: Mapping[Party, int]) -> None:
         pure = self._pure = _pure(counts)
         totals: dict[int, int] = {}
         for party, count in counts.items():
@@ -63,20 +70,23 @@ class Kinds:
         shown = [number for number in machines if machines[number] >= worth]
         shown.sort(key=lambda number: (-machines[number], number))
         self.rows = {number: pure[number] for number in sorted(shown[:ROWS_MAX])}
+        entangled = {number for party in counts for number, _ in party.caps if number not in pure}
+        if entangled:
+            self.rows[ENTANGLED] = max(ENTANGLED_MIN, len(entangled) // ENTANGLED_SHARE)
         self._capped = {number: cap for number, cap in pure.items() if number not in self.rows}
 
-    def of(self, party: Party) -> Kind:
-        """The kind of a party."""
+    def of(self, party: Party, way: Way) -> Kind:
+        """The kind of a party that may run in one way."""
         rows = tuple((number, amount) for number, amount in party.adds if number in self.rows)
         capped = [(number, amount) for number, amount in party.adds if number in self._capped]
         others = self._unsettled(party.adds), self._unsettled(party.caps)
         return Kind(
             requests=party.requests,
-            ways=((self._template, party.reqs, party.allowed),),
+            ways=(way,),
             seats=party.seats,
-            rows=rows,
+            rows=(*rows, (ENTANGLED, 1)) if others[1] else rows,
             most=min((self._capped[number] // amount for number, amount in capped), default=0),
-            told_apart=(*others, *(number for number, _ in capped)),
+            told_apart=(*others, *(number for number, _ in capped)) if capped or any(others) else (),
         )
 
     def _unsettled(self, amounts: Amounts) -> int:

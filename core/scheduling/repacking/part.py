@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core import labels
 from core.errors import invariant
 from core.packing.knapsack import pack_by_value
 from core.packing.problem import Floats, Packing, Problem
@@ -14,7 +15,7 @@ from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.claims import ClaimBuilder
 from core.scheduling.repacking.columns import problem_of
-from core.scheduling.repacking.kinds import Kind, Kinds
+from core.scheduling.repacking.kinds import Kind, Kinds, Way
 from core.scheduling.repacking.parties import Bundle, Market
 from core.scheduling.repacking.party import Party
 from core.scheduling.repacking.seating import Machine, Seating
@@ -25,24 +26,34 @@ class Part:
 
     Attributes:
         claims: The claims as they are.
+        counts: How many parties there are of each kind.
     """
 
-    def __init__(self, ground: Ground, market: Market, taken_apart: Sequence[tuple[InFlight, list[Bundle]]]) -> None:
+    def __init__(
+        self, ground: Ground, market: Market, taken_apart: Sequence[tuple[InFlight, list[Bundle]]], zone: str = ""
+    ) -> None:
+        """Take claims that are all held to one zone, if a zone is given."""
         self.claims = [claim for claim, _ in taken_apart]
         self._ground = ground
         self._market = market
         self._bundles = [bundle for _, bundles in taken_apart for bundle in bundles]
         counts = Counter(party for party, _ in self._bundles)
-        self._kinds = Kinds(market.template.index, counts)
+        kinds = Kinds(counts)
+        self._rows = kinds.rows
+        kind_of = {party: kinds.of(party, self._way(party, zone)) for party in counts}
         self._of: dict[Kind, dict[Party, int]] = {}
         for party, count in counts.items():
-            self._of.setdefault(self._kinds.of(party), {})[party] = count
-        self._loads = [Counter(self._kinds.of(party) for party, _ in bundles) for _, bundles in taken_apart]
+            self._of.setdefault(kind_of[party], {})[party] = count
+        self.counts = {kind: sum(parties.values()) for kind, parties in self._of.items()}
+        self._loads = [Counter(kind_of[party] for party, _ in bundles) for _, bundles in taken_apart]
+
+    def _way(self, party: Party, zone: str) -> Way:
+        reqs = self._ground.table.pinned(party.reqs, labels.ZONE, zone) if zone else party.reqs
+        return self._market.template.index, reqs, party.allowed
 
     def problem(self) -> Problem:
         """The part as a packing problem: a class for each kind, the NodePool's types in each market as types."""
-        counts = {kind: sum(parties.values()) for kind, parties in self._of.items()}
-        return problem_of(self._ground.templates, counts, self._kinds.rows)
+        return problem_of(self._ground.templates, self.counts, self._rows)
 
     def incumbent(self, problem: Problem) -> Packing:
         """The claims as a packing, or any other where the problem is stricter than the greedy planner was."""

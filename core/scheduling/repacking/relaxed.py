@@ -45,6 +45,12 @@ class Relaxed:
             kind = self._kind(pod_class)
             self.counts[kind] = self.counts.get(kind, 0) + count
 
+    @property
+    def offers(self) -> int:
+        """At most how many pairs of kind and type `rough` looks at."""
+        templates = self._ground.templates
+        return sum(templates[way[0]].mask.bit_count() for kind in self.counts for way in kind.ways)
+
     def rough(self) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut, by arithmetic alone."""
         return rough_bound((kind.requests, count, self._offers(kind)) for kind, count in self.counts.items())

@@ -16,6 +16,7 @@ from core.scheduling.repacking.booking import booked
 from core.scheduling.repacking.census import census, keeps_counts
 from core.scheduling.repacking.columns import problem_of
 from core.scheduling.repacking.host_rules import HostRules
+from core.scheduling.repacking.kinds import Kind
 from core.scheduling.repacking.part import Part
 from core.scheduling.repacking.parties import Bundle, Market, Parties
 from core.scheduling.repacking.relaxed import Relaxed
@@ -38,6 +39,7 @@ class Repack:
         self._budget = budget
         self._rules = HostRules(ground.topology.groups)
         self._parties = Parties(ground, self._rules)
+        self._bounds: list[tuple[dict[Kind, int], int]] = []
 
     def improved(self, solution: Solution) -> Solution:
         """The solution with cheaper claims, or as it is. Limits are booked anew."""
@@ -60,12 +62,21 @@ class Repack:
             room.left = left
         return solution
 
+    def bound(self, relaxed: Relaxed) -> int:
+        """Nano-dollars per hour that no new nodes for these pods undercut."""
+        known = next((bound for counts, bound in self._bounds if counts == relaxed.counts), None)
+        if known is None:
+            problem = problem_of(self._ground.templates, relaxed.counts, relaxed.rows)
+            known = relax(problem.restricted(problem.undominated())).bound
+        return known
+
     def _searched(self, part: Part) -> list[InFlight]:
         problem = part.problem()
         if not problem.prices.all():
             return []
         seed = self._ground.snapshot.options.seed
         found = improve(problem, part.incumbent(problem), seed=seed, budget=self._budget)
+        self._bounds.append((part.counts, found.lower_bound))
         return part.claims_of(problem, found.packing)
 
     def _parts(self, solution: Solution) -> tuple[list[InFlight], list[Part]]:
@@ -113,11 +124,5 @@ class Repack:
         for claim, bundles in taken_apart:
             zone = self._ground.table.single(claim.reqs, labels.ZONE)
             zones.setdefault(zone or "", []).append((claim, bundles))
-        for _, one in sorted(zones.items()):
-            yield Part(self._ground, market, one)
-
-
-def bound_of(ground: Ground, relaxed: Relaxed) -> int:
-    """Nano-dollars per hour that no new nodes for these pods undercut."""
-    problem = problem_of(ground.templates, relaxed.counts, relaxed.rows)
-    return relax(problem.restricted(problem.undominated())).bound
+        for zone, one in sorted(zones.items()):
+            yield Part(self._ground, market, one, zone)
