@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from benchmarks.workloads.api_objects import as_sent
 from benchmarks.workloads.clusters import existing
 from benchmarks.workloads.diverse import diverse
 from benchmarks.workloads.ec2 import ec2_catalogue
@@ -84,6 +85,7 @@ CASES: Final = (
     Case(
         name="openb-gpu", make=lambda data: openb_gpu(data, ec2_catalogue(data)), budgets=(1.0, 5.0), needs_trace=True
     ),
+    Case(name="as-sent-10k", make=_on_ec2(as_sent, 10_000, 500), repeats=3, peer_repeats=0),
     Case(name="existing-2k", make=_on_ec2(existing, 2_000, 100), peer_repeats=3, is_quick=True),
 )
 

@@ -6,7 +6,9 @@ A process for each case keeps the peak memory and the first, cold plan apart fro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
+import io
 import json
 import statistics
 import sys
@@ -14,15 +16,17 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from benchmarks.files import Files
 from benchmarks.flexibility import flexibility
 from benchmarks.workloads.manifests import NOW
+from cli.commands import plan as plan_command
 from cli.inventory import take_inventory
 from cli.reading import read
+from cli.world import look
 from core.catalogue import document
 from core.manifests import resources as kinds
 from core.manifests import wire
@@ -34,6 +38,9 @@ from core.scheduling import Planner
 from core.scheduling.ground import Ground
 
 JsonObject = dict[str, Any]
+
+_PAGES_AS_MANIFESTS_MAX: Final = 20
+"""Reading more as manifests takes longer than planning."""
 
 
 def main() -> None:
@@ -56,6 +63,7 @@ def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: boo
     greedy_world = with_steps(snapshot, 0)
     runs = [_timed(greedy_world) for _ in range(repeats + 1)]
     cold, warm = runs[0], runs[1:] or runs
+    peak_bytes = _peak_bytes()
     result: JsonObject = {
         "pods": len(Ground(snapshot).pending),
         "types": len(snapshot.catalogue.default),
@@ -67,7 +75,7 @@ def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: boo
         "greedySeconds": statistics.median(run.seconds for run in warm),
         "greedyCpuSeconds": statistics.median(run.cpu_seconds for run in warm),
         "greedyRuns": [run.seconds for run in warm],
-        "peakBytes": _peak_bytes(),
+        "peakBytes": peak_bytes,
         "greedy": _described(snapshot, cold.plan, is_judged=is_judged),
         "improved": [],
     }
@@ -77,6 +85,8 @@ def measured(files: Files, repeats: int, budgets: list[float], *, is_judged: boo
             {"budgetSeconds": seconds, "seconds": run.seconds, "peakBytes": _peak_bytes()}
             | _described(snapshot, run.plan, is_judged=is_judged)
         )
+    if len(files.pages) <= _PAGES_AS_MANIFESTS_MAX:
+        result["manifestsSeconds"] = _manifests_seconds(files)
     return result
 
 
@@ -99,6 +109,16 @@ def decoded(files: Files) -> Snapshot:
     if broken:
         raise SystemExit("\n".join(broken))
     return snapshot
+
+
+def _manifests_seconds(files: Files) -> float:
+    """How long the command line takes to read the same as manifests."""
+    parser = argparse.ArgumentParser()
+    plan_command.configure(parser)
+    given = [part for path in files.manifests for part in ("-f", str(path))]
+    arguments = parser.parse_args([*given, "--catalog", str(files.catalogue), "--now", NOW])
+    with contextlib.redirect_stderr(io.StringIO()):
+        return look(arguments).decode_seconds
 
 
 class _Run(msgspec.Struct, frozen=True):

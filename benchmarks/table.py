@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 _HEADINGS: Final = (
-    "case", "pods", "types", "decode s", "cold s", "greedy s", "pods/s", "peak MB", "nodes", "greedy $/h", "budget s", "plan s",
-    "nodes", "plan $/h", "bound $/h", "gap", "flexible", "Karpenter s", "faster", "nodes", "$/h", "saved", "checked",
+    "case", "pods", "types", "pages s", "files s", "cold s", "greedy s", "solve s", "pods/s", "peak MB", "nodes", "greedy $/h",
+    "budget s", "plan s", "nodes", "plan $/h", "bound $/h", "gap", "flexible",
+    "Karpenter s", "faster", "nodes", "$/h", "saved", "checked",
 )  # fmt: skip
 _NOTES: Final = """\
-decode: API pages to snapshot. cold: the first plan of a process. greedy: median of the warm plans, preparing included.
+pages: from API pages to the snapshot. files: the same as manifests, by the command line.
+cold: the first plan of a process. greedy: median of the warm plans, preparing the snapshot included; solve: without.
 plan: one run that may improve for `budget s`, loading the solver included. gap: cost over the proven lower bound.
 flexible: claims of c, m and r types that keep 15 types or more within 1.6 times their cheapest.
-faster: Karpenter's time in its scheduler over our greedy. saved: what our plan costs less than Karpenter's.
+faster: Karpenter's time in its scheduler, its preparing left out, over our greedy with ours.
+saved: what our plan costs less than Karpenter's.
 checked: both plans, by the naive judge."""
 _NONE: Final = "-"
 
@@ -45,8 +48,10 @@ def _rows(result: dict[str, Any]) -> Iterable[tuple[str, ...]]:
         f"{result['pods']}",
         f"{result['types']}",
         _seconds(result["decodeSeconds"]),
+        _seconds(result["manifestsSeconds"]) if "manifestsSeconds" in result else _NONE,
         _seconds(result["coldSeconds"]),
         _seconds(result["greedySeconds"]),
+        _seconds(result["solveSeconds"]),
         f"{result['pods'] / result['greedySeconds']:,.0f}",
         f"{result['peakBytes'] / 1e6:.0f}",
         f"{greedy['claims']}",

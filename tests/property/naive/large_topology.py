@@ -185,16 +185,21 @@ def _stuck(
     if not ruled:
         return
     free = [entry for entry in placed if not entry[2].holds and entry[2].counted_by]
-    left: list[tuple[Pod, Site, Kind]] = []
-    for order in _orders(ruled, free):
+    best: list[str] = []
+    for first, held in _orders(ruled, free):
         _start(sites, kind_of, rules)
-        left = _left_over(*order)
+        left = _left_over(first, held)
         if not left:
             return
-    for pod, site, kind in left[:5]:
-        refusing = next(rule for rule in kind.holds if not rule.allows(site.domain(rule.key)))
-        counts = dict(refusing.counts.most_common(3))
-        yield f"spread or affinity: {pod.key} at {site.name}: {refusing.key} {counts}, least {refusing.least}; {len(left)} such"
+        if not best or len(left) < len(best):
+            best = [_refusal(*entry) for entry in left]
+    yield from best
+
+
+def _refusal(pod: Pod, site: Site, kind: Kind) -> str:
+    rule = next(rule for rule in kind.holds if not rule.allows(site.domain(rule.key)))
+    here = rule.counts[site.domain(rule.key) or ""]
+    return f"spread or affinity: {pod.key} at {site.name}: {here} by {rule.key} there, at least {rule.least} elsewhere"
 
 
 Entries = list[tuple[Pod, Site, Kind]]
@@ -251,37 +256,83 @@ def _left_over(waiting: Entries, held: Entries) -> Entries:
     for entry in held:
         for rule in entry[2].counted_by:
             by_domain.setdefault((id(rule), entry[1].domain(rule.key)), []).append(entry)
+    owners = Counter(_on_host(rule, site) for _, site, kind in waiting for rule in kind.holds if _is_of_host(rule))
     used: set[str] = set()
     for _ in range(_PASSES_MAX):
-        left = []
-        for entry in waiting:
-            _, site, kind = entry
-            if all(rule.allows(site.domain(rule.key)) for rule in kind.holds):
-                _put(site, kind)
-            else:
-                left.append(entry)
+        left = _one_pass(waiting, owners)
+        if len(left) == len(waiting) and not _let_in(left, by_domain, used, owners):
+            left = _one_pass(waiting, owners, heedless=1)
+            if len(left) == len(waiting):
+                return left
         if not left:
             return []
-        if len(left) == len(waiting) and not _let_in(left, by_domain, used):
-            return left
         waiting = left
     return waiting
 
 
-def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str]) -> bool:
+def _one_pass(waiting: Entries, owners: Counter[tuple[int, str | None]], heedless: int = 0) -> Entries:
+    """Place, in their order, those that are allowed and stand in nobody's way; returns the others.
+
+    Args:
+        waiting: Who is to be placed.
+        owners: (rule, host) → how many that the rule is to allow there are still to come.
+        heedless: So many may stand in somebody's way.
+    """
+    left = []
+    for entry in waiting:
+        _, site, kind = entry
+        if not all(rule.allows(site.domain(rule.key)) for rule in kind.holds):
+            left.append(entry)
+            continue
+        if _is_in_the_way(site, kind, owners):
+            if not heedless:
+                left.append(entry)
+                continue
+            heedless -= 1
+        _put(site, kind)
+        owners.subtract(_on_host(rule, site) for rule in kind.holds if _is_of_host(rule))
+    return left
+
+
+def _is_in_the_way(site: Site, kind: Kind, owners: Counter[tuple[int, str | None]]) -> bool:
+    """Whether a rule would then refuse the host to pods that are yet to come: counts on a host do not level out."""
+    host = site.domain(labels.HOSTNAME) or ""
+    for rule in kind.counted_by:
+        if _is_of_host(rule) and owners[_on_host(rule, site)] > (rule in kind.holds):
+            assert rule.spread is not None
+            if rule.counts[host] + 1 + rule.selects_own > rule.spread.max_skew:
+                return True
+    return False
+
+
+def _is_of_host(rule: Rule) -> bool:
+    return rule.key == labels.HOSTNAME and rule.spread is not None
+
+
+def _on_host(rule: Rule, site: Site) -> tuple[int, str | None]:
+    return (id(rule), site.domain(labels.HOSTNAME))
+
+
+def _let_in(
+    left: Entries,
+    by_domain: dict[tuple[int, str | None], Entries],
+    used: set[str],
+    owners: Counter[tuple[int, str | None]],
+) -> bool:
     """Place pods that nothing holds where they help those that are stuck; says whether there were any."""
     helped = False
     for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
         wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]
         for domain in _wanted_domains(rule, wanting):
             pool = by_domain.get((id(rule), domain), [])
-            while pool:
-                pod, site, kind = pool.pop()
-                if pod.key not in used:
-                    used.add(pod.key)
-                    _put(site, kind)
-                    helped = True
-                    break
+            found = next(
+                (e for e in reversed(pool) if e[0].key not in used and not _is_in_the_way(*e[1:], owners)), None
+            )
+            if found is not None:
+                used.add(found[0].key)
+                pool.remove(found)
+                _put(*found[1:])
+                helped = True
     return helped
 
 

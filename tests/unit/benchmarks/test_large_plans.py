@@ -1,0 +1,173 @@
+"""The judge of large plans passes what the planner makes and calls out whatever is changed for the worse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.plan import Plan, PlannedClaim
+from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+from core.model.taints import Taint
+from core.scheduling import schedule
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.property.naive.judge import violations
+from tests.property.naive.large_plans import large_plan_violations
+from tests.property.packing.worlds import a_plain_world
+
+TYPES = (a_type("m5.large", cpu="2", price=0.1), a_type("m5.2xlarge", cpu="8", memory="32Gi", pods="58", price=0.4))
+APP = a_selector(app="web")
+
+
+def some_pods(count: int, **spec: object) -> tuple[Pod, ...]:
+    return tuple(a_pod(f"p{n}", cpu="500m", labels={"app": "web"}, **spec) for n in range(count))
+
+
+def a_world(*pods: Pod, **changes: object) -> Snapshot:
+    return a_snapshot(types=TYPES, pods=pods, **changes)
+
+
+def zone_spread(max_skew: int = 1) -> tuple[TopologySpread, ...]:
+    return (TopologySpread(topology_key=labels.ZONE, max_skew=max_skew, selector=APP),)
+
+
+def with_claim(plan: Plan, number: int, **changes: object) -> Plan:
+    claims = list(plan.claims)
+    claims[number] = msgspec.structs.replace(claims[number], **changes)
+    return msgspec.structs.replace(plan, claims=tuple(claims))
+
+
+def rules(snapshot: Snapshot, plan: Plan) -> set[str]:
+    return {line.partition(":")[0] for line in large_plan_violations(snapshot, plan)}
+
+
+WORLDS = {
+    "plain": a_world(*some_pods(30)),
+    "zones": a_world(*some_pods(20, spreads=zone_spread())),
+    "hosts": a_world(*some_pods(7, spreads=(TopologySpread(topology_key=labels.HOSTNAME, max_skew=2, selector=APP),))),
+    "apart": a_world(*some_pods(6, anti_affinity=(PodAffinityTerm(topology_key=labels.HOSTNAME, selector=APP),))),
+    "together": a_world(*some_pods(9, affinity=(PodAffinityTerm(topology_key=labels.ZONE, selector=APP),))),
+}
+
+
+@pytest.mark.parametrize("name", list(WORLDS))
+def test_what_the_planner_makes_passes(name: str) -> None:
+    """A judge that finds fault with right plans would hide the wrong ones."""
+    assert large_plan_violations(WORLDS[name], schedule(WORLDS[name])) == []
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_agrees_with_the_small_judge_on_random_clusters(seed: int) -> None:
+    """Two readings of the same rules: where one cries, the other must, or say that it cannot judge."""
+    world = a_plain_world(seed, steps=20)
+    plan = schedule(world)
+    found = large_plan_violations(world, plan)
+    if not any(line.startswith("not judged") for line in found):
+        assert bool(found) == bool(violations(world, plan))
+
+
+def _lost(plan: Plan) -> Plan:
+    return with_claim(plan, 0, pods=plan.claims[0].pods[1:])
+
+
+def _twice(plan: Plan) -> Plan:
+    return with_claim(plan, 0, pods=(*plan.claims[0].pods, plan.claims[0].pods[0]))
+
+
+def _merged(plan: Plan) -> Plan:
+    """All pods on the first claim."""
+    first = msgspec.structs.replace(plan.claims[0], pods=tuple(pod for claim in plan.claims for pod in claim.pods))
+    return msgspec.structs.replace(plan, claims=(first,))
+
+
+def _crowded(plan: Plan) -> Plan:
+    """The first claim takes the second one's pods, the others stay as they are."""
+    first, second, *others = plan.claims
+    both = msgspec.structs.replace(first, pods=(*first.pods, *second.pods))
+    return msgspec.structs.replace(plan, claims=(both, *others))
+
+
+@pytest.mark.parametrize(
+    ("world", "change", "rule"),
+    [
+        ("plain", _lost, "lists"),
+        ("plain", _twice, "lists"),
+        ("plain", _merged, "room"),
+        ("plain", lambda plan: with_claim(plan, 0, price=1), "price"),
+        ("plain", lambda plan: with_claim(plan, 0, instance_types=("m5.large",)), "room"),
+        ("plain", lambda plan: with_claim(plan, 0, instance_types=()), "offering"),
+        ("plain", lambda plan: with_claim(plan, 0, instance_types=("m9.huge",)), "offering"),
+        ("plain", lambda plan: with_claim(plan, 0, capacity_types=("reserved",)), "offering"),
+        ("plain", lambda plan: with_claim(plan, 0, taints=(Taint("a", "NoSchedule"),)), "taints"),
+        ("zones", lambda plan: with_claim(plan, 0, zones=ZONES, requirements=()), "open"),
+        ("apart", _merged, "anti-affinity"),
+        ("hosts", _crowded, "spread or affinity"),
+    ],
+)
+def test_what_is_changed_for_the_worse_is_called_out(world: str, change: Callable[[Plan], Plan], rule: str) -> None:
+    snapshot = WORLDS[world]
+    plan = schedule(snapshot)
+    assert rule in rules(snapshot, change(plan))
+
+
+def _in_zone(claim: PlannedClaim, zone: str) -> PlannedClaim:
+    held = tuple(r for r in claim.requirements if r.key != labels.ZONE)
+    asked = (*held, Requirement.one_of(labels.ZONE, zone))
+    return msgspec.structs.replace(claim, zones=(zone,), requirements=asked)
+
+
+def test_pods_that_crowd_into_one_of_two_zones_are_called_out() -> None:
+    """The skew must hold at the moment of each placing; here no order does it."""
+    snapshot = WORLDS["zones"]
+    plan = schedule(snapshot)
+    zones = dict(zip(ZONES, (ZONES[0], ZONES[0], ZONES[1]), strict=True))
+    moved = tuple(_in_zone(claim, zones[claim.zones[0]]) for claim in plan.claims)
+    assert "spread or affinity" in rules(snapshot, msgspec.structs.replace(plan, claims=moved))
+
+
+def test_pods_apart_that_must_be_in_one_zone_are_called_out() -> None:
+    snapshot = WORLDS["together"]
+    plan = schedule(snapshot)
+    (claim,) = plan.claims
+    halves = [
+        _in_zone(msgspec.structs.replace(claim, name=f"half-{n}", pods=pods), ZONES[n])
+        for n, pods in enumerate((claim.pods[:4], claim.pods[4:]))
+    ]
+    assert "spread or affinity" in rules(snapshot, msgspec.structs.replace(plan, claims=tuple(halves)))
+
+
+def test_a_pod_is_not_put_where_its_selector_forbids() -> None:
+    picky = a_pod("picky", node_selector=(Requirement.one_of(labels.ARCH, "arm64"),))
+    snapshot = a_world(picky)
+    plan = schedule(a_world(a_pod("picky")))
+    assert "selector" in rules(snapshot, plan)
+
+
+def test_pods_that_run_already_take_room_and_count() -> None:
+    """A node is as full as its pods make it, whoever put them there."""
+    claim, node = a_node_of(TYPES[0])
+    running = a_pod("old", cpu="1500m", node_name=node.name, phase="Running")
+    pods = (a_pod("new", cpu="1"), running)
+    snapshot = a_world(*pods, nodes=(node,), node_claims=(claim,))
+    empty = a_world(pods[0], nodes=(node,), node_claims=(claim,))
+    plan = schedule(empty)
+    assert plan.bindings
+    assert large_plan_violations(empty, plan) == []
+    assert "room" in rules(snapshot, plan)
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        a_world(a_pod("p", host_ports=(HostPort(80),))),
+        a_world(a_pod("p"), node_pools=(a_pool(limits={"cpu": 100_000}),)),
+        a_world(a_pod("p"), marked_for_deletion=("c",)),
+    ],
+)
+def test_what_it_cannot_judge_it_does_not_pass(world: Snapshot) -> None:
+    """A plan that nobody looked at must not stand in the table as checked."""
+    assert rules(world, schedule(world)) == {"not judged"}

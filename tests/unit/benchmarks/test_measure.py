@@ -1,0 +1,126 @@
+"""Figures that a table shows are those of the plan; a wrong plan is called wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.files import Files, written
+from benchmarks.flexibility import flexibility
+from benchmarks.measure import clock, measured
+from benchmarks.peer import Peer, PeerError
+from benchmarks.profiling import profiled
+from benchmarks.table import table
+from benchmarks.workloads.diverse import diverse
+from core.model.catalogue import Catalogue
+from core.model.plan import Plan, PlannedClaim
+from tests.builders import CLASS_REF, ZONES, a_snapshot, a_type
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return written(diverse(60, 40), tmp_path_factory.mktemp("diverse"))
+
+
+def test_one_case_is_measured_from_files_to_judged_plans(files: Files) -> None:
+    found = measured(files, 2, [0.05], is_judged=True)
+    assert (found["pods"], found["types"], len(found["greedyRuns"])) == (60, 40, 2)
+    assert found["greedySeconds"] >= found["groundSeconds"] > 0
+    for plan in (found["greedy"], *found["improved"]):
+        assert plan["judged"] == {"violations": [], "count": 0, "seconds": plan["judged"]["seconds"]}
+        assert plan["unschedulable"] == 0
+        assert 0 < plan["cost"] <= found["greedy"]["cost"]
+    assert found["peakBytes"] > 10_000_000
+
+
+def test_the_clock_starts_with_the_first_question() -> None:
+    """Preparing is not part of the budget, as on the command line."""
+    is_over = clock(60.0)
+    assert not is_over()
+    assert clock(0.0)()
+
+
+def a_claim(*types: str, price: int) -> PlannedClaim:
+    return PlannedClaim(
+        name="default-0", node_pool="default", node_class=CLASS_REF, instance_types=types, price=price,
+        zones=ZONES, capacity_types=("on-demand",), pods=("default/p",),
+    )  # fmt: skip
+
+
+def test_only_types_within_the_band_count_as_choice() -> None:
+    """Types that nobody would pay for make no launch surer."""
+    label = {"karpenter.k8s.aws/instance-category": "m"}
+    types = tuple(a_type(f"m5.{n:02}", price=1.0 + n * 0.05, **label) for n in range(20))
+    snapshot = a_snapshot(types=types)
+    claims = (a_claim(*(kind.name for kind in types), price=10**9), a_claim("m5.00", price=10**9))
+    plan = Plan(now=snapshot.now, claims=claims)
+    assert flexibility(snapshot, plan) == {"claims": 2, "share": 0.0, "median": 7.0}
+    dearer = msgspec.structs.replace(plan, claims=(msgspec.structs.replace(claims[0], price=2 * 10**9), claims[1]))
+    assert flexibility(snapshot, dearer) == {"claims": 2, "share": 0.5, "median": 10.5}
+    others = msgspec.structs.replace(snapshot, catalogue=Catalogue(default=(a_type("g5.xlarge"),)))
+    assert flexibility(others, Plan(now=snapshot.now, claims=(a_claim("g5.xlarge", price=1),))) is None
+
+
+RESULT = {
+    "name": "small", "pods": 1000, "types": 40, "decodeSeconds": 0.2, "coldSeconds": 0.5,
+    "greedySeconds": 0.05, "solveSeconds": 0.04, "peakBytes": 5e7,
+    "greedy": {"claims": 9, "cost": 12.0, "unschedulable": 0, "judged": {"count": 0, "violations": []}},
+    "improved": [
+        {"budgetSeconds": 1.0, "seconds": 1.1, "claims": 8, "cost": 10.5, "lowerBound": 10.0, "flexibility": {"share": 0.5},
+         "judged": {"count": 1, "violations": ["room: default-0 needs more"]}},
+    ],
+    "peer": {"seconds": 5.0, "claims": 9, "cost": 15.0, "unschedulable": 2, "runs": [5.0], "load": 1.0},
+}  # fmt: skip
+
+
+def test_the_table_shows_both_planners_and_their_ratio() -> None:
+    text = table([RESULT], "")
+    row = text.splitlines()[1]
+    for cell in ("20,000", "5.0%", "50%", "100.0x", "15.00", "30.0%", "1 wrong"):
+        assert cell in row
+    assert "small: room: default-0 needs more" in text
+    assert "Karpenter left 2 pods without a place, we 0" in text
+
+
+def test_the_table_says_why_karpenter_is_absent_and_what_was_skipped() -> None:
+    text = table([{"name": "openb", "skipped": "trace not found"}], "Go is not installed")
+    assert "openb: trace not found" in text
+    assert "Karpenter: Go is not installed" in text
+
+
+def test_without_go_the_peer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A laptop without Go must still get our half of the table."""
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(PeerError, match="Go is not installed"):
+        Peer(tmp_path, None).build()
+
+
+def test_a_peer_that_breaks_is_told_from_one_that_answers(tmp_path: Path, files: Files) -> None:
+    program = tmp_path / "karpenter"
+    program.write_text("#!/bin/sh\necho oh no >&2\n")
+    program.chmod(0o755)
+    with pytest.raises(PeerError, match="oh no"):
+        Peer(tmp_path, None).plan(files, 1)
+
+
+def test_the_peers_answer_is_remembered_for_the_same_files(tmp_path: Path, files: Files) -> None:
+    """Karpenter takes minutes for large cases; asking twice for the same would double that."""
+    answer = (
+        '{"timing":{"solveSeconds":1,"solveCpuSeconds":2,"scheduleSeconds":1,"runs":[1],"peakBytes":1},'
+        '"nodeClaims":[1,2],"bindings":[],"unschedulable":[],"cost":{"hourly":3.5}}'
+    )
+    program = tmp_path / "karpenter"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\n")
+    program.chmod(0o755)
+    memory = tmp_path / "memory.json"
+    assert Peer(tmp_path, memory).plan(files, 1)["cost"] == 3.5
+    program.unlink()
+    assert Peer(tmp_path, memory).plan(files, 1)["claims"] == 2
+
+
+def test_a_profile_names_the_parts_of_the_planner(files: Files) -> None:
+    text = profiled(files, 0.05)
+    for part in ("greedy", "improved", "topology", "new claims", "packing"):
+        assert part in text
