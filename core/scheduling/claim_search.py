@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
 
 from core import labels
 from core.model.pod import Pod
 from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT
+from core.scheduling.claim_index import ClaimIndex
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.limits import Room
+from core.scheduling.look import Look, Looks
+from core.scheduling.min_values import unmet
+from core.scheduling.narrowing import Narrowing
 from core.scheduling.pinning import Draft, Pinning
-from core.scheduling.pod_class import Batch, PodClass, Stage
+from core.scheduling.pod_class import PodClass, Stage
 from core.scheduling.ports import conflict
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.tally import Tally
 from core.scheduling.template import any_value
-from core.scheduling.topology_group import AFFINITY
 from core.scheduling.type_filter import positions
-
-NEVER: Final = "never"
-"""The claim cannot take such a pod now and, as it only fills up, never will."""
 
 
 @dataclass(eq=False, slots=True, frozen=True)
 class Fit:
-    """What a claim becomes with one pod more."""
+    """A claim, and what it becomes with one pod more."""
 
-    reqs: int
-    allowed: int
+    claim: InFlight
+    look: Look
     total: Vector
     reservation: str = ""
 
@@ -49,79 +47,181 @@ class ClaimSearch:
         self._pinning = pinning
         self._rooms = rooms
         self._reservations = reservations
-        self.claims: list[InFlight] = []
-        self._order: list[tuple[int, int]] = []
-        self._dead: dict[tuple[int, int], set[int]] = {}
+        self._looks = Looks()
+        self._index = ClaimIndex()
+        self._narrowing = Narrowing(ground, tally, pinning, self._looks)
+        self._without_room: dict[Vector, int] = {}
+        self._unfit: dict[tuple[int, int], int] = {}
         self._barren: set[tuple[int, int, int]] = set()
+        self.claims: list[InFlight] = []
         self.limited: set[int] = set()
 
-    def find(self, batch: Batch, stage: Stage, smallest: Vector) -> tuple[InFlight, Fit] | None:
-        """The claim with the fewest pods that takes one more of the batch; the older one where they have as many.
+    def find(self, pod_class: PodClass, stage: Stage, smallest: Vector) -> Fit | None:
+        """The claim with the fewest pods that takes one more of the class; the older one where they have as many.
 
         Args:
-            batch: Who waits.
+            pod_class: Who waits.
             stage: What they ask for.
             smallest: The least that any waiting pod requests; a claim without room for that is not looked at again.
         """
-        dead = self._dead.setdefault((batch.pod_class.index, stage.number), set())
-        full: list[tuple[int, int]] = []
-        found = None
-        for entry in self._order:
-            if entry[1] in dead:
-                continue
-            claim = self.claims[entry[1]]
-            fit = self._fit(claim, batch.pod_class, stage)
-            if isinstance(fit, Fit):
-                found = (claim, fit)
-                break
-            if fit == NEVER:
-                dead.add(entry[1])
-                if self._is_full(claim, smallest):
-                    full.append(entry)
-        for entry in full:
-            del self._order[bisect_left(self._order, entry)]
-        return found
+        left = self._candidates(pod_class, stage)
+        for among in self._index.by_count if left else ():
+            here = among & left
+            while here:
+                bit = here & -here
+                claim = self.claims[bit.bit_length() - 1]
+                look = self._seen(claim, pod_class)
+                ways = self._narrowing.of(look, pod_class.shape, stage) if look is not None else ()
+                if look is not None and not ways:
+                    left &= ~(look.claims | bit)
+                    here &= left
+                    continue
+                fit = self._fit(claim, ways, plus(claim.used, pod_class.requests))
+                if fit is not None:
+                    return fit
+                self._pass_over(claim, pod_class, stage, smallest)
+                here ^= bit
+        return None
 
-    def open(self, batch: Batch, stage: Stage) -> tuple[InFlight, Fit] | None:
-        """A new claim that takes one pod of the batch, from the first NodePool that can; it is not part of the plan yet."""
+    def _candidates(self, pod_class: PodClass, stage: Stage) -> int:
+        """Claims that are worth a look, as a bit set."""
+        left = self._index.open & ~self._without_room.get(pod_class.requests, 0)
+        left &= ~self._unfit.get((pod_class.index, stage.number), 0)
+        for rule in stage.host_rules:
+            left &= ~self._tally.barred(rule)
+        return left
+
+    def _seen(self, claim: InFlight, pod_class: PodClass) -> Look | None:
+        """The claim's look once the pod's ports and volumes are there; None where the ports are taken."""
+        look = self._index.looks[claim.index]
+        if not pod_class.ports and not pod_class.volumes.attachments:
+            return look
+        if conflict(pod_class.ports, claim.ports):
+            return None
+        return self._looks.of(look.template, look.reqs, _allowed(claim, pod_class))
+
+    def _fit(self, claim: InFlight, ways: Sequence[Look], total: Vector) -> Fit | None:
+        for way in ways:
+            if way.holds(total) and not (claim.min_values and self._lacks_values(claim, way, total)):
+                return Fit(claim, way, total)
+        return None
+
+    def _lacks_values(self, claim: InFlight, look: Look, total: Vector) -> bool:
+        types = look.template.types
+        return bool(unmet(types, types.survivors(look.mask, total), claim.min_values))
+
+    def _pass_over(self, claim: InFlight, pod_class: PodClass, stage: Stage, smallest: Vector) -> None:
+        """Remember, where it is for good, that a claim takes no such pod: it only fills up."""
+        look, bit = self._index.looks[claim.index], 1 << claim.index
+        if not look.holds(plus(claim.used, pod_class.requests)):
+            self._without_room[pod_class.requests] = self._without_room.get(pod_class.requests, 0) | bit
+            if not look.holds(plus(claim.used, smallest)):
+                self._index.close(claim.index)
+        elif stage.is_monotone:
+            question = (pod_class.index, stage.number)
+            self._unfit[question] = self._unfit.get(question, 0) | bit
+
+    def open(self, pod_class: PodClass, stage: Stage) -> Fit | None:
+        """A new claim that takes one pod of the class, from the first NodePool that can; it is not part of the plan yet."""
         for template, tolerated in zip(self._ground.templates, self._ground.open_templates(stage), strict=True):
-            question = (batch.pod_class.index, stage.number, template.index)
+            question = (pod_class.index, stage.number, template.index)
             if not tolerated or question in self._barren:
                 continue
             room = self._rooms[template.index]
             allowed = room.mask(template.types, template.mask) if room.left else template.mask
             claim = InFlight(len(self.claims), template, template.offered, allowed, self._ground.axis.zero)
             claim.min_values = dict(template.min_values)
-            fit = self._fit(claim, batch.pod_class, stage)
-            if isinstance(fit, Fit):
-                return claim, fit
+            fit = self._first_fit(claim, pod_class, stage)
+            if fit is not None:
+                return fit
             if allowed != template.mask:
                 self.limited.add(template.index)
-            if fit == NEVER:
+            if stage.is_monotone:
                 self._barren.add(question)
         return None
 
-    def put(self, claim: InFlight, fit: Fit, pod: Pod, pod_class: PodClass) -> None:
+    def _first_fit(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | None:
+        """What a claim without pods becomes with its first one."""
+        if any(self._tally.bars_new(rule) for rule in stage.host_rules):
+            return None
+        allowed = _allowed(claim, pod_class)
+        for ask in stage.asks:
+            reqs = self._ground.table.narrowed(claim.reqs, ask)
+            draft = Draft(claim.template, reqs, allowed, pod_class.requests, claim.min_values)
+            fit = self._settled(claim, draft, pod_class, stage) if draft.is_possible else None
+            if fit is not None:
+                return fit
+        return None
+
+    def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
+        if stage.keys:
+            pinned = self._pinning.pin(draft, pod_class.shape, stage)
+            if pinned is None and self._may_relax(claim):
+                pinned = self._pinning.pin(draft.undemanding(), pod_class.shape, stage)
+            if pinned is None:
+                return None
+            draft = draft.narrowed(pinned)
+        reservation = ""
+        if self._reservations.left:
+            chosen = self._reservations.choose(draft)
+            if chosen is None:
+                return None
+            draft, reservation = draft.narrowed(chosen[0]), chosen[1]
+        if claim.min_values and not self._keeps_min_values(claim, draft):
+            return None
+        look = self._looks.of(claim.template, draft.reqs, draft.allowed)
+        return Fit(claim, look, draft.total, reservation)
+
+    def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
+        missing = draft.missing_values()
+        if not missing:
+            return True
+        if not self._may_relax(claim):
+            return False
+        claim.min_values |= missing
+        claim.min_values_relaxed = True
+        return True
+
+    def _may_relax(self, claim: InFlight) -> bool:
+        """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
+        return bool(claim.min_values) and self._ground.snapshot.options.min_values_policy == BEST_EFFORT
+
+    def put(self, fit: Fit, pod: Pod, pod_class: PodClass) -> None:
         """Make the claim what `fit` says and count the pod."""
+        claim, look = fit.claim, fit.look
         if claim.index == len(self.claims):
-            self._admit(claim, fit)
-        else:
-            del self._order[bisect_left(self._order, (len(claim.pods), claim.index))]
-        if claim.reqs != fit.reqs:
-            self._recount(claim, fit.reqs)
-        claim.reqs, claim.allowed, claim.used = fit.reqs, fit.allowed, fit.total
+            self._admit(fit)
+        if self._index.looks[claim.index] is not look:
+            self._turn(claim, look)
+        claim.used = fit.total
+        self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
         claim.pods.append(pod)
         claim.shapes.append(pod_class.shape)
         claim.ports.extend(pod_class.ports)
         claim.attached.update(pod_class.volumes.attachments)
-        insort(self._order, (len(claim.pods), claim.index))
-        self._tally.record_on_claim(pod_class.shape, claim.reqs, claim.template, claim.host)
+        self._tally.record_on_claim(pod_class.shape, look, claim.index)
 
-    def _recount(self, claim: InFlight, reqs: int) -> None:
+    def hold(self, claim: InFlight, allowed: int) -> None:
+        """Leave a claim no other types than these."""
+        self._turn(claim, self._looks.of(claim.template, claim.reqs, allowed))
+
+    def _admit(self, fit: Fit) -> None:
+        claim, look = fit.claim, fit.look
+        self.claims.append(claim)
+        self._index.add(look)
+        claim.reqs, claim.allowed, claim.reservation = look.reqs, look.allowed, fit.reservation
+        self._reservations.take(fit.reservation)
+        types = claim.template.types
+        claim.charged = types.survivors(look.mask, fit.total)
+        self._rooms[claim.template.index].charge(types, claim.charged)
+
+    def _turn(self, claim: InFlight, look: Look) -> None:
         """Narrower requirements say more about where the claim's pods are: count them anew."""
+        before = self._index.looks[claim.index]
         for shape in claim.shapes:
-            self._tally.record_on_claim(shape, claim.reqs, claim.template, claim.host, -1)
-            self._tally.record_on_claim(shape, reqs, claim.template, claim.host)
+            self._tally.recount(shape, before, look, claim.index)
+        self._index.turn(claim.index, look)
+        claim.reqs, claim.allowed = look.reqs, look.allowed
 
     def settle(self) -> bool:
         """Hold every claim to the types and labels that it would come out with now, and say whether that changed any.
@@ -132,8 +232,8 @@ class ClaimSearch:
         for claim in self.claims:
             reqs = self._settled_requirements(claim)
             if reqs != claim.reqs:
-                self._recount(claim, reqs)
-                claim.reqs, changed = reqs, True
+                self._turn(claim, self._looks.of(claim.template, reqs, claim.allowed))
+                changed = True
         return changed
 
     def _settled_requirements(self, claim: InFlight) -> int:
@@ -151,78 +251,12 @@ class ClaimSearch:
         """Look at every NodePool anew: limits have room again."""
         self._barren.clear()
 
-    def _admit(self, claim: InFlight, fit: Fit) -> None:
-        self.claims.append(claim)
-        claim.reservation = fit.reservation
-        self._reservations.take(fit.reservation)
-        types = claim.template.types
-        claim.charged = types.survivors(types.mask(fit.reqs) & fit.allowed, fit.total)
-        self._rooms[claim.template.index].charge(types, claim.charged)
 
-    def _is_full(self, claim: InFlight, smallest: Vector) -> bool:
-        types = claim.template.types
-        return not types.fits(types.mask(claim.reqs) & claim.allowed, plus(claim.used, smallest))
-
-    def _fit(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | Literal["never"] | None:
-        template = claim.template
-        if not self._ground.open_templates(stage)[template.index]:
-            return NEVER
-        if pod_class.ports and conflict(pod_class.ports, claim.ports):
-            return NEVER
-        for rule in stage.host_rules:
-            if not self._tally.admits(rule, claim.host, pod_class.shape):
-                return NEVER if rule.kind != AFFINITY else None
-        total = plus(claim.used, pod_class.requests)
-        allowed = self._allowed(claim, pod_class)
-        verdict: Literal["never"] | None = NEVER
-        for ask in stage.asks:
-            draft = Draft(template, self._ground.table.narrowed(claim.reqs, ask), allowed, total, claim.min_values)
-            if not draft.is_possible:
-                continue
-            fit = self._settled(claim, draft, pod_class, stage)
-            if fit is not None:
-                return fit
-            verdict = NEVER if stage.is_monotone else None
-        return verdict
-
-    def _allowed(self, claim: InFlight, pod_class: PodClass) -> int:
-        allowed = claim.allowed
-        if pod_class.ports:
-            allowed &= claim.template.types.port_mask(pod_class.ports)
-        if pod_class.volumes.attachments:
-            allowed &= claim.attach_mask(pod_class.volumes.attachments)
-        return allowed
-
-    def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
-        if stage.keys:
-            pinned = self._pinning.pin(draft, pod_class.shape, stage)
-            if pinned is None and self._may_relax(claim):
-                pinned = self._pinning.pin(draft.undemanding(), pod_class.shape, stage)
-            if pinned is None:
-                return None
-            draft = draft.narrowed(pinned)
-        reservation = claim.reservation
-        if not claim.pods and self._reservations.left:
-            chosen = self._reservations.choose(draft)
-            if chosen is None:
-                return None
-            draft, reservation = draft.narrowed(chosen[0]), chosen[1]
-        if claim.min_values and not self._keeps_min_values(claim, draft):
-            return None
-        return Fit(draft.reqs, draft.allowed, draft.total, reservation)
-
-    def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
-        missing = draft.missing_values()
-        if not missing:
-            return True
-        if not self._may_relax(claim):
-            return False
-        claim.min_values |= missing
-        claim.min_values_relaxed = True
-        return True
-
-    def _may_relax(self, claim: InFlight) -> bool:
-        """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
-        return (
-            bool(claim.min_values) and not claim.pods and self._ground.snapshot.options.min_values_policy == BEST_EFFORT
-        )
+def _allowed(claim: InFlight, pod_class: PodClass) -> int:
+    """The claim's types that have the pod's host ports free and can attach its volumes too."""
+    allowed = claim.allowed
+    if pod_class.ports:
+        allowed &= claim.template.types.port_mask(pod_class.ports)
+    if pod_class.volumes.attachments:
+        allowed &= claim.attach_mask(pod_class.volumes.attachments)
+    return allowed

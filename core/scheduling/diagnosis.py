@@ -16,7 +16,6 @@ from core.model.requirements import Requirement
 from core.model.taints import first_untolerated
 from core.scheduling import reasons
 from core.scheduling.ground import Ground
-from core.scheduling.in_flight import InFlight
 from core.scheduling.min_values import unmet
 from core.scheduling.pinning import Draft, Pinning
 from core.scheduling.pod_class import PodClass, Rule, Stage
@@ -153,9 +152,8 @@ class Diagnosis:
     def _broken(self, funnel: _Funnel, stage: Stage, allowed: int) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
         shape, tally = funnel.pod_class.shape, self._solution.tally
-        host = InFlight(len(self._solution.claims), funnel.template, funnel.number, allowed, ()).host
         for rule in stage.host_rules:
-            if not tally.admits(rule, host, shape):
+            if tally.bars_new(rule):
                 return rule
         types = funnel.template.types
         for rule in stage.zone_rules:

@@ -41,11 +41,6 @@ class InFlight:
     min_values_relaxed: bool = False
 
     @property
-    def host(self) -> str:
-        """The node's name as a topology domain, before it has one. No real node's name has a slash."""
-        return f"new/{self.index}"
-
-    @property
     def price(self) -> int:
         """Nano-dollars per hour of the cheapest offering that it may be launched with."""
         types = self.template.types

@@ -6,7 +6,7 @@ the first pod that any hard rule concerns, so every later count is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.model.requirements import Requirement
@@ -82,22 +82,21 @@ class Pinning:
                 self._concerned.setdefault(number, []).append(batch)
 
     def pin(self, draft: Draft, shape: Shape, stage: Stage) -> int | None:
-        """The draft's requirements narrowed to one value of each key of the stage, or None where no choice will do."""
-        return self._pin(draft, shape, stage, stage.keys)
+        """The first choice that leaves as many types as minValues wants, or None where no choice will do."""
+        return next((c.reqs for c in self.choices(draft, shape, stage, stage.keys) if not c.missing_values()), None)
 
-    def _pin(self, draft: Draft, shape: Shape, stage: Stage, keys: tuple[str, ...]) -> int | None:
+    def choices(self, draft: Draft, shape: Shape, stage: Stage, keys: tuple[str, ...]) -> Iterator[Draft]:
+        """The draft narrowed to one value of each of the keys in every way that the rules admit, the best first."""
         if not keys:
-            return draft.reqs if not draft.missing_values() else None
+            yield draft
+            return
         for value in self._options(draft, shape, stage, keys[0]):
             narrowed = draft
             if value is not None and self._table.single(draft.reqs, keys[0]) != value:
                 narrowed = draft.narrowed(self._table.pinned(draft.reqs, keys[0], value))
                 if not narrowed.is_possible:
                     continue
-            found = self._pin(narrowed, shape, stage, keys[1:])
-            if found is not None:
-                return found
-        return None
+            yield from self.choices(narrowed, shape, stage, keys[1:])
 
     def _options(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> list[str | None]:
         """Values that every rule admits, the best first; None alone where the node will not have the label."""

@@ -130,9 +130,10 @@ class Solve:
             self.nodes.put(position, batch.pod_class)
             self.bound.append((pod, position))
             return True
-        found = self.claims.find(batch, stage, smallest) or self.claims.open(batch, stage)
-        if found is not None:
-            self.claims.put(*found, pod, batch.pod_class)
+        pod_class = batch.pod_class
+        fit = self.claims.find(pod_class, stage, smallest) or self.claims.open(pod_class, stage)
+        if fit is not None:
+            self.claims.put(fit, pod, pod_class)
             return True
         if stage.is_monotone:
             self.hopeless.add(key)
@@ -167,7 +168,8 @@ class Solve:
         freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in room.left)
         room.refund(types, claim.charged)
         room.charge(types, small)
-        claim.allowed, claim.charged = small, small
+        claim.charged = small
+        self.claims.hold(claim, small)
         return freed
 
 

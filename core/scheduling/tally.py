@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from core.scheduling.host_counts import HostCounts
+from core.scheduling.look import Look
 from core.scheduling.pod_class import Rule, Shape
-from core.scheduling.template import Template
 from core.scheduling.topology import Counts, Topology
 from core.scheduling.topology_group import AFFINITY, ANTI_AFFINITY, INVERSE, SPREAD
+
+Effect = tuple[int, str | None, bool]
 
 
 class Tally:
@@ -18,9 +21,11 @@ class Tally:
         self._leaving = tuple(leaving)
         self._counts: dict[int, Counts] = {}
         self._doubtful: dict[int, Counts] = {}
+        self._hosts: dict[int, HostCounts] = {}
+        self._effects: dict[tuple[int, int], tuple[Effect, ...]] = {}
 
     def of(self, number: int) -> Counts:
-        """Domain → pods."""
+        """Domain → pods, new nodes aside where each node is a domain of its own."""
         counts = self._counts.get(number)
         if counts is None:
             counts = self._counts[number] = self._starting(number)
@@ -36,8 +41,18 @@ class Tally:
             group = self._topology.groups[rule.group]
             return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and not any(any(self.of(n).values()) for n in rule.together))
+            return there > 0 or (rule.selects_self and self._is_first(rule))
         return there == 0
+
+    def barred(self, rule: Rule) -> int:
+        """New nodes that a rule along hostnames keeps a pod away from, as a bit set of claims; -1 is all of them."""
+        hosts = self._hosts_of(rule.group)
+        if rule.kind == AFFINITY:
+            return 0 if rule.selects_self and self._is_first(rule) else ~hosts.with_at_least(1)
+        too_many = 1
+        if rule.kind == SPREAD:
+            too_many += self._topology.groups[rule.group].max_skew - rule.selects_self
+        return hosts.with_at_least(too_many) if too_many > 0 else -1
 
     def _minimum(self, rule: Rule, here: str, shape: Shape) -> int:
         """The fewest pods in any domain that counts for a spread; zero along hostnames, where a new node is always possible.
@@ -65,6 +80,10 @@ class Tally:
         has_nodes = domain in self._topology.node_domains(rule.group) or self.of(rule.group).get(domain, 0) > 0
         return not is_honored and has_nodes
 
+    def bars_new(self, rule: Rule) -> bool:
+        """Whether a rule along hostnames keeps a pod away even from a node without pods."""
+        return self.barred(rule) < 0
+
     def record_on_node(self, shape: Shape, position: int) -> None:
         """Count a pod that the plan puts on an existing node."""
         for number in self._concerned(shape):
@@ -73,17 +92,50 @@ class Tally:
                 counts = self.of(number)
                 counts[domain] = counts.get(domain, 0) + 1
 
-    def record_on_claim(self, shape: Shape, requirements: int, template: Template, host: str, times: int = 1) -> None:
-        """Count a pod that the plan puts on a new node, or take it out again."""
+    def record_on_claim(self, shape: Shape, look: Look, claim: int, times: int = 1) -> None:
+        """Count pods that the plan puts on a new node, or take them out again."""
+        for number, domain, is_doubtful in self._effects_of(shape, look):
+            if domain is None:
+                self._hosts_of(number).add(claim, times)
+                continue
+            counts = self.of(number)
+            counts[domain] = counts.get(domain, 0) + times
+            if is_doubtful:
+                doubtful = self._doubtful.setdefault(number, {})
+                doubtful[domain] = doubtful.get(domain, 0) + times
+
+    def recount(self, shape: Shape, before: Look, after: Look, claim: int) -> None:
+        """A pod's new node looks different now and may count elsewhere."""
+        if self._effects_of(shape, before) != self._effects_of(shape, after):
+            self.record_on_claim(shape, before, claim, -1)
+            self.record_on_claim(shape, after, claim)
+
+    def _effects_of(self, shape: Shape, look: Look) -> tuple[Effect, ...]:
+        """Where a pod counts on a new node: the group, the domain (None for the node itself), whether that is in doubt."""
+        question = (shape.index, look.index)
+        known = self._effects.get(question)
+        if known is None:
+            known = self._effects[question] = tuple(self._effects_anew(shape, look))
+        return known
+
+    def _effects_anew(self, shape: Shape, look: Look) -> Iterator[Effect]:
+        topology = self._topology
         for number in self._concerned(shape):
-            group = self._topology.groups[number]
-            domain = host if group.is_hostname else self._topology.table.single(requirements, group.key)
-            if domain is not None and self._topology.counts_claim(number, requirements, template):
-                counts = self.of(number)
-                counts[domain] = counts.get(domain, 0) + times
-                if self._topology.is_doubtful(number, requirements, template):
-                    doubtful = self._doubtful.setdefault(number, {})
-                    doubtful[domain] = doubtful.get(domain, 0) + times
+            group = topology.groups[number]
+            domain = None if group.is_hostname else topology.table.single(look.reqs, group.key)
+            if (group.is_hostname or domain is not None) and topology.counts_claim(number, look.reqs, look.template):
+                yield number, domain, domain is not None and topology.is_doubtful(number, look.reqs, look.template)
+
+    def _hosts_of(self, number: int) -> HostCounts:
+        known = self._hosts.get(number)
+        if known is None:
+            known = self._hosts[number] = HostCounts(max(1, self._topology.groups[number].max_skew + 1))
+        return known
+
+    def _is_first(self, rule: Rule) -> bool:
+        """Whether nobody counts yet for an affinity and those that are met together with it."""
+        hosts = (self._hosts[number].total for number in rule.together if number in self._hosts)
+        return not any(any(self.of(number).values()) for number in rule.together) and not any(hosts)
 
     def _concerned(self, shape: Shape) -> Iterable[int]:
         groups = self._topology.groups

@@ -94,12 +94,16 @@ class TypeFilter:
             self._market_masks[key] = known
         return known
 
+    def front(self, mask: int) -> tuple[Vector, ...]:
+        """The rooms of these types that none of the others exceeds: what fits any type fits one of these."""
+        known = self._fronts.get(mask)
+        if known is None:
+            known = self._fronts[mask] = pareto(self.room[i] for i in positions(mask))
+        return known
+
     def fits(self, mask: int, total: Vector) -> bool:
         """Whether any of these types has room for `total`."""
-        front = self._fronts.get(mask)
-        if front is None:
-            front = self._fronts[mask] = pareto(self.room[i] for i in positions(mask))
-        return any(within(total, room) for room in front)
+        return any(within(total, room) for room in self.front(mask))
 
     def survivors(self, mask: int, total: Vector) -> int:
         """Those of these types that have room for `total`."""

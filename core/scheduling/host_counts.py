@@ -1,0 +1,36 @@
+"""How many pods of one topology group each new node has, where every node is a domain of its own."""
+
+from __future__ import annotations
+
+
+class HostCounts:
+    """Counts by claim, and the claims that have reached a count as bit sets, so that a rule answers for all at once.
+
+    Attributes:
+        total: Pods on all claims.
+    """
+
+    def __init__(self, highest: int) -> None:
+        """Start with none.
+
+        Args:
+            highest: The largest count that anyone asks about.
+        """
+        self.total = 0
+        self._counts: dict[int, int] = {}
+        self._reached = [0] * (highest + 1)
+
+    def add(self, claim: int, times: int) -> None:
+        """Count pods on a claim, or take them out again."""
+        before = self._counts.get(claim, 0)
+        after = self._counts[claim] = before + times
+        self.total += times
+        highest = len(self._reached) - 1
+        for count in range(before + 1, min(after, highest) + 1):
+            self._reached[count] |= 1 << claim
+        for count in range(after + 1, min(before, highest) + 1):
+            self._reached[count] &= ~(1 << claim)
+
+    def with_at_least(self, count: int) -> int:
+        """The claims with so many pods, at least one, as a bit set."""
+        return self._reached[count]

@@ -1,0 +1,52 @@
+"""What claims are held to: many claims of a plan look alike, so what a pod makes of one it makes of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.scheduling.resource_axis import Vector, within
+from core.scheduling.template import Template
+
+
+@dataclass(eq=False, slots=True)
+class Look:
+    """A NodePool, requirements, and the types that limits, ports and volumes leave of it.
+
+    Attributes:
+        index: Its number in this plan.
+        front: The largest rooms that its types have; a total fits a type where it fits one of these.
+        claims: The claims that look so, as a bit set of their indices.
+    """
+
+    index: int
+    template: Template
+    reqs: int
+    allowed: int
+    mask: int
+    front: Sequence[Vector]
+    claims: int = 0
+
+    def holds(self, total: Vector) -> bool:
+        """Whether any of its types has room for so much."""
+        for room in self.front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
+            if within(total, room):
+                return True
+        return False
+
+
+class Looks:
+    """All looks of one plan."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], Look] = {}
+
+    def of(self, template: Template, reqs: int, allowed: int) -> Look:
+        """The look with these requirements and types."""
+        question = (template.index, reqs, allowed)
+        known = self._known.get(question)
+        if known is None:
+            mask = template.types.mask(reqs) & allowed
+            front = template.types.front(mask)
+            known = self._known[question] = Look(len(self._known), template, reqs, allowed, mask, front)
+        return known
