@@ -15,7 +15,7 @@ class Look:
 
     Attributes:
         index: Its number in this plan.
-        front: The largest rooms that its types have; a total fits a type where it fits one of these.
+        mask: The types that are left, room aside.
         claims: The claims that look so, as a bit set of their indices.
     """
 
@@ -24,12 +24,14 @@ class Look:
     reqs: int
     allowed: int
     mask: int
-    front: Sequence[Vector]
     claims: int = 0
+    _front: Sequence[Vector] | None = None
 
     def holds(self, total: Vector) -> bool:
         """Whether any of its types has room for so much."""
-        for room in self.front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
+        if self._front is None:
+            self._front = self.template.types.front(self.mask)
+        for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
             if within(total, room):
                 return True
         return False
@@ -47,6 +49,5 @@ class Looks:
         known = self._known.get(question)
         if known is None:
             mask = template.types.mask(reqs) & allowed
-            front = template.types.front(mask)
-            known = self._known[question] = Look(len(self._known), template, reqs, allowed, mask, front)
+            known = self._known[question] = Look(len(self._known), template, reqs, allowed, mask)
         return known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from core.scheduling.ground import Ground
+from core.scheduling.look import Looks
 from core.scheduling.solve import Solution
 from core.scheduling.tally import Tally
 from core.scheduling.topology_group import Group
@@ -15,10 +16,12 @@ def census(ground: Ground, solution: Solution) -> Tally:
     tally = Tally(ground.topology, ())
     for pod, position in solution.bound:
         tally.record_on_node(ground.classes.of(pod).shape, position)
-    for claim in solution.claims:
+    looks = Looks()
+    for number, claim in enumerate(solution.claims):
+        look = looks.of(claim.template, claim.reqs, claim.allowed)
         shapes = {shape.index: shape for shape in claim.shapes}
         for index, count in Counter(shape.index for shape in claim.shapes).items():
-            tally.record_on_claim(shapes[index], claim.reqs, claim.template, claim.host, count)
+            tally.record_on_claim(shapes[index], look, number, count)
     return tally
 
 
