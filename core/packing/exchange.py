@@ -45,7 +45,9 @@ def fitted(problem: Problem, machines: Ints, demand: Ints) -> Ints | None:
             portion = max(1, left // (_CHUNKS * len(machines)))
             fit = problem.fit[present[i], machines]
             while left:
-                holds = np.minimum(np.floor(np.fmin.reduce(free / pod, axis=1) * (1 + 1e-12)), fit - loads[:, present[i]])
+                holds = np.minimum(
+                    np.floor(np.fmin.reduce(free / pod, axis=1) * (1 + 1e-12)), fit - loads[:, present[i]]
+                )
                 likeness = np.where(holds > 0, (free @ pod) / np.sqrt((free * free).sum(axis=1)), -1.0)
                 best = int(likeness.argmax())
                 if likeness[best] < 0:

@@ -9,6 +9,7 @@ import highspy
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, Problem
+from core.packing.solver import quiet_solver
 
 BOUND_SLACK: Final = 1e-9
 """Taken off the bound, relatively, for what floating point may have gained in evaluating it."""
@@ -81,9 +82,7 @@ def _solved(
     _fill_columns(model, prices, len(pods))
     _fill_rows(model, counts, room.size)
     _fill_matrix(model, room, requests, pods, hosts)
-    solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing of its types
-    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
-        solver.setOptionValue(option, value)
+    solver = quiet_solver()
     solver.passModel(model)
     solver.run()
     solution = solver.getSolution()

@@ -8,11 +8,19 @@ from typing import Final
 import numpy as np
 
 from core.packing.budget import Budget
+from core.packing.configurations import Configurations
 from core.packing.exchange import exchange
 from core.packing.fill import cuts, guided_fill
 from core.packing.fluid import Fluid, relax
 from core.packing.knapsack import pack_by_value
 from core.packing.problem import Ints, Packing, Problem, joined, resized
+
+GAP_COARSE: Final = 0.02
+PODS_PER_MACHINE_FEW: Final = 20
+"""If the fluid solution rounds worse than that and machines hold no more pods, loads are looked for one by one."""
+
+PAIRS_MAX: Final = 30_000
+"""Most pairs of class and type for which they are: with more, the most promising types only."""
 
 GAP_DONE: Final = 1e-4
 """Cost over bound at which looking on is not worth a pod's waiting."""
@@ -61,6 +69,8 @@ def improve(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) 
     generator = np.random.default_rng(seed)
     best = resized(small, incumbent)
     best = _filled(small, fluid, best, generator, budget)
+    if _is_coarse(small, fluid, best) and not budget.is_spent:
+        best = _by_loads(small, fluid, best, generator, budget)
     best = _ruin_and_recreate(small, fluid, best, generator, budget)
     found = Packing(kept[best.types], best.loads)
     found.check(problem)
@@ -75,7 +85,28 @@ def _filled(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.
         found = guided_fill(problem, fluid, generator, cut)
         if found.cost(problem) < best.cost(problem):
             best = found
+        if _is_coarse(problem, fluid, best):
+            break
     return best
+
+
+def _is_coarse(problem: Problem, fluid: Fluid, best: Packing) -> bool:
+    """Whether machines are so small or pods so large that fractions say little."""
+    is_small = (
+        problem.counts.sum() <= PODS_PER_MACHINE_FEW * len(best.types) and len(problem.counts) <= CLASSES_BY_VALUE_MAX
+    )
+    return is_small and best.cost(problem) > fluid.bound * (1 + GAP_COARSE)
+
+
+def _by_loads(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.Generator, budget: Budget) -> Packing:
+    """The configuration program's packing, if it is cheaper."""
+    types = _promising(problem, fluid, max(PROMISING_TYPES, PAIRS_MAX // len(problem.counts)))
+    types = np.union1d(types, best.types)
+    market = problem.restricted(types)
+    known = Packing(np.searchsorted(types, best.types), best.loads)
+    found = Configurations(market, generator, budget).packing([known], fluid.bound)
+    found = resized(problem, found)
+    return found if found.cost(problem) < best.cost(problem) else best
 
 
 def _ruin_and_recreate(
@@ -83,7 +114,7 @@ def _ruin_and_recreate(
 ) -> Packing:
     """Take some machines away, pack their pods anew, keep what is no dearer: equal cost lets the search wander."""
     cost = packing.cost(problem)
-    promising = problem.restricted(_promising(problem, fluid))
+    promising = problem.restricted(_promising(problem, fluid, PROMISING_TYPES))
     share = EXCHANGE_SHARE if len(problem.counts) <= CLASSES_BY_VALUE_MAX else 1.0
     patience = PATIENCE_STEPS
     while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and patience and budget.step():
@@ -111,11 +142,11 @@ def _ruin_and_recreate(
     return packing
 
 
-def _promising(problem: Problem, fluid: Fluid) -> Ints:
+def _promising(problem: Problem, fluid: Fluid, many: int) -> Ints:
     """Types that the fluid solution buys, and those that its prices make nearly as good."""
     density = (problem.fit * fluid.values[:, None]).max(axis=0) / problem.prices
     bought = np.flatnonzero(fluid.machines > 1e-6)
-    best = np.argsort(-density, kind="stable")[:PROMISING_TYPES]
+    best = np.argsort(-density, kind="stable")[:many]
     return np.unique(np.concatenate([bought, best]))
 
 

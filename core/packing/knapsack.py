@@ -47,30 +47,43 @@ def _directions(problem: Problem, demand: Ints, generator: np.random.Generator) 
     return scaled
 
 
-def _best_load(problem: Problem, demand: Ints, values: Floats, directions: Floats) -> Ints:
-    """Greedy knapsacks for every direction and type at once; the load with the most value for its type's price.
+def greedy_loads(problem: Problem, demand: Ints, most: Floats, ranks: Ints) -> Floats:
+    """Greedy knapsacks, all at once: each takes of every class as many pods as still fit, in its own order.
 
     In floating point, which is exact here: amounts stay far below 2^53.
+
+    Args:
+        problem: What to pack and where.
+        demand: [class], how many pods there are to take.
+        most: [class, type], how many pods of a class a machine may get.
+        ranks: [rank, knapsack, type], the order of classes; the last axis may be of length one: the same for all types.
+
+    Returns:
+        [rank, knapsack, type], how many pods of the class with that rank.
     """
-    active = np.flatnonzero(demand > 0)
-    used = np.flatnonzero(problem.requests[active].any(axis=0))
-    requests = problem.requests[np.ix_(active, used)].astype(float)
-    order = np.argsort(
-        -(values[active] / np.maximum(requests @ directions[:, used].T, 1e-15).T), axis=1, kind="stable"
-    ).T
-    most = np.minimum(problem.fit[active], demand[active][:, None]).astype(float)
-    left = np.broadcast_to(
-        problem.room[:, used].astype(float), (len(directions), len(problem.prices), len(used))
-    ).copy()
-    taken = np.zeros((len(active), *left.shape[:2]))
+    used = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
+    requests = problem.requests[:, used].astype(float)
+    left = np.broadcast_to(problem.room[:, used].astype(float), (ranks.shape[1], *problem.room[:, used].shape)).copy()
+    types = np.arange(len(problem.prices))
+    taken = np.zeros((len(ranks), *left.shape[:2]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for rank, chosen in enumerate(order):
-            wanted = requests[chosen][:, None, :]
-            amount = np.floor(np.minimum(most[chosen], np.fmin.reduce(left / wanted, axis=2)))
+        for rank, chosen in enumerate(ranks):
+            wanted = requests[chosen]
+            amount = np.floor(np.minimum(most[chosen, types], np.fmin.reduce(left / wanted, axis=2)))
             left -= amount[:, :, None] * wanted
             taken[rank] = amount
-    worth = np.einsum("rdt,rd->dt", taken, values[active][order])
+    return taken
+
+
+def _best_load(problem: Problem, demand: Ints, values: Floats, directions: Floats) -> Ints:
+    """Greedy knapsacks for every direction and type; the load with the most value for its type's price."""
+    active = np.flatnonzero(demand > 0)
+    worth_of_room = np.maximum(problem.requests[active] @ directions.T, 1e-15)
+    order = active[np.argsort(-(values[active] / worth_of_room.T), axis=1, kind="stable")].T
+    most = np.minimum(problem.fit, demand[:, None]).astype(float)
+    taken = greedy_loads(problem, demand, most, order[:, :, None])
+    worth = np.einsum("rdt,rd->dt", taken, values[order])
     direction, kind = np.unravel_index(int(np.argmax(worth / problem.prices)), worth.shape)
     load = np.zeros(len(demand), dtype=np.int64)
-    load[active[order[:, direction]]] = taken[:, direction, kind].astype(np.int64)
+    load[order[:, direction]] = taken[:, direction, kind].astype(np.int64)
     return load

@@ -60,9 +60,15 @@ class Problem:
         fitting = np.flatnonzero(holds)
         return int(fitting[np.argmin(self.prices[fitting])]) if fitting.size else -1
 
+    def is_capped(self) -> Bools:
+        """[class], whether a machine somewhere gets fewer of its pods than have room there."""
+        fits_fewer: Bools = (self.fit > 0) & (self.fit < _fit(self.requests, self.room))
+        return np.array(fits_fewer.any(axis=1))
+
     def undominated(self) -> Ints:
-        """Types worth buying: no other type costs no more, offers no less and admits no fewer classes."""
-        patterns, inverse = np.unique(self.allowed.T, axis=0, return_inverse=True)
+        """Types worth buying: some class fits, and no other type costs no more, offers no less and takes no fewer classes."""
+        fits = self.fit > 0
+        patterns, inverse = np.unique(fits.T, axis=0, return_inverse=True)
         pattern = inverse.ravel()
         covers: Bools = np.array([(one >= patterns).all(axis=1) for one in patterns])
         order = np.lexsort((np.arange(len(self.prices)), -self.room.sum(axis=1), self.prices))
@@ -70,7 +76,7 @@ class Problem:
         beats = (rank[:, None] < rank[None, :]) & covers[pattern][:, pattern]
         for column in self.room.T:
             beats &= column[:, None] >= column[None, :]
-        return np.flatnonzero(self.allowed.any(axis=0) & ~beats.any(axis=0))
+        return np.flatnonzero(fits.any(axis=0) & ~beats.any(axis=0))
 
     def restricted(self, types: Ints) -> Problem:
         """The same pods with these types only."""
@@ -120,11 +126,12 @@ def joined(parts: list[Packing], classes: int) -> Packing:
 
 def resized(problem: Problem, packing: Packing) -> Packing:
     """The same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
-    if not len(packing.loads):
-        return packing
-    distinct, which = np.unique(packing.loads, axis=0, return_inverse=True)
-    kinds = np.array([problem.cheapest(load) for load in distinct])
-    return Packing(kinds[which.ravel()], packing.loads)
+    cheapest: dict[bytes, int] = {}
+    for load in packing.loads:
+        if (key := load.tobytes()) not in cheapest:
+            cheapest[key] = problem.cheapest(load)
+    kinds = [cheapest[load.tobytes()] for load in packing.loads]
+    return Packing(np.array(kinds, dtype=np.int64), packing.loads)
 
 
 def _fit(requests: Ints, room: Ints) -> Ints:
