@@ -16,6 +16,8 @@ from tests.e2e.cloud.identities import Caller, Identities
 from tests.e2e.cloud.sts_token import TokenError, caller_of
 
 PATH: Final = "/authenticate"
+STOP_SECONDS: Final = 0.05
+"""How often the server looks whether it shall stop."""
 
 
 class Authenticator:
@@ -33,7 +35,9 @@ class Authenticator:
         self.refused: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="authenticator", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(STOP_SECONDS,), name="authenticator", daemon=True
+        )
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{PATH}"
 
     def __enter__(self) -> Self:

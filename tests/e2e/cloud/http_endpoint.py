@@ -19,6 +19,9 @@ from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
 UNKNOWN_KEY: Final = AwsError(
     "UnrecognizedClientException", "The security token included in the request is invalid.", 403
 )
+STOP_SECONDS: Final = 0.05
+"""How often the server looks whether it shall stop."""
+
 _HOP: Final = frozenset({"connection", "content-length", "date", "server", "status", "transfer-encoding"})
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
@@ -51,7 +54,9 @@ class HttpEndpoint:
         self.failures: list[str] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="aws-endpoint", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(STOP_SECONDS,), name="aws-endpoint", daemon=True
+        )
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> None:

@@ -12,9 +12,11 @@ from typing import Final, Protocol, Self
 
 from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError
 from simulator.aws.boot import Boot
-from simulator.aws.instances import Instance
+from simulator.aws.exchange import Exchange
+from simulator.aws.instances import Instance, Instances
+from simulator.aws.region import Region
 from tests.e2e.cloud import node_objects
-from tests.e2e.cloud.server import Cloud
+from tests.e2e.cloud.wall_clock import WallClock
 
 POLL_SECONDS: Final = 0.5
 """How long the thread waits when nothing is due sooner."""
@@ -35,13 +37,22 @@ class Api(Protocol):
         """One object, None if there is none. Raises PortError."""
         ...
 
-    def patch(self, resource: str, name: str, body: JsonObject) -> JsonObject:
+    def patch(self, resource: str, name: str, body: JsonObject, *, subresource: str = "") -> JsonObject:
         """JSON merge patch. Raises PortError."""
         ...
 
     def delete(self, resource: str, name: str) -> None:
         """Delete an object; none there is as good. Raises PortError."""
         ...
+
+
+class Machines(Protocol):
+    """Where the instances are (`tests.e2e.cloud.server.Cloud`)."""
+
+    clock: WallClock
+    exchange: Exchange
+    instances: Instances
+    region: Region
 
 
 @dataclass(frozen=True)
@@ -51,11 +62,13 @@ class Pace:
     Attributes:
         boot: From launch to the kubelet's registration.
         cloud: From registration to the labels of the cloud controller and the EBS driver.
+        devices: From registration to the resources that device plugins bring, such as GPUs.
         removal: From the instance's end to the end of its Node.
     """
 
     boot: timedelta = timedelta(seconds=2)
     cloud: timedelta = timedelta(milliseconds=300)
+    devices: timedelta = timedelta(seconds=1)
     removal: timedelta = timedelta(seconds=2)
 
 
@@ -67,7 +80,7 @@ class Kubelets:
         failures: What the API server refused for good.
     """
 
-    def __init__(self, cloud: Cloud, api: Api, pace: Pace | None = None) -> None:
+    def __init__(self, cloud: Machines, api: Api, pace: Pace | None = None) -> None:
         self._api = api
         self._pace = pace or Pace()
         self.failures: list[str] = []
@@ -107,13 +120,16 @@ class Kubelets:
         self._thread.join()
 
     def _register(self, node: JsonObject) -> None:
-        at_first, by_cloud = node_objects.split(node)
-        self._plan(timedelta(0), f"register {node_objects.name_of(node)}", lambda: self._join(at_first, by_cloud))
+        by_kubelet = node_objects.by_kubelet(node)
+        self._plan(timedelta(0), f"register {node_objects.name_of(node)}", lambda: self._join(by_kubelet, node))
 
-    def _join(self, node: JsonObject, by_cloud: dict[str, str]) -> None:
-        made, name = self._make(node), node_objects.name_of(node)
-        self._plan(timedelta(0), f"CSINode {name}", lambda: self._add_driver(made))
-        self._plan(self._pace.cloud, f"initialize {name}", lambda: self._initialize(made, by_cloud))
+    def _join(self, by_kubelet: JsonObject, node: JsonObject) -> None:
+        made, name = self._make(by_kubelet), node_objects.name_of(node)
+        self._plan(timedelta(0), f"CSINode of {name}", lambda: self._add_driver(made))
+        self._plan(self._pace.cloud, f"initialize {name}", lambda: self._initialize(made, node_objects.by_cloud(node)))
+        devices = node_objects.devices(node)
+        if devices:
+            self._plan(self._pace.devices, f"devices of {name}", lambda: self._add_devices(made, devices))
 
     def _make(self, node: JsonObject) -> JsonObject:
         try:
@@ -127,6 +143,10 @@ class Kubelets:
     def _add_driver(self, made: JsonObject) -> None:
         if self._is_there(made):
             self._api.create(node_objects.csi_node(made))
+
+    def _add_devices(self, made: JsonObject, devices: JsonObject) -> None:
+        if self._is_there(made):
+            self._api.patch("nodes", node_objects.name_of(made), {"status": devices}, subresource="status")
 
     def _is_there(self, made: JsonObject) -> bool:
         node = self._api.get("nodes", node_objects.name_of(made))

@@ -25,6 +25,7 @@ _CLOUD_LABELS: Final = (
     labels.ZONE_ID,
     labels.EBS_ZONE,
 )
+_AMOUNTS: Final = ("capacity", "allocatable")
 _OLD_NAMES: Final = {
     labels.INSTANCE_TYPE: "beta.kubernetes.io/instance-type",
     labels.REGION: "failure-domain.beta.kubernetes.io/region",
@@ -32,15 +33,31 @@ _OLD_NAMES: Final = {
 }
 
 
-def split(node: JsonObject) -> tuple[JsonObject, dict[str, str]]:
-    """The Node as the kubelet creates it, and the labels that it gets from others a moment later."""
+def by_kubelet(node: JsonObject) -> JsonObject:
+    """The Node as the kubelet creates it: it knows neither its place nor its devices yet."""
+    metadata, status = node["metadata"], node["status"]
+    own = {key: value for key, value in metadata["labels"].items() if key not in _CLOUD_LABELS}
+    return {
+        **node,
+        "metadata": {**metadata, "labels": own, "annotations": FAKE},
+        "spec": {**node["spec"], "taints": [*(node["spec"].get("taints") or ()), UNINITIALIZED]},
+        "status": {**status, **{kind: _without_devices(status[kind]) for kind in _AMOUNTS}},
+    }
+
+
+def by_cloud(node: JsonObject) -> dict[str, str]:
+    """The labels that the cloud controller and the EBS driver add."""
     given = node["metadata"]["labels"]
-    by_cloud = {key: given[key] for key in _CLOUD_LABELS if key in given}
-    by_cloud |= {_OLD_NAMES[key]: value for key, value in by_cloud.items() if key in _OLD_NAMES}
-    own = {key: value for key, value in given.items() if key not in by_cloud}
-    metadata = {**node["metadata"], "labels": own, "annotations": FAKE}
-    spec = {**node["spec"], "taints": [*(node["spec"].get("taints") or ()), UNINITIALIZED]}
-    return {**node, "metadata": metadata, "spec": spec}, by_cloud
+    added = {key: given[key] for key in _CLOUD_LABELS if key in given}
+    return added | {old: added[key] for key, old in _OLD_NAMES.items() if key in added}
+
+
+def devices(node: JsonObject) -> JsonObject:
+    """What device plugins add to the Node's status; empty where there are none."""
+    found = {
+        kind: {name: amount for name, amount in node["status"][kind].items() if _is_device(name)} for kind in _AMOUNTS
+    }
+    return found if found[_AMOUNTS[0]] else {}
 
 
 def csi_node(node: JsonObject) -> JsonObject:
@@ -69,3 +86,12 @@ def name_of(node: JsonObject) -> str:
 def is_same(node: JsonObject, other: JsonObject) -> bool:
     """Whether these are one Node at two moments, and not two of one name."""
     return bool(node["metadata"]["uid"] == other["metadata"]["uid"])
+
+
+def _without_devices(amounts: JsonObject) -> JsonObject:
+    return {name: amount for name, amount in amounts.items() if not _is_device(name)}
+
+
+def _is_device(name: str) -> bool:
+    """Extended resources have a domain that is not Kubernetes' own."""
+    return "/" in name and not name.partition("/")[0].endswith("kubernetes.io")

@@ -57,6 +57,10 @@ class HostedCluster(msgspec.Struct, frozen=True, kw_only=True):
 class Cloud:
     """The account. Between `start` and `stop` the whole process has one: moto keeps its state in globals.
 
+    Args:
+        dynamodb_endpoint: Where the table is; empty: moto keeps it.
+        region: What is sold; by default the built-in us-east-1 in three zones.
+
     Attributes:
         clock: The true time; its `lock` guards what a test reads or changes of the parts below.
         exchange: Prices and capacity: `exchange.state_capacity(Selection(zone="us-east-1a"), 0)` empties a zone.
@@ -68,8 +72,7 @@ class Cloud:
         queue_urls: By the queue's name.
     """
 
-    def __init__(self, dynamodb_endpoint: str, *, region: Region | None = None) -> None:
-        self._dynamodb = dynamodb_endpoint
+    def __init__(self, dynamodb_endpoint: str = "", *, region: Region | None = None) -> None:
         self.region = region or in_zones(builtin_region(), ZONES)
         self.clock = WallClock()
         self.recorder = Recorder(self.clock)
@@ -77,6 +80,7 @@ class Cloud:
         self.exchange = Exchange(self.recorder, self.region.types)
         self.instances = Instances(self.clock, self.recorder, stream(0, "instances"), self._tell_bus)
         self.http = HttpEndpoint(self.faults, self.clock.lock, self._knows)
+        self._dynamodb = dynamodb_endpoint or self.http.url
         self.queue_urls: dict[str, str] = {}
         self._bus: list[BusListener] = []
         self._cluster: HostedCluster | None = None

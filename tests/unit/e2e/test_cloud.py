@@ -1,0 +1,243 @@
+"""The AWS account of the suite with real parts, over HTTP: what functions see of it, and what can befall their calls."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import cache
+from typing import Any
+from urllib.request import Request, urlopen
+
+import boto3
+import botocore.session
+import msgspec
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.loaders import Loader
+
+from lambdas import wiring
+from lambdas.adapters.kube.token import EksToken, presigner
+from lambdas.bootstrap import Application
+from lambdas.clock import SystemClock
+from lambdas.settings import Settings
+from lambdas.wiring import BY_NAME
+from simulator.aws.exchange import NO_CAPACITY, Selection
+from simulator.aws.region import builtin_region
+from simulator.calls import LOST_REPLY, THROTTLE
+from tests.e2e.cloud.authenticator import Authenticator
+from tests.e2e.cloud.server import BUCKET, Cloud, HostedCluster, in_zones
+from tests.e2e.cloud.wall_clock import WallClock
+
+PROVISION = BY_NAME["provision"]
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
+LOADER = Loader()
+"""The services' descriptions, read once: making a client is slow without it."""
+
+ONE_ATTEMPT = Config(retries={"total_max_attempts": 1})
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    with Cloud(region=in_zones(builtin_region(), 3, families=("m5",))) as opened:
+        opened.host_cluster(HostedCluster(endpoint="https://127.0.0.1:6443", ca=b"PEM"))
+        yield opened
+
+
+def as_provision(cloud: Cloud, service: str, *, once: bool = False) -> Any:
+    """A client as the function has it: its own credentials, its own endpoints; `once` tries nothing again."""
+    return _client(tuple(cloud.environment(PROVISION).items()), service, once)
+
+
+@cache
+def _client(environment: tuple[tuple[str, str], ...], service: str, once: bool) -> Any:
+    given = dict(environment)
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION")
+    session = boto3.Session(*(given[name] for name in names), botocore_session=_core())
+    return session.client(service, endpoint_url=given["AWS_ENDPOINT_URL"], config=ONE_ATTEMPT if once else None)
+
+
+def _core() -> botocore.session.Session:
+    core = botocore.session.get_session()
+    core.register_component("data_loader", LOADER)
+    return core
+
+
+def launch(cloud: Cloud, token: str, *, once: bool = False) -> dict[str, Any]:
+    """Ask for one m5.large in the first zone."""
+    ec2 = as_provision(cloud, "ec2", once=once)
+    name = f"template-{token}"
+    if not ec2.describe_launch_templates(Filters=[{"Name": "launch-template-name", "Values": [name]}])[
+        "LaunchTemplates"
+    ]:
+        path = "/aws/service/eks/optimized-ami/1.35/amazon-linux-2023/x86_64/standard/recommended/image_id"
+        image = as_provision(cloud, "ssm").get_parameter(Name=path)["Parameter"]["Value"]
+        data = {"ImageId": image, "UserData": base64.b64encode(b"data").decode()}
+        ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData=data)
+    overrides = [{"InstanceType": "m5.large", "SubnetId": cloud.network.subnets[0].id}]
+    template = {"LaunchTemplateName": name, "Version": "$Latest"}
+    answer: dict[str, Any] = ec2.create_fleet(
+        Type="instant",
+        ClientToken=token,
+        LaunchTemplateConfigs=[{"LaunchTemplateSpecification": template, "Overrides": overrides}],
+        TargetCapacitySpecification={"TotalTargetCapacity": 1, "DefaultTargetCapacityType": "on-demand"},
+        TagSpecifications=[{"ResourceType": "instance", "Tags": [{"Key": "claim", "Value": token}]}],
+    )
+    return answer
+
+
+def instances_of(cloud: Cloud, token: str) -> list[dict[str, Any]]:
+    found = as_provision(cloud, "ec2").describe_instances(Filters=[{"Name": "tag:claim", "Values": [token]}])
+    return [instance for reservation in found["Reservations"] for instance in reservation["Instances"]]
+
+
+def test_an_instance_lives_and_dies_over_http(cloud: Cloud) -> None:
+    """If this failed, nothing of the suite would be about our EC2, but about moto's."""
+    events: list[tuple[str, str, dict[str, Any]]] = []
+    cloud.on_event(lambda *event: events.append(event))
+    (launched,) = launch(cloud, "lives")["Instances"]
+    (instance_id,) = launched["InstanceIds"]
+    (found,) = instances_of(cloud, "lives")
+    assert (found["InstanceId"], found["Placement"]["AvailabilityZone"]) == (instance_id, ZONES[0])
+    subnets = as_provision(cloud, "ec2").describe_subnets(SubnetIds=[cloud.network.subnets[0].id])["Subnets"]
+    assert subnets[0]["AvailableIpAddressCount"] == cloud.network.subnets[0].free
+    as_provision(cloud, "ec2").terminate_instances(InstanceIds=[instance_id])
+    (found,) = instances_of(cloud, "lives")
+    assert found["State"]["Name"] == "shutting-down"
+    states = [detail["state"] for _, _, detail in events if detail.get("instance-id") == instance_id]
+    assert states == ["pending", "shutting-down"]
+
+
+def test_a_pool_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
+    """If this failed, no scenario with a shortage could be played on real parts."""
+    cloud.exchange.state_capacity(Selection(zone=ZONES[0]), 0)
+    answer = launch(cloud, "shortage")
+    cloud.exchange.state_capacity(Selection(zone=ZONES[0]), None)
+    (error,) = answer["Errors"]
+    assert (error["ErrorCode"], answer["Instances"]) == (NO_CAPACITY, [])
+    assert error["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"] == "m5.large"
+
+
+def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
+    """If this failed, a launch that nobody heard of would never be put to the test."""
+    cloud.faults.arm("ec2:CreateFleet", LOST_REPLY, count=1)
+    with pytest.raises(ConnectionClosedError):
+        launch(cloud, "lost", once=True)
+    assert len(instances_of(cloud, "lost")) == 1
+    launch(cloud, "lost")
+    assert len(instances_of(cloud, "lost")) == 1, "the token makes the second request the first one"
+
+
+def test_a_throttled_call_is_made_again_by_the_sdk(cloud: Cloud) -> None:
+    """If this failed, our faults would not look to botocore as EC2's do."""
+    cloud.faults.arm("ec2:DescribeInstances", THROTTLE, count=1)
+    instances_of(cloud, "nobody")
+    cloud.faults.arm("ec2:DescribeInstances", THROTTLE, count=1)
+    with pytest.raises(ClientError, match="RequestLimitExceeded"):
+        as_provision(cloud, "ec2", once=True).describe_instances()
+
+
+def test_a_listener_hears_of_a_call_before_its_reply(cloud: Cloud) -> None:
+    """If this failed, a function could not be killed in the middle of its launch."""
+    heard: list[tuple[str, int]] = []
+    cloud.http.after("ec2:CreateFleet", lambda call: heard.append((call.access_key, len(cloud.instances.all()))))
+    before = len(cloud.instances.all())
+    launch(cloud, "heard")
+    cloud.http.after("ec2:CreateFleet", lambda _: None)
+    assert heard == [(cloud.identities.of_function(PROVISION).access_key, before + 1)]
+
+
+def test_whoever_is_unknown_is_refused(cloud: Cloud) -> None:
+    """If this failed, a function that runs without its role's credentials would go unnoticed."""
+    session = boto3.Session("ASIANOBODY", "secret", region_name="us-east-1", botocore_session=_core())
+    for service, call in (("ec2", "describe_instances"), ("sqs", "list_queues"), ("s3", "list_buckets")):
+        client = session.client(service, endpoint_url=cloud.http.url, config=ONE_ATTEMPT)
+        with pytest.raises(ClientError, match="UnrecognizedClientException"):
+            getattr(client, call)()
+
+
+def test_errors_arrive_under_their_codes(cloud: Cloud) -> None:
+    """If this failed, functions would take what is gone for what is denied."""
+    with pytest.raises(ClientError, match=r"InvalidInstanceID\.NotFound"):
+        as_provision(cloud, "ec2").terminate_instances(InstanceIds=["i-00000000000000000"])
+    with pytest.raises(ClientError, match="ResourceNotFoundException"):
+        as_provision(cloud, "eks").describe_cluster(name="other")
+    with pytest.raises(ClientError, match="ParameterNotFound"):
+        as_provision(cloud, "ssm").get_parameter(Name="/aws/service/nothing")
+
+
+def test_messages_wait_for_their_delay_in_real_time(cloud: Cloud) -> None:
+    """If this failed, `execute` would look again before there is anything to see."""
+    sqs, url = as_provision(cloud, "sqs"), cloud.queue_urls[wiring.WORK.name]
+    sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": "{}", "DelaySeconds": 1}])
+    sent = time.monotonic()
+    assert "Messages" not in sqs.receive_message(QueueUrl=url)
+    (message,) = sqs.receive_message(QueueUrl=url, WaitTimeSeconds=3)["Messages"]
+    assert time.monotonic() - sent >= 0.9
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+
+
+def test_the_catalogue_is_read_and_kept_as_the_function_does_it(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, pages, prices or S3 would differ over HTTP from what the functions read."""
+    for name, value in cloud.environment(BY_NAME["refresh_catalogue"]).items():
+        monkeypatch.setenv(name, value)
+    application = Application(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock())
+    application.catalogue_refresh.refresh()
+    found = {t.name: t for t in application.catalogues.catalogue([]).default}
+    assert set(found) == {t.name for t in cloud.region.types}
+    sold = {(o.zone, o.capacity_type): o.price for o in found["m5.large"].offerings}
+    assert {zone for zone, _ in sold} == set(ZONES)
+    assert all(price > 0 for price in sold.values())
+    assert as_provision(cloud, "s3").list_objects_v2(Bucket=BUCKET)["KeyCount"] >= 1
+
+
+def test_the_environment_is_what_functions_read_their_settings_from(cloud: Cloud) -> None:
+    assert Settings.from_environment(cloud.environment(PROVISION)) == cloud.settings
+
+
+def review(authenticator: Authenticator, token: str) -> dict[str, Any]:
+    """The status that the API server would get."""
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+    with urlopen(Request(authenticator.url, msgspec.json.encode(asked))) as answer:  # noqa: S310 - our own address
+        found = msgspec.json.decode(answer.read())
+    assert found["apiVersion"] == asked["apiVersion"]
+    status: dict[str, Any] = found["status"]
+    return status
+
+
+def test_the_authenticator_knows_functions_by_their_roles(cloud: Cloud) -> None:
+    """If this failed, RBAC would be tried with another identity than the one that EKS gives."""
+    caller = cloud.identities.of_function(PROVISION)
+    session = boto3.Session(caller.access_key, caller.secret_key, caller.session_token, "us-east-1")
+    token = EksToken(presigner(session, cluster=cloud.settings.cluster_name), SystemClock())()
+    with Authenticator(cloud.identities, cloud.settings.cluster_name) as authenticator:
+        status = review(authenticator, token)
+        assert status["authenticated"] is True
+        assert status["user"]["groups"] == ["fleetwright"]
+        assert status["user"]["username"].endswith("assumed-role/fleetwright-provision/provision")
+        assert review(authenticator, token[:-8])["authenticated"] is False
+        authenticator.entries.clear()
+        assert review(authenticator, token)["authenticated"] is False
+        assert "no access entry" in authenticator.refused[-1]
+
+
+def test_a_revoked_key_is_nobodys(cloud: Cloud) -> None:
+    """If this failed, credentials taken from a function would still open the cluster."""
+    caller = cloud.identities.of_function(BY_NAME["interrupt"])
+    assert cloud.identities.of_key(caller.access_key) == caller
+    cloud.identities.revoke(BY_NAME["interrupt"])
+    assert cloud.identities.of_key(caller.access_key) is None
+
+
+def test_the_clock_does_what_is_due_and_forgets_the_rest_when_stopped() -> None:
+    """If this failed, instances of one test would change in the next one."""
+    clock, happened = WallClock(), []
+    clock.start()
+    clock.after(timedelta(milliseconds=20), lambda: happened.append("soon"))
+    clock.after(timedelta(milliseconds=300), lambda: happened.append("late"))
+    time.sleep(0.15)
+    clock.stop()
+    time.sleep(0.2)
+    assert happened == ["soon"]
