@@ -46,15 +46,15 @@ def run(arguments: argparse.Namespace) -> int:
     return NEGATIVE if plan.unschedulable else DONE
 
 
-def _out_of_time(arguments: argparse.Namespace) -> Callable[[], bool] | None:
-    """Whether the improvement stages have used up their seconds, from the first question on; None under a bound on steps."""
+def _out_of_time(arguments: argparse.Namespace) -> Callable[[], float] | None:
+    """Which share of the improvement stages' seconds is over, from the first question on; None under a bound on steps."""
     if arguments.improve_iterations is not None:
         return None
     asked: list[float] = []
 
-    def answer() -> bool:
+    def answer() -> float:
         asked.append(time.perf_counter())
-        return bool(asked[-1] - asked[0] >= arguments.time_budget)
+        return (asked[-1] - asked[0]) / arguments.time_budget if arguments.time_budget > 0 else 1.0
 
     return answer
 

@@ -1,7 +1,8 @@
-"""How long a search may go on: so many steps, or until the caller says stop."""
+"""How long a search may go on: so many steps, or until the caller's time is over."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,19 +13,20 @@ class Budget:
 
     Attributes:
         steps_max: Most steps, None for no such bound.
-        out_of_time: Asked between steps; the core has no clock of its own.
+        out_of_time: Asked between steps, which share of the time is over, 1 or True for all of it; the core has no clock of
+            its own. A caller that only ever says False and then True has its time used in turn, not in shares.
         steps: How many were taken.
     """
 
     steps_max: int | None = None
-    out_of_time: Callable[[], bool] | None = None
+    out_of_time: Callable[[], float] | None = None
     steps: int = 0
 
     @property
     def is_spent(self) -> bool:
         """Whether no further step may be taken."""
         return (self.steps_max is not None and self.steps >= self.steps_max) or (
-            self.out_of_time is not None and self.out_of_time()
+            self.out_of_time is not None and self.out_of_time() >= 1
         )
 
     def step(self, *, sure: bool = False) -> bool:
@@ -36,3 +38,13 @@ class Budget:
         is_spent = self.steps_max is not None and self.steps >= self.steps_max if sure else self.is_spent
         self.steps += not is_spent
         return not is_spent
+
+    def portion(self, share: float) -> Budget:
+        """A budget for a part of the search: that share of what is left of this one. Its steps are not counted here."""
+        steps = None if self.steps_max is None else math.ceil((self.steps_max - self.steps) * share)
+        if self.out_of_time is None:
+            return Budget(steps)
+        elapsed = self.out_of_time
+        begin = elapsed()
+        length = (1 - begin) * share
+        return Budget(steps, lambda: (elapsed() - begin) / length if length > 0 else 1)

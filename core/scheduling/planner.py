@@ -54,12 +54,12 @@ class Planner:
         """
         return Planner(self._ground.snapshot, self._ground.below(price), explains=False)
 
-    def plan(self, out_of_time: Callable[[], bool] | None = None) -> Plan:
+    def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
         """Where every pending pod goes, and the pods of nodes that are going already.
 
         Args:
-            out_of_time: Bounds the search for cheaper nodes, as `options.improve_iterations` does; where neither is set,
-                the greedy plan stands and nothing is proven about it.
+            out_of_time: Bounds the search for cheaper nodes, as `options.improve_iterations` does; says which share of its
+                time is over. Where neither is set, the greedy plan stands and nothing is proven about it.
         """
         steps = self._ground.snapshot.options.improve_iterations
         if steps is None and out_of_time is None:
@@ -144,7 +144,7 @@ class Planner:
 _UNEXPLAINED: Final = Verdict(reason="", message="")
 
 
-def schedule(snapshot: Snapshot, out_of_time: Callable[[], bool] | None = None) -> Plan:
+def schedule(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> Plan:
     """Where every pending pod goes, which nodes must be launched, and why some pods stay without a place.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -48,8 +48,10 @@ class Repack:
         rooms = [dict(room.left) for room in solution.rooms]
         kept, parts = self._parts(solution)
         claims = list(kept)
-        for part in parts:
-            found = self._searched(part)
+        for part, share in zip(parts, _shares(parts), strict=True):
+            portion = self._budget.portion(share)
+            found = self._searched(part, portion)
+            self._budget.steps += portion.steps
             room = solution.rooms[part.claims[0].template.index]
             claims += found if found and booked(found, part.claims, room) else part.claims
         for index, claim in enumerate(claims):
@@ -70,12 +72,12 @@ class Repack:
             known = relax(problem.restricted(problem.undominated())).bound
         return known
 
-    def _searched(self, part: Part) -> list[InFlight]:
+    def _searched(self, part: Part, budget: Budget) -> list[InFlight]:
         problem = part.problem()
         if not problem.prices.all():
             return []
         seed = self._ground.snapshot.options.seed
-        found = improve(problem, part.incumbent(problem), seed=seed, budget=self._budget)
+        found = improve(problem, part.incumbent(problem), seed=seed, budget=budget)
         self._bounds.append((part.counts, found.lower_bound))
         return part.claims_of(problem, found.packing)
 
@@ -126,3 +128,9 @@ class Repack:
             zones.setdefault(zone or "", []).append((claim, bundles))
         for zone, one in sorted(zones.items()):
             yield Part(self._ground, market, one, zone)
+
+
+def _shares(parts: Sequence[Part]) -> list[float]:
+    """For each part, which share of what is left of a budget it may spend: by how many pods there are from it on."""
+    sizes = [sum(part.counts.values()) for part in parts]
+    return [size / sum(sizes[position:]) for position, size in enumerate(sizes)]
