@@ -18,17 +18,24 @@ _GENERAL: Final = ("c", "m", "r")
 
 
 def flexibility(snapshot: Snapshot, plan: Plan) -> dict[str, Any] | None:
-    """Of the claims for general-purpose types, the share that keeps enough types in the band; None without such claims."""
+    """Of the claims for general-purpose types, the share that keeps enough types in the band; None without such claims.
+
+    `fallback` is what these claims would cost, over their price, if each got only the last of its first 15 types: the price
+    of the choice where it is used. Holding it costs nothing, for a claim's price is its cheapest type's.
+    """
     kinds = {kind.name: kind for kind in snapshot.catalogue.default}
-    counts = [
-        _in_band(claim, kinds)
-        for claim in plan.claims
-        if claim.instance_types and kinds[claim.instance_types[0]].labels.get(_CATEGORY, ("",))[0] in _GENERAL
-    ]
-    if not counts:
+    claims = [claim for claim in plan.claims if _is_general(claim, kinds)]
+    if not claims:
         return None
+    counts = [_in_band(claim, kinds) for claim in claims]
     share = sum(count >= TYPES_MIN for count in counts) / len(counts)
-    return {"claims": len(counts), "share": share, "median": statistics.median(counts)}
+    last = sum(_cheapest(kinds[claim.instance_types[:TYPES_MIN][-1]], claim) for claim in claims)
+    fallback = last / sum(claim.price for claim in claims) - 1
+    return {"claims": len(claims), "share": share, "median": statistics.median(counts), "fallback": fallback}
+
+
+def _is_general(claim: PlannedClaim, kinds: dict[str, InstanceType]) -> bool:
+    return bool(claim.instance_types) and kinds[claim.instance_types[0]].labels.get(_CATEGORY, ("",))[0] in _GENERAL
 
 
 def _in_band(claim: PlannedClaim, kinds: dict[str, InstanceType]) -> int:

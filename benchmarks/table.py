@@ -19,6 +19,7 @@ faster: Karpenter's time in its scheduler, its preparing left out, over our gree
 saved: what our plan costs less than Karpenter's.
 checked: both plans, by the naive judge."""
 _NONE: Final = "-"
+_ROUNDING: Final = 1e-9
 
 
 def table(results: Sequence[dict[str, Any]], why_no_peer: str) -> str:
@@ -32,6 +33,14 @@ def table(results: Sequence[dict[str, Any]], why_no_peer: str) -> str:
     notes = [_NOTES, *([f"Karpenter: {why_no_peer}"] if why_no_peer else [])]
     notes += [f"{result['name']}: {note}" for result in results for note in _remarks(result)]
     return "\n".join([*(line.rstrip() for line in lines), "", *notes])
+
+
+def below_bound(result: dict[str, Any]) -> bool:
+    """Whether any plan that places every pod costs less than a lower bound says is possible: then a proof is wrong."""
+    plans = [result[key] for key in ("greedy", "peer") if key in result] + result.get("improved", [])
+    whole = [plan["cost"] for plan in plans if not plan["unschedulable"]]
+    bounds = [plan["lowerBound"] for plan in plans if plan.get("lowerBound") is not None]
+    return bool(whole and bounds) and min(whole) < max(bounds) * (1 - _ROUNDING)
 
 
 def _cell(text: str, width: int, column: int) -> str:
@@ -102,6 +111,8 @@ def _remarks(result: dict[str, Any]) -> Iterable[str]:
         return
     for plan in (result["greedy"], *result["improved"]):
         yield from plan.get("judged", {}).get("violations", ())
+    if below_bound(result):
+        yield "a plan costs less than the lower bound: the proof is wrong"
     peer = result.get("peer")
     if peer is not None:
         runs = f"Karpenter planned {len(peer['runs'])} times" if len(peer["runs"]) > 1 else "Karpenter planned once"
