@@ -14,7 +14,8 @@ from lambdas.ports import PortError
 from lambdas.store import ClaimStore
 from tests.e2e.functions.sandbox import Invocation
 
-LOOKS_EVERY: Final = 0.2
+LOOKS_EVERY: Final = 1.0
+"""Well below what a claim takes from its launch to its node, while it still says which pods it is for."""
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,18 +1,18 @@
-"""One scenario: what a test does to the world, waits for, and has judged at the end."""
+"""Scenes played together in one world: each in its own namespaces and NodePools, each judged for itself."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import yaml
 
 from core import labels
-from lambdas.ports import JsonObject
+from lambdas.ports import JsonObject, PortError
 from tests.e2e.functions.sandbox import OK, Invocation
 from tests.e2e.judge import Elsewhere, Verdict, judge
 from tests.e2e.latency import seconds_to_launch
@@ -21,95 +21,115 @@ from tests.e2e.report import Report
 from tests.e2e.world import World
 
 SECONDS: Final = 60.0
-"""What a scenario waits for at most, unless it says more."""
+"""What a scene waits for at most, unless it says more."""
+
+LOOKS_EVERY: Final = 0.5
 
 
 class Play:
-    """A scenario being played.
+    """A scene being played.
 
     Attributes:
-        violations: What must never be; tests add their own.
-        forgiven: Outcomes of functions that this scenario brings about on purpose, as `function outcome`.
-        elsewhere: Pods that are not where they were planned, after the judging.
+        world: What it is played on, together with others.
+        forgiven: Outcomes of functions that it brings about on purpose, as `function outcome`.
+        violations: What must never be; the scene adds what it finds.
     """
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.violations: list[str] = []
         self.forgiven: set[str] = set()
-        self.elsewhere: list[Elsewhere] = []
-        self.verdict: Verdict | None = None
-        self._began = len(world.functions.invocations)
+        self.violations: list[str] = []
+        self._namespaces: set[str] = set()
+        self._pools: set[str] = set()
         self._ignored: set[str] = set()
 
     def apply(self, *objects: JsonObject) -> None:
-        """Apply manifests; namespaces that they name are made."""
+        """Apply manifests; namespaces that they name are made, and they and the NodePools are this scene's from now on."""
         known = {found["metadata"]["name"] for found in self.world.admin.list("namespaces")}
         named = {found["metadata"].get("namespace") or "default" for found in objects}
-        spaces = [
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(named - known)
-        ]
+        spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in named - known]
+        self._namespaces |= named - {"kube-system"}
+        self._pools |= {found["metadata"]["name"] for found in objects if found["kind"] == "NodePool"}
         self.world.admin.apply([*spaces, *objects])
 
     def apply_file(self, path: Path) -> None:
         """Apply what a file holds."""
         self.apply(*[found for found in yaml.safe_load_all(path.read_text()) if found])
 
-    def ready(self, *pools: str) -> None:
-        """Have `reconcile` look at the new objects now, and wait until these NodePools say that they can be used."""
+    def ready(self) -> None:
+        """Have `reconcile` look at the new objects now, and wait until this scene's NodePools say that they can be used."""
         self.world.wake("reconcile")
-        self.wait(lambda: all(self._is_ready(pool) for pool in pools), f"NodePools ready: {', '.join(pools)}")
+        self.wait(lambda: all(self._is_ready(pool) for pool in self._pools), "NodePools ready")
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
         """Scale a Deployment."""
         self.world.admin.patch("deployments.apps", name, {"spec": {"replicas": replicas}}, namespace)
 
     def wait(self, check: Callable[[], Any], what: str, seconds: float = SECONDS) -> None:
-        """Wait until `check` gives something true. Raises TimeoutError."""
-        until(check, seconds=seconds, what=f"{self.name}: {what}")
+        """Wait until `check` gives something true, also while the API server is away. Raises TimeoutError."""
+        until(check, seconds=seconds, what=f"{self.name}: {what}", forgive=(PortError,), every=LOOKS_EVERY)
 
     def wait_until_running(self, pods: int, seconds: float = SECONDS) -> None:
-        """Wait until so many pods run, daemons not counted, and none is pending."""
-        self.wait(lambda: self._running() == (pods, 0), f"{pods} pods running", seconds)
+        """Wait until so many pods run, daemons not counted, and no other waits."""
+        self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running", seconds)
 
     def wait_until_settled(self, seconds: float = SECONDS) -> None:
-        """Wait until no claim and no command has a next step."""
+        """Wait until no claim of this scene has a next step, and no command any."""
         self.wait(self._is_settled, "every claim rests", seconds)
 
-    def pods(self, namespace: str = "") -> list[JsonObject]:
-        """The pods."""
-        return self.world.admin.list("pods", namespace)
+    def pods(self) -> list[JsonObject]:
+        """The scene's pods that are meant to run."""
+        found = [pod for name in sorted(self._namespaces) for pod in self.world.admin.list("pods", name)]
+        return [
+            pod for pod in found if f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" not in self._ignored
+        ]
 
     def nodes(self) -> list[JsonObject]:
-        """The nodes that are not being deleted."""
-        return [node for node in self.world.admin.list("nodes") if "deletionTimestamp" not in node["metadata"]]
+        """The nodes of the scene's NodePools that are not being deleted."""
+        return [
+            node
+            for node in self.world.admin.list("nodes")
+            if node["metadata"]["labels"].get(labels.NODEPOOL) in self._pools
+            and "deletionTimestamp" not in node["metadata"]
+        ]
 
-    def invocations(self, function: str = "") -> list[Invocation]:
-        """What ran since the scenario began, of one function or of all."""
-        mine = self.world.functions.invocations[self._began :]
-        return [invocation for invocation in mine if function in ("", invocation.function)]
+    def claims(self) -> list[Any]:
+        """The scene's claims as the table has them."""
+        return [record for record in self.world.planned.current() if record.plan.node_pool in self._pools]
 
-    def ignore(self, pods: Iterable[str]) -> None:
+    def ignore(self, *pods: str) -> None:
         """These pods (`namespace/name`) are not meant to run."""
         self._ignored |= set(pods)
 
-    def finish(self) -> Verdict:
-        """Judge the scenario."""
+    def judge(self) -> tuple[Verdict, list[Elsewhere]]:
+        """The scene as it is now."""
         self.world.planned.look()
-        pods = [
-            pod
-            for pod in self.pods()
-            if f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" not in self._ignored
-        ]
-        verdict, self.elsewhere = judge(self.name, pods, self.nodes(), self.world.planned)
-        verdict.violations = [*self.violations, *self._failures(), *self._orphans()]
-        self.verdict = verdict
-        return verdict
+        verdict, elsewhere = judge(self.name, self.pods(), self.nodes(), self.world.planned)
+        verdict.violations = [*self.violations, *self._orphans()]
+        return verdict, elsewhere
 
-    def _running(self) -> tuple[int, int]:
+    def latencies(self) -> list[float]:
+        """Seconds from each pod's creation to the launch that was for it."""
+        mine = [
+            launch
+            for launch in self.world.planned.launches.values()
+            if any(pod.partition("/")[0] in self._namespaces for pod in launch.pods)
+        ]
+        return seconds_to_launch(mine, self.world.book.pods_created)
+
+    def _waiting(self) -> bool:
+        """Whether any of its pods waits; a small question, as the judge's is not."""
+        waiting = [
+            f"{name}/{pod['metadata']['name']}"
+            for name in sorted(self._namespaces)
+            for pod in self.world.admin.list("pods", name, fields="status.phase=Pending")
+        ]
+        return bool(set(waiting) - self._ignored)
+
+    def _counts(self) -> tuple[int, int]:
         verdict, _ = judge(self.name, self.pods(), (), self.world.planned)
-        return verdict.pods - verdict.pending, verdict.pending - len(self._ignored)
+        return verdict.pods - verdict.pending, verdict.pending
 
     def _is_ready(self, pool: str) -> bool:
         found = self.world.admin.get("nodepools.karpenter.sh", pool) or {}
@@ -117,23 +137,17 @@ class Play:
         return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
     def _is_settled(self) -> bool:
-        self.world.planned.look()
-        claims = self.world.planned.current()
-        return all(record.is_resting for record in claims) and not self.world.commands()
-
-    def _failures(self) -> Iterator[str]:
-        """Invocations that did not end well, and what broke in the parts themselves."""
-        for invocation in self.invocations():
-            if invocation.outcome != OK and f"{invocation.function} {invocation.outcome}" not in self.forgiven:
-                yield f"{invocation.function} ({invocation.trigger}): {invocation.outcome}: {str(invocation.response)[:300]}"
-        yield from self.world.cloud.http.failures
-        yield from map(repr, self.world.cloud.clock.failures)
+        return all(record.is_resting for record in self.claims()) and not self.world.commands()
 
     def _orphans(self) -> Iterator[str]:
         """Instances without a claim, claims without an instance, and more than one instance for a claim."""
-        claims = {record.instance_id: record.name for record in self.world.planned.current() if record.instance_id}
+        claims = {record.instance_id: record.name for record in self.claims() if record.instance_id}
         with self.world.cloud.clock.lock:
-            alive = [instance for instance in self.world.cloud.instances.all() if instance.is_alive]
+            alive = [
+                instance
+                for instance in self.world.cloud.instances.all()
+                if instance.is_alive and instance.tags.get(labels.NODEPOOL) in self._pools
+            ]
         for instance in alive:
             if instance.id not in claims:
                 yield f"instance {instance.id} has no claim"
@@ -144,26 +158,75 @@ class Play:
             yield f"claim {name} has {names.count(name)} instances"
 
 
-@contextmanager
-def play(world: World, report: Report, name: str, *, audit: bool = True) -> Iterator[Play]:
-    """Play a scenario, with the audit trigger or by polling alone; it is judged and reported at the end of the block."""
+Scene = Callable[[Play], None]
+
+
+@dataclass
+class Outcome:
+    """What came of a scene; `error` is what stopped it."""
+
+    verdict: Verdict | None = None
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    error: Exception | None = None
+    seconds: float = 0.0
+
+    def assert_lawful(self) -> None:
+        """It came to its end, nothing is pending, nothing empty, and nothing was that must not be."""
+        if self.error is not None:
+            raise self.error
+        assert self.verdict is not None
+        assert self.verdict.violations == []
+        assert (self.verdict.pending, self.verdict.empty_nodes) == (0, 0)
+
+
+def play_together(
+    world: World, report: Report, scenes: Mapping[str, Scene], *, audit: bool = True
+) -> dict[str, Outcome]:
+    """Play scenes at once, with the audit trigger or by polling alone, and leave a clean world behind."""
     world.audit.turn(on=audit)
-    playing = Play(world, name)
+    began = len(world.functions.invocations)
+    outcomes = {name: Outcome() for name in scenes}
+    plays = {name: Play(world, name) for name in scenes}
+    threads = [
+        threading.Thread(target=_play, args=(plays[name], scene, outcomes[name])) for name, scene in scenes.items()
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    world.book_now()
+    forgiven = {one for playing in plays.values() for one in playing.forgiven}
+    failures = list(_failures(world, world.functions.invocations[began:], forgiven))
+    for name, playing in plays.items():
+        verdict = outcomes[name].verdict
+        if verdict is not None:
+            verdict.violations += failures
+            report.scenarios.append(verdict)
+        (report.audit if audit else report.poll).extend(playing.latencies())
+        print(f"{name}: {outcomes[name].seconds:.1f} s, {verdict}, {outcomes[name].error!r}")
+    world.reset()
+    return outcomes
+
+
+def _play(playing: Play, scene: Scene, outcome: Outcome) -> None:
     began = time.monotonic()
     try:
-        yield playing
+        scene(playing)
         playing.wait_until_settled()
-        report.scenarios.append(playing.finish())
-        world.book.read()
-        latencies = seconds_to_launch(world.planned.launches.values(), world.book.pods_created)
-        (report.audit if audit else report.poll).extend(latencies)
-    finally:
-        world.reset()
-        print(f"{name}: {time.monotonic() - began:.1f} s, {msgspec.to_builtins(playing.verdict)}")
+    except Exception as error:  # noqa: BLE001 - told by the test of this scene, the others play on
+        outcome.error = error
+    try:
+        outcome.verdict, outcome.elsewhere = playing.judge()
+    except PortError as error:
+        outcome.error = outcome.error or error
+    outcome.seconds = time.monotonic() - began
 
 
-def assert_lawful(verdict: Verdict | None, *, elsewhere: Sequence[Elsewhere] = ()) -> None:
-    """Nothing pending, nothing empty, no violation."""
-    assert verdict is not None
-    assert verdict.violations == []
-    assert (verdict.pending, verdict.empty_nodes) == (0, 0), elsewhere
+def _failures(world: World, invocations: Iterable[Invocation], forgiven: set[str]) -> Iterator[str]:
+    """Invocations that did not end well, and what broke in the parts themselves."""
+    for found in invocations:
+        if found.outcome != OK and f"{found.function} {found.outcome}" not in forgiven:
+            yield f"{found.function} ({found.trigger}): {found.outcome}: {str(found.response)[:300]}"
+    yield from world.cloud.http.failures
+    yield from map(repr, world.cloud.clock.failures)
+    yield from world.kubelets.failures

@@ -1,20 +1,33 @@
-"""What the functions do to a real cluster, judged by its scheduler."""
+"""What the functions do to a real cluster, judged by its scheduler: scenes side by side, by polling alone."""
 
 from __future__ import annotations
 
-from tests.e2e.play import assert_lawful, play
+from functools import partial
+
+import pytest
+
+from tests.e2e.play import Outcome, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import objects
+from tests.e2e.scenarios import disruption, examples, killed, volumes
 from tests.e2e.world import World
 
+SCENES: dict[str, Scene] = {
+    "examples": partial(examples.scene, apart=5),
+    "zonal volumes": volumes.scene,
+    "emptiness": disruption.empty,
+    "consolidation under budgets": disruption.underutilized,
+    "NodePool deleted": disruption.pool_deleted,
+    "killed in a launch": killed.scene,
+}
 
-def test_one_pod_gets_a_node(world: World, report: Report) -> None:
-    """If this failed, nothing would work at all."""
-    with play(world, report, "one pod") as playing:
-        playing.apply(objects.node_class(), objects.node_pool("one"))
-        playing.ready("one")
-        playing.apply(objects.deployment("one", "web", 1))
-        playing.wait_until_running(1)
-    assert_lawful(playing.verdict)
-    assert playing.verdict is not None
-    assert playing.verdict.bound_as_planned == 1
+
+@pytest.fixture(scope="module")
+def outcomes(world: World, report: Report) -> dict[str, Outcome]:
+    """All scenes, played at once."""
+    return play_together(world, report, SCENES, audit=False)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_scene(outcomes: dict[str, Outcome], name: str) -> None:
+    """If this failed, real parts would not do with the functions what the simulated ones do."""
+    outcomes[name].assert_lawful()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Self
 
-import yaml
-
+from core.api import crds
 from core.lifecycle.records import CommandRecord
 from infra import cluster_role
 from lambdas import wiring
@@ -20,9 +20,9 @@ from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.ports import JsonObject
 from lambdas.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_book import AuditBook
-from tests.e2e.cloud.authenticator import TokenAuthenticator
+from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.kubelets import Kubelets
-from tests.e2e.cloud.server import TABLE, Cloud, HostedCluster
+from tests.e2e.cloud.server import Cloud, HostedCluster
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.audit import AuditTail
 from tests.e2e.functions.package import package
@@ -46,7 +46,6 @@ PACE: Final = Pace(
     retries=(timedelta(seconds=5), timedelta(seconds=10)),
 )
 """What is slow as deployed and is no latency that we report: a suite of three minutes sees it happen."""
-CRDS: Final = Path(__file__).parents[2] / "crds"
 WORKLOADS: Final = (
     "deployments.apps",
     "statefulsets.apps",
@@ -59,11 +58,6 @@ WORKLOADS: Final = (
 )
 CLUSTER_WIDE: Final = ("nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "persistentvolumes")
 RESET_SECONDS: Final = 30.0
-
-
-def definitions() -> list[JsonObject]:
-    """Our CustomResourceDefinitions."""
-    return [found for path in sorted(CRDS.glob("*.yaml")) for found in yaml.safe_load_all(path.read_text()) if found]
 
 
 class World:
@@ -82,6 +76,7 @@ class World:
         self.cloud = Cloud(self.dynamodb.endpoint)
         self._folder = folder
         self._environment: dict[str, str] = {}
+        self._reading = threading.Lock()
 
     def __enter__(self) -> Self:
         try:
@@ -112,6 +107,12 @@ class World:
         """Run a function as its schedule would, now."""
         return self.pump.wake(name)
 
+    def book_now(self) -> AuditBook:
+        """The audit log as far as it is written."""
+        with self._reading:
+            self.book.read()
+        return self.book
+
     def commands(self) -> tuple[CommandRecord, ...]:
         """The disruption commands under way."""
         return self._commands.all()
@@ -138,16 +139,17 @@ class World:
         self.dynamodb.start()
         self._open.callback(self.dynamodb.stop)
         self._open.enter_context(self.cloud)
-        webhook = TokenAuthenticator(self.cloud.identities, self.cloud.settings.cluster_name, self._folder)
-        self._open.enter_context(webhook)
+        self.authenticator = Authenticator(self.cloud.identities, self.cloud.settings.cluster_name)
+        self._open.enter_context(self.authenticator)
+        webhook = self.authenticator.write_webhook_config(self._folder / "webhook.json")
         self.control_plane = ControlPlane(
-            self.processes, self._folder / "control-plane", authentication_webhook=webhook.config
+            self.processes, self._folder / "control-plane", authentication_webhook=webhook
         )
         self._open.callback(self.control_plane.stop)
         self.control_plane.start()
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
-        self.admin.apply([*definitions(), *cluster_role.manifests()])
-        self._open.enter_context(Kubelets(self.cloud, self.admin))
+        self.admin.apply([*crds.definitions(), *cluster_role.manifests()])
+        self.kubelets = self._open.enter_context(Kubelets(self.cloud, self.admin))
         self._start_helpers()
         self._start_functions()
 
@@ -156,7 +158,7 @@ class World:
         volumes.start()
         self._open.callback(volumes.close)
         self.book = AuditBook(self.control_plane.audit_log, cluster_role.KUBERNETES_GROUP)
-        table = DynamoTable(self.cloud.client("dynamodb"), TABLE)
+        table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)
         cluster = self.cloud.settings.cluster_name
         self._commands = DynamoCommands(table, cluster)
         self.planned = Planned(DynamoClaims(table, cluster))
@@ -208,11 +210,11 @@ class World:
         return not self.admin.list("pods") and not self.admin.list("nodes")
 
     def _wipe_table(self) -> None:
-        client = self.cloud.client("dynamodb")
+        client, table = self.cloud.client("dynamodb"), self.cloud.settings.table_name
         keys = (wiring.TABLE.partition_key, wiring.TABLE.sort_key)
         leases = partition_of(self.cloud.settings.cluster_name, "leases")
-        for page in client.get_paginator("scan").paginate(TableName=TABLE):
+        for page in client.get_paginator("scan").paginate(TableName=table):
             for item in page["Items"]:
                 # The leases' numbers make claims' names unique for ever, and so the tokens of their launches.
                 if item[keys[0]]["S"] != leases:
-                    client.delete_item(TableName=TABLE, Key={key: item[key] for key in keys})
+                    client.delete_item(TableName=table, Key={key: item[key] for key in keys})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
@@ -47,8 +48,17 @@ class Admin:
 
     def __init__(self, url: str, ca: bytes, token: str) -> None:
         endpoint = Endpoint(url, base64.b64encode(ca).decode())
-        self._transport = Transport(lambda: endpoint, _FixedToken(token))
+        self._connect = lambda: Transport(lambda: endpoint, _FixedToken(token))
+        self._threads = threading.local()
         self._kinds: dict[tuple[str, str], Kind] = {}
+
+    @property
+    def _transport(self) -> Transport:
+        """One connection for each thread that asks."""
+        if not hasattr(self._threads, "transport"):
+            self._threads.transport = self._connect()
+        transport: Transport = self._threads.transport
+        return transport
 
     def is_ready(self) -> bool:
         """Whether the server says of itself that it is."""
@@ -82,11 +92,11 @@ class Admin:
         except NotFoundError:
             return None
 
-    def list(self, resource: str, namespace: str = "", *, labels: str = "") -> list[JsonObject]:
-        """Every object of a kind, in one namespace or in all, whose labels fit the selector."""
+    def list(self, resource: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[JsonObject]:
+        """Every object of a kind, in one namespace or in all, whose labels and fields fit the selectors."""
         path, found, more = self._kind(resource).at(namespace), [], ""
         while True:
-            query = urlencode({"limit": PAGE_SIZE, "labelSelector": labels, "continue": more})
+            query = urlencode({"limit": PAGE_SIZE, "labelSelector": labels, "fieldSelector": fields, "continue": more})
             page = self._send("list", "GET", f"{path}?{query}")
             found.extend(page["items"])
             more = page["metadata"].get("continue", "")
@@ -173,7 +183,14 @@ class Admin:
         return msgspec.json.decode(answer, type=dict[str, Any])
 
 
-def until(check: Callable[[], T], *, seconds: float, what: str, forgive: Sequence[type[PortError]] = ()) -> T:
+def until(
+    check: Callable[[], T],
+    *,
+    seconds: float,
+    what: str,
+    forgive: Sequence[type[PortError]] = (),
+    every: float = POLL_SECONDS,
+) -> T:
     """Ask again and again until `check` gives something true, and return that; errors in `forgive` count as not yet.
 
     Raises:
@@ -189,7 +206,7 @@ def until(check: Callable[[], T], *, seconds: float, what: str, forgive: Sequenc
             last = f" (last: {error})"
         if time.monotonic() > end:
             raise TimeoutError(f"not within {seconds:g} s: {what}{last}")
-        time.sleep(POLL_SECONDS)
+        time.sleep(every)
 
 
 class _FixedToken:

@@ -104,6 +104,20 @@ def deployment(
     }
 
 
+def own_pool(name: str, *requirements: JsonObject, **more: Any) -> JsonObject:
+    """A NodePool for the pods of one scene alone, see `on`."""
+    template = {"taints": [{"key": "scene", "value": name, "effect": "NoSchedule"}], **more.pop("template", {})}
+    return node_pool(name, *requirements, template=template, **more)
+
+
+def on(pool: str) -> JsonObject:
+    """What a pod's spec needs to be taken by `own_pool(pool)` and no other."""
+    return {
+        "nodeSelector": {"karpenter.sh/nodepool": pool},
+        "tolerations": [{"key": "scene", "value": pool, "effect": "NoSchedule"}],
+    }
+
+
 def budget(namespace_name: str, name: str, **spec: Any) -> JsonObject:
     """A PodDisruptionBudget of the pods of this app."""
     return {

@@ -1,0 +1,76 @@
+"""Nodes that go: empty ones, underutilized ones under disruption budgets, and those of a NodePool that is deleted."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.e2e.play import Play
+from tests.e2e.scenarios.objects import budget, deployment, node_class, on, own_pool, requirement
+
+AFTER: Final = "5s"
+"""consolidateAfter; people set minutes."""
+
+SECONDS: Final = 120.0
+ON_DEMAND: Final = requirement("karpenter.sh/capacity-type", "on-demand")
+SIZES: Final = requirement("node.kubernetes.io/instance-type", "m5.large", "m5.xlarge", "m5.2xlarge")
+
+
+def empty(playing: Play) -> None:
+    """A node whose pods are gone goes too."""
+    playing.apply(node_class(), own_pool("empty", consolidate_after=AFTER, policy="WhenEmpty"))
+    playing.ready()
+    playing.apply(deployment("empty", "web", 2, **on("empty")))
+    playing.wait_until_running(2, SECONDS)
+    playing.wait_until_settled()
+    playing.scale("empty", "web", 0)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the empty node is gone", SECONDS)
+
+
+def underutilized(playing: Play) -> None:
+    """Pods of a big node that is hardly used move to a smaller one; at least two of the three are ready all the time."""
+    pool = "underutilized"
+    playing.apply(node_class(), own_pool(pool, SIZES, ON_DEMAND, consolidate_after=AFTER))
+    playing.ready()
+    playing.apply(
+        deployment(pool, "filler", 3, cpu="1500m", **on(pool)),
+        deployment(pool, "web", 3, cpu="200m", **on(pool)),
+        budget(pool, "web", minAvailable=2),
+    )
+    playing.wait_until_running(6, SECONDS)
+    before = _price(playing)
+    playing.scale(pool, "filler", 0)
+    least = [3]
+
+    def is_cheaper() -> bool:
+        least.append(sum(1 for pod in playing.pods() if pod["metadata"]["labels"]["app"] == "web" and _is_ready(pod)))
+        return _price(playing) < before and playing.judge()[0].pending == 0
+
+    playing.wait(is_cheaper, "the pods run on less", SECONDS)
+    playing.wait_until_running(3, SECONDS)
+    if min(least) < 2:
+        playing.violations.append(f"only {min(least)} of the pods were ready, the budget wants 2")
+    if not playing.world.book_now().evictions[201]:
+        playing.violations.append("the pods went without the eviction API")
+
+
+def pool_deleted(playing: Play) -> None:
+    """`kubectl delete nodepool`: its nodes are drained and go; the pods wait, there is nothing for them."""
+    pool = "deleted"
+    playing.apply(node_class(), own_pool(pool))
+    playing.ready()
+    playing.apply(deployment(pool, "web", 2, **on(pool)))
+    playing.wait_until_running(2, SECONDS)
+    playing.world.admin.delete("nodepools.karpenter.sh", pool)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's nodes are gone", SECONDS)
+    playing.world.admin.delete("deployments.apps", "web", pool)
+    playing.wait(lambda: not playing.pods(), "the pods are gone")
+
+
+def _price(playing: Play) -> int:
+    """What the scene's instances cost, in nano-dollars per hour."""
+    return sum(record.machine.offering.price for record in playing.claims() if record.machine)
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
