@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
     "simulate": "the whole system in virtual time over a scenario",
+    "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
 }
 
 EXIT_CODES: Final = {
@@ -36,6 +37,7 @@ _EXAMPLES: Final = """examples:
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright validate -f pools/
   fleetwright simulate examples/demo.yaml --report build/demo.html
+  fleetwright crds | kubectl apply --server-side -f -
 """
 
 

@@ -1,4 +1,7 @@
-"""The reference pages that are written from the code: `python -m cli.reference` writes them, a test compares them."""
+"""What is written from the code: the reference pages and the CustomResourceDefinitions.
+
+`python -m cli.reference` writes them, a test compares them.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,30 @@ import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
 from cli.arguments import GATES
+from cli.commands.crds import as_yaml
+from core.api.crds import definitions
 from core.explain import NODE_REASONS, POD_REASONS
 from core.model.snapshot import FeatureGates
 from lambdas.settings import Settings
 
-FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
+ROOT: Final = Path(__file__).parents[1]
+FOLDER: Final = ROOT / "docs" / "reference"
+CRDS: Final = ROOT / "crds"
 _WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"
 
 
 def pages() -> dict[str, str]:
     """File name in `docs/reference` → its whole text."""
     return {"reason-codes.md": reason_codes(), "settings.md": settings(), "cli.md": command_line()}
+
+
+def crds() -> dict[str, str]:
+    """File name in `crds` → its whole text."""
+    written_by = "# Written by `make docs`. Change core/api, not this file.\n"
+    return {
+        f"{found['spec']['group']}_{found['spec']['names']['plural']}.yaml": written_by + as_yaml(found)
+        for found in definitions()
+    }
 
 
 def reason_codes() -> str:
@@ -83,13 +99,14 @@ def command_line() -> str:
 
 
 def main() -> int:
-    """Write the pages that have changed, and name them."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        path = FOLDER / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            print(f"wrote docs/reference/{name}", file=sys.stderr)
+    """Write what has changed, and name it."""
+    for folder, texts in ((FOLDER, pages()), (CRDS, crds())):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            path = folder / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                path.write_text(text, encoding="utf-8")
+                print(f"wrote {path.relative_to(ROOT)}", file=sys.stderr)
     return 0
 
 

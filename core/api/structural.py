@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from core.api.objects import JsonObject
+from core.api.schemas import fields
 from core.api.schemas.base import ApiModel, parts
 
 VALIDATIONS: Final = "x-kubernetes-validations"
@@ -49,10 +50,10 @@ class _Writer:
         self._models = models
 
     def object(self, model: type[ApiModel], written: JsonObject) -> JsonObject:
-        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        declared = {field.alias or name: field for name, field in model.model_fields.items()}
         schema: JsonObject = {"type": "object", "description": inspect.cleandoc(model.__doc__ or "")}
         schema["properties"] = {
-            name: self._field(fields[name], found) for name, found in sorted(written["properties"].items())
+            name: self._field(declared[name], found) for name, found in sorted(written["properties"].items())
         }
         if required := sorted(written.get("required", ())):
             schema["required"] = required
@@ -78,6 +79,9 @@ class _Writer:
         schema: JsonObject = {name: written[name] for name in _KEPT if name in written}
         if "const" in written:
             schema["enum"] = [written["const"]]
+        if schema.get("maximum") == fields.WHOLE_MAX:
+            schema = {name: value for name, value in schema.items() if name not in ("minimum", "maximum")}
+            schema["format"] = "int64"
         if "type" in written:
             return {"type": written["type"], **schema, **self._inside(written)}
         return schema if _INT_OR_STRING in schema else {**schema, _OPEN: True}

@@ -25,10 +25,10 @@ class EbsVolume(ApiModel):
 
     delete_on_termination: bool | None = None
     encrypted: bool | None = None
-    iops: int | None = None
+    iops: fields.Whole | None = None
     kms_key_id: str | None = None
     snapshot_id: str | None = None
-    throughput: int | None = None
+    throughput: fields.Whole | None = None
     volume_initialization_rate: Annotated[int, Field(ge=100, le=300)] | None = None
     volume_size: Annotated[str, Field(pattern=fields.VOLUME_SIZE)] | None = None
     volume_type: Literal["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"] | None = None

@@ -50,8 +50,8 @@ class MetadataOptions(ApiModel):
 class NetworkInterface(ApiModel):
     """One entry of `spec.networkInterfaces`."""
 
-    network_card_index: Annotated[int, Field(ge=0)]
-    device_index: Annotated[int, Field(ge=0)]
+    network_card_index: fields.Count
+    device_index: fields.Count
     interface_type: Literal["interface", "efa-only"]
 
 
@@ -267,7 +267,7 @@ class EC2NodeClassSpec(ApiModel):
     instance_profile: fields.NonEmpty | None = None
     placement_group_selector: PlacementGroupSelector | None = None
     associate_public_ip_address: bool | None = None
-    ip_prefix_count: Annotated[int, Field(ge=0)] | None = None
+    ip_prefix_count: fields.Count | None = None
     user_data: str | None = None
     tags: dict[str, str] = {}
     kubelet: KubeletConfiguration | None = None

@@ -13,6 +13,8 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 NEVER: Final = "Never"
+WHOLE_MAX: Final = 2**63 - 1
+"""The API server keeps whole numbers in 64 bits."""
 
 _NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -111,6 +113,10 @@ def _quantity(value: Any) -> Any:
         raise PydanticCustomError(
             "quantity", "{given} is not a quantity such as 500m, 2 or 1.5Gi", {"given": repr(value)}
         )
+    if isinstance(value, int) and abs(value) > WHOLE_MAX:
+        raise PydanticCustomError(
+            "quantity", "{given} has more digits than a number can hold; write it as text", {"given": str(value)}
+        )
     if str(value).startswith("-"):
         raise PydanticCustomError("negative_quantity", "{given} is negative", {"given": repr(value)})
     return value
@@ -130,6 +136,8 @@ TaintValue = Annotated[
 ]
 LabelValue = Annotated[str, Field(pattern=LABEL_VALUE, max_length=63)]
 ObjectName = Annotated[str, Field(pattern=OBJECT_NAME, max_length=253)]
+Whole = Annotated[int, Field(ge=-WHOLE_MAX - 1, le=WHOLE_MAX)]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 NonEmpty = Annotated[str, Field(min_length=1)]
 Duration = Annotated[str, Field(pattern=DURATION)]
 NillableDuration = Annotated[str, Field(pattern=NILLABLE_DURATION)]

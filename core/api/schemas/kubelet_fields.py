@@ -24,7 +24,8 @@ def _go_duration(value: Any) -> Any:
 
 
 def _duration_or_nanoseconds(value: Any) -> Any:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _go_duration(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= fields.WHOLE_MAX
+    return value if is_whole else _go_duration(value)
 
 
 def _count_or_expression(value: Any) -> Any:
@@ -36,8 +37,7 @@ def _count_or_expression(value: Any) -> Any:
 
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
-_GO_DURATION: Final = r"^[+-]?(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$"
-"""As the API server checks it; it does not see that `00` is none."""
+_GO_DURATION: Final = r"^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
 
 GoDuration = Annotated[
     Any, AfterValidator(_go_duration), WithJsonSchema({"type": "string", "pattern": _GO_DURATION, "maxLength": 64})
@@ -130,7 +130,7 @@ class LoggedModule(KubeletPart):
     """`vmodule`."""
 
     file_pattern: str | None = None
-    verbosity: int | None = None
+    verbosity: fields.Whole | None = None
 
 
 class Logging(KubeletPart):
@@ -139,7 +139,7 @@ class Logging(KubeletPart):
     flush_frequency: FlushFrequency | None = None
     format: str | None = None
     options: LoggingOptions | None = None
-    verbosity: int | None = None
+    verbosity: fields.Whole | None = None
     vmodule: list[LoggedModule] | None = None
 
 
@@ -153,27 +153,27 @@ class ReservedMemory(KubeletPart):
     """`reservedMemory`."""
 
     limits: dict[str, fields.Quantity] | None = None
-    numa_node: int | None = None
+    numa_node: fields.Whole | None = None
 
 
 class ShutdownOfPriority(KubeletPart):
     """`shutdownGracePeriodByPodPriority`."""
 
-    priority: int | None = None
-    shutdown_grace_period_seconds: int | None = None
+    priority: fields.Whole | None = None
+    shutdown_grace_period_seconds: fields.Whole | None = None
 
 
 class Tracing(KubeletPart):
     """`tracing`."""
 
     endpoint: str | None = None
-    sampling_rate_per_million: int | None = None
+    sampling_rate_per_million: fields.Whole | None = None
 
 
 class UserNamespaces(KubeletPart):
     """`userNamespaces`."""
 
-    ids_per_pod: int | None = None
+    ids_per_pod: fields.Whole | None = None
 
 
 class KubeletFields(KubeletPart):
@@ -227,8 +227,8 @@ class KubeletFields(KubeletPart):
     healthz_bind_address: str | None = None
     healthz_port: Int32 | None = None
     http_check_frequency: GoDuration | None = None
-    image_gc_high_threshold_percent: int | None = None
-    image_gc_low_threshold_percent: int | None = None
+    image_gc_high_threshold_percent: fields.Whole | None = None
+    image_gc_low_threshold_percent: fields.Whole | None = None
     image_maximum_gc_age: GoDuration | None = None
     image_minimum_gc_age: GoDuration | None = None
     image_pull_credentials_verification_policy: str | None = None
@@ -245,7 +245,7 @@ class KubeletFields(KubeletPart):
     local_storage_capacity_isolation: bool | None = None
     logging: Logging | None = None
     make_ip_tables_util_chains: bool | None = None
-    max_open_files: int | None = None
+    max_open_files: fields.Whole | None = None
     max_parallel_image_pulls: Int32 | None = None
     max_pods: CountOrExpression | None = None
     memory_manager_policy: str | None = None
@@ -260,7 +260,7 @@ class KubeletFields(KubeletPart):
     oom_score_adj: Int32 | None = None
     pod_cidr: str | None = None
     pod_logs_dir: str | None = None
-    pod_pids_limit: int | None = None
+    pod_pids_limit: fields.Whole | None = None
     pods_per_core: Int32 | None = None
     port: Int32 | None = None
     preloaded_images_verification_allowlist: list[str] | None = None
@@ -296,7 +296,7 @@ class KubeletFields(KubeletPart):
     system_reserved_cgroup: str | None = None
     tls_cert_file: str | None = None
     tls_cipher_suites: list[str] | None = None
-    tls_curve_preferences: list[int] | None = None
+    tls_curve_preferences: list[fields.Whole] | None = None
     tls_min_version: str | None = None
     tls_private_key_file: str | None = None
     topology_manager_policy: str | None = None

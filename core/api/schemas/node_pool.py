@@ -123,7 +123,7 @@ class NodePoolSpec(ApiModel):
     disruption: DisruptionPolicy = Field(default_factory=DisruptionPolicy)
     limits: dict[str, fields.Quantity] = {}
     weight: Annotated[int, Field(ge=1, le=100)] | None = None
-    replicas: Annotated[int, Field(ge=0)] | None = None
+    replicas: fields.Count | None = None
 
     rules = (
         Rule(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -43,12 +44,15 @@ def _fewer_than_min_values(entry: JsonObject) -> list[Location]:
     return [("minValues",)] if is_short else []
 
 
-def _no_known_value(entry: JsonObject) -> list[Location]:
+def _no_known_value(entry: JsonObject, *, least: int = 1) -> list[Location]:
     known, values = _KNOWN_VALUES.get(labels.normalized(entry["key"])), entry.get("values", [])
     if known is None or entry["operator"] != "In" or not values:
         return []
-    good = sum(value in known for value in values)
-    return [("values",)] if good < max(1, entry.get("minValues", 0)) else []
+    return [("values",)] if sum(value in known for value in values) < least else []
+
+
+def _too_few_known_values(entry: JsonObject) -> list[Location]:
+    return _no_known_value(entry, least=entry.get("minValues", 1))
 
 
 def _restricted_key(entry: JsonObject) -> list[Location]:
@@ -67,7 +71,7 @@ def _not_in_without_values(entry: JsonObject) -> list[Location]:
     return [("values",)] if entry["operator"] == "NotIn" and not entry.get("values") else []
 
 
-def _known_value(least: str) -> Rule:
+def _known_value(broken: Callable[[JsonObject], list[Location]], *, least: str) -> Rule:
     """The rule on keys with known values; `least` is how many there must be, as the API server sees it."""
     cel = " && ".join(
         f"(!(self.key in {[key, *(alias for alias, meant in labels.ALIASES.items() if meant == key)]})"
@@ -77,7 +81,7 @@ def _known_value(least: str) -> Rule:
     )
     return Rule(
         ("key", "operator", "values", "minValues"),
-        _no_known_value,
+        broken,
         "too few of its values exist; there are spot, on-demand and reserved, and default and dedicated for tenancy",
         cel,
     )
@@ -125,7 +129,7 @@ class ClaimRequirement(RequirementEntry):
         _IN_HAS_VALUES,
         _BOUND_IS_NUMBER,
         _ENOUGH_VALUES,
-        _known_value("(has(self.minValues) ? self.minValues : 1)"),
+        _known_value(_too_few_known_values, least="(has(self.minValues) ? self.minValues : 1)"),
     )
 
 
@@ -153,5 +157,5 @@ class OverlayRequirement(RequirementEntry):
             f"self.operator != 'NotIn' || {_HAS_VALUES}",
         ),
         _BOUND_IS_NUMBER,
-        _known_value("1"),
+        _known_value(_no_known_value, least="1"),
     )

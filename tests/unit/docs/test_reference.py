@@ -21,6 +21,12 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 
 
+def test_generated_definitions_are_up_to_date() -> None:
+    """A cluster would go on refusing what the models allow, or the reverse; `make docs` writes them anew."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in reference.CRDS.glob("*.yaml")}
+    assert written == reference.crds(), "run `make docs`"
+
+
 def test_every_setting_and_gate_has_a_meaning() -> None:
     """A row without a meaning sends the operator to the source."""
     text = reference.settings()

@@ -1,0 +1,120 @@
+"""The CustomResourceDefinitions say what the models say; a real API server is asked about them by `make e2e`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from core.api.crds import KINDS, definitions
+from core.api.schemas.base import ApiModel, Rule, parts
+from core.api.structural import schema_of
+from core.api.validation import MODELS, problems
+from tests.e2e.crd_corpus import corpus
+
+JsonObject = dict[str, Any]
+
+
+def reachable(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
+    yield model
+    for _, part in parts(model):
+        yield from reachable(part)
+
+
+def rules_of_specs() -> list[Rule]:
+    """All but those on metadata, which the API server keeps to itself."""
+    specs = [part for model in MODELS.values() for name, part in parts(model) if name == "spec"]
+    return [rule for spec in specs for model in reachable(spec) for rule in model.rules]
+
+
+def nodes(value: Any) -> Iterator[JsonObject]:
+    if isinstance(value, dict):
+        yield value
+        for inside in value.values():
+            yield from nodes(inside)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from nodes(inside)
+
+
+def schema(kind: str) -> JsonObject:
+    found = next(one for one in definitions() if one["spec"]["names"]["kind"] == kind)
+    whole: JsonObject = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return whole
+
+
+def spec(kind: str) -> JsonObject:
+    found: JsonObject = schema(kind)["properties"]["spec"]
+    return found
+
+
+def test_every_kind_that_validate_knows_has_a_definition() -> None:
+    """A manifest that validate takes would find no such kind in the cluster."""
+    assert {(kind.group, kind.version, kind.name) for kind in KINDS} == set(MODELS)
+
+
+def test_every_rule_on_a_spec_is_said_to_the_api_server() -> None:
+    """What validate refuses would be let into the cluster, and only the functions' log would tell."""
+    assert not [rule.message for rule in rules_of_specs() if not rule.cel]
+
+
+def test_every_rule_is_broken_by_some_object_of_the_corpus() -> None:
+    """The real API server would be asked about the other rules only."""
+    unbroken = {rule.message for rule in rules_of_specs()}
+    for _, obj in corpus():
+        unbroken.difference_update(problem.message for problem in problems(obj))
+        if not unbroken:
+            return
+    assert not unbroken
+
+
+@pytest.mark.parametrize("definition", definitions(), ids=lambda one: str(one["metadata"]["name"]))
+def test_schemas_are_structural(definition: JsonObject) -> None:
+    """The API server refuses a definition with references, titles, alternatives or fields without a type."""
+    forbidden = {"$ref", "$defs", "anyOf", "allOf", "oneOf", "title", "const", "exclusiveMinimum", "exclusiveMaximum"}
+    whole = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    for node in nodes(whole):
+        assert not forbidden & node.keys()
+        for field in (node.get("properties") or {}).values():
+            assert field.keys() & {"type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"}, field
+
+
+def test_defaults_are_karpenters() -> None:
+    """The API server writes them into the object, where drift hashes and people read them."""
+    assert spec("NodePool")["properties"]["disruption"]["default"] == {
+        "consolidateAfter": "0s",
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "budgets": [{"nodes": "10%"}],
+    }
+    assert spec("NodeClaim")["properties"]["expireAfter"]["default"] == "720h"
+    assert spec("EC2NodeClass")["properties"]["metadataOptions"]["default"] == {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 1,
+        "httpTokens": "required",
+    }
+    assert "default" not in spec("EC2NodeClass")["properties"]["blockDeviceMappings"]
+
+
+def test_types_are_the_models() -> None:
+    pool = spec("NodePool")["properties"]
+    assert pool["weight"] == {"type": "integer", "minimum": 1, "maximum": 100}
+    assert pool["limits"]["additionalProperties"]["x-kubernetes-int-or-string"] is True
+    assert spec("NodePool")["required"] == ["template"]
+    kubelet = spec("EC2NodeClass")["properties"]["kubelet"]
+    assert kubelet["properties"]["maxPods"] == {"maximum": 2**31 - 1, "x-kubernetes-int-or-string": True}
+    assert kubelet["x-kubernetes-preserve-unknown-fields"] is True, "the functions could not say what is unknown"
+
+
+def test_a_claim_cannot_be_changed_and_a_pool_keeps_its_class_kind() -> None:
+    """An edit would seem to work, and nothing would come of it."""
+    claim = spec("NodeClaim")["x-kubernetes-validations"]
+    reference = spec("NodePool")["properties"]["template"]["properties"]["spec"]["properties"]["nodeClassRef"]
+    assert "self == oldSelf" in [rule["rule"] for rule in claim]
+    assert "self.kind == oldSelf.kind" in [rule["rule"] for rule in reference["x-kubernetes-validations"]]
+
+
+def test_the_same_text_every_time() -> None:
+    assert [schema_of(kind.model) for kind in KINDS] == [schema_of(kind.model) for kind in KINDS]
+    assert definitions() == definitions()
