@@ -9,6 +9,7 @@ import highspy
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, Problem
+from core.packing.rivals import first_choice, rents_elsewhere, rivals
 from core.packing.solver import quiet_solver
 
 BOUND_SLACK: Final = 1e-9
@@ -19,6 +20,9 @@ LOADS_MAX: Final = 30_000
 
 STEPS_PER_DOUBLING: Final = (16, 8, 4, 2, 1)
 """How finely sizes of pods are told apart where there are more: as finely as the bound allows."""
+
+TYPES_USUAL: Final = 40
+"""Most types that the relaxation is usually solved over: few at first, others join as they are needed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,26 +51,44 @@ def relax(problem: Problem) -> Fluid:
     used = np.flatnonzero(problem.requests.any(axis=0))
     scale = np.maximum(problem.room.max(axis=0), 1)[used].astype(float)
     room, requests = problem.room[:, used] / scale, problem.requests[:, used] / scale
-    price_scale = float(problem.prices.max())
+    price_scale = max(float(problem.prices.max()), 1.0)  # an overlay may make everything free
+    prices = problem.prices / price_scale
     cells = _cells(problem)
     counts = np.bincount(cells, weights=problem.counts)
     shares = problem.counts / counts[cells]
-    middle = np.stack([np.bincount(cells, weights=column * shares) for column in requests.T], axis=1)
+    middle = np.stack([np.bincount(cells, weights=column * shares) for column in requests.T], axis=1).astype(float)
     fits = problem.fit[np.unique(cells, return_index=True)[1]] > 0
-    machines, loads, rents = _solved(
-        problem.prices / price_scale, room, middle.astype(float), counts.astype(float), fits
-    )
+    machines, loads, rents = _over_types(prices, room, middle, counts.astype(float), fits)
     values, bound = _proven(problem, room, requests, rents, price_scale)
     return Fluid(bound, machines, loads[cells] * shares[:, None], values)
+
+
+def _over_types(
+    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
+) -> tuple[Floats, Floats, Floats]:
+    """`_solved` over as many types as it takes."""
+    chosen = first_choice(prices, room, requests, fits)
+    while True:
+        machines, loads, rents = np.zeros(len(prices)), np.zeros(fits.shape), np.zeros(room.shape)
+        found = _solved(prices[chosen], room[chosen], requests, counts, fits[:, chosen])
+        machines[chosen], loads[:, chosen], rents[chosen] = found
+        paid = np.where(fits[:, chosen], requests @ rents[chosen].T, np.inf).min(axis=1)
+        elsewhere, least = rents_elsewhere(prices, room, requests, fits, paid, rents[chosen])
+        others = np.setdiff1d(np.arange(len(prices)), chosen)
+        rents[others] = elsewhere[others]
+        more = rivals(prices, least, chosen)
+        if not more.size:
+            return machines, loads, rents
+        chosen = np.union1d(chosen, more)
 
 
 def _cells(problem: Problem) -> Ints:
     """[class], the number of the cell that it is solved in: classes that fit the same types and request nearly the same."""
     _, pattern = np.unique(problem.fit > 0, axis=0, return_inverse=True)
-    sizes = np.log2(np.maximum(problem.requests, 1))
+    sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
     cells: Ints = np.arange(len(problem.counts))
     for steps in STEPS_PER_DOUBLING:
-        if (cells.max() + 1) * len(problem.prices) <= LOADS_MAX:
+        if (cells.max() + 1) * min(len(problem.prices), TYPES_USUAL) <= LOADS_MAX:
             break
         keys = np.column_stack([pattern.ravel(), np.floor(sizes * steps)])
         cells = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)

@@ -9,8 +9,7 @@ import numpy as np
 
 from core import labels
 from core.errors import invariant
-from core.packing.knapsack import pack_by_value
-from core.packing.problem import Floats, Packing, Problem
+from core.packing.problem import Packing, Problem, joined
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.claims import ClaimBuilder
@@ -61,7 +60,7 @@ class Part:
         types = np.array([problem.cheapest(load) for load in loads], dtype=np.int64)
         if (types >= 0).all() and (loads <= problem.fit[:, types].T).all():
             return Packing(types, loads)
-        return pack_by_value(problem, problem.counts, _sizes(problem), np.random.default_rng(0))
+        return _apart(problem)
 
     def claims_of(self, problem: Problem, packing: Packing) -> list[InFlight]:
         """New claims for a packing."""
@@ -75,10 +74,19 @@ class Part:
         return sorted(claims, key=lambda claim: (-claim.price, claim.pods[0].key))
 
 
-def _sizes(problem: Problem) -> Floats:
-    """[class], the largest share of any machine's room that one pod takes."""
-    found: Floats = (problem.requests / np.maximum(problem.room.max(axis=0), 1)).max(axis=1)
-    return found
+def _apart(problem: Problem) -> Packing:
+    """Each kind on machines of its own: dear, and always possible."""
+    parts = []
+    for number, count in enumerate(problem.counts.tolist()):
+        held = np.minimum(problem.fit[number], count)
+        price = np.where(held > 0, problem.prices / np.maximum(held, 1), np.inf)
+        kind = int(price.argmin())
+        machines = -(-count // int(held[kind]))
+        loads = np.zeros((machines, len(problem.counts)), dtype=np.int64)
+        loads[:, number] = held[kind]
+        loads[-1, number] = count - (machines - 1) * held[kind]
+        parts.append(Packing(np.full(machines, kind), loads))
+    return joined(parts, len(problem.counts))
 
 
 def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlight]:

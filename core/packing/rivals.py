@@ -1,0 +1,73 @@
+"""Solves the fluid relaxation over a few types, and finds those of the others that could still make it cheaper.
+
+With hundreds of types that differ by little the program over all of them is degenerate and takes seconds. A type is no rival
+where some price of its resources makes its room worth no more than it costs, and every pod there pay what it is worth.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.packing.problem import Bools, Floats, Ints
+
+CHOSEN_MIN: Final = 12
+"""So many types are solved at first, from the cheapest to the dearest, beside the best one for each pod alone."""
+
+ADDED_MAX: Final = 10
+"""Most types that join in one round."""
+
+APART: Final = 1.1
+"""Types that join together differ in price by at least that factor: neighbours are rivals for the same reason."""
+
+TOLERANCE: Final = 1e-4
+"""How far from paying its worth a pod may be for a type not to count as a rival; the proof allows for it."""
+
+
+def first_choice(prices: Floats, room: Floats, requests: Floats, fits: Bools) -> Ints:
+    """Types to begin with: for every class one that it fits."""
+    share = np.zeros(fits.shape)
+    for column, available in zip(requests.T, room.T, strict=True):
+        share = np.maximum(share, column[:, None] / np.maximum(available, 1e-12)[None, :])
+    alone = np.where(fits, share * prices, np.inf).argmin(axis=1)
+    by_price = np.argsort(prices, kind="stable")
+    spread = by_price[np.linspace(0, len(prices) - 1, min(CHOSEN_MIN, len(prices))).astype(int)]
+    return np.unique(np.concatenate([alone, spread]))
+
+
+def rents_elsewhere(
+    prices: Floats, room: Floats, requests: Floats, fits: Bools, values: Floats, known: Floats
+) -> tuple[Floats, Floats]:
+    """For every type the best of the known prices of resources, and how much of its worth each pod pays there at the least.
+
+    Args:
+        prices, room, requests, fits: The relaxation's numbers.
+        values: [class], what a pod is worth.
+        known: [any, resource], prices of resources found for other types; scaled to what the type costs.
+
+    Returns:
+        [type, resource] prices of resources, and [type] the smallest part of its worth that a pod pays.
+    """
+    rents, best = np.zeros(room.shape), np.full(len(prices), -1.0)
+    worth = np.maximum(values, 1e-300)[:, None]
+    for candidate in np.unique(known, axis=0):
+        total = room @ candidate
+        scale = np.where(total > 0, prices / np.maximum(total, 1e-300), 0.0)
+        paid = np.where(fits, (requests @ candidate)[:, None] * scale / worth, np.inf).min(axis=0)
+        better = paid > best
+        best[better] = paid[better]
+        rents[better] = candidate * scale[better, None]
+    return rents, best
+
+
+def rivals(prices: Floats, paid: Floats, chosen: Ints) -> Ints:
+    """The types that join next: those where pods pay the smallest part of their worth."""
+    others = np.setdiff1d(np.flatnonzero(paid < 1 - TOLERANCE), chosen)
+    found: list[int] = []
+    for kind in others[np.argsort(paid[others], kind="stable")]:
+        if all(max(prices[kind], prices[one]) > APART * min(prices[kind], prices[one]) for one in found):
+            found.append(int(kind))
+        if len(found) == ADDED_MAX:
+            break
+    return np.array(found, dtype=np.int64)
