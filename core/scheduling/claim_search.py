@@ -22,7 +22,7 @@ from core.scheduling.ports import conflict
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.tally import Tally
-from core.scheduling.template import any_value
+from core.scheduling.template import Template, any_value
 from core.scheduling.type_filter import positions
 
 
@@ -46,7 +46,7 @@ class ClaimSearch:
         self._tally = tally
         self._pinning = pinning
         self._rooms = rooms
-        self._reservations = reservations
+        self.reservations = reservations
         self._looks = Looks()
         self._index = ClaimIndex()
         self._narrowing = Narrowing(ground, tally, pinning, self._looks)
@@ -127,18 +127,23 @@ class ClaimSearch:
             question = (pod_class.index, stage.number, template.index)
             if not tolerated or question in self._barren:
                 continue
-            room = self._rooms[template.index]
-            allowed = room.mask(template.types, template.mask) if room.left else template.mask
-            claim = InFlight(len(self.claims), template, template.offered, allowed, self._ground.axis.zero)
-            claim.min_values = dict(template.min_values)
-            fit = self._first_fit(claim, pod_class, stage)
+            fit = next(filter(None, (self._opened(template, size, pod_class, stage) for size in template.sizes)), None)
             if fit is not None:
                 return fit
-            if allowed != template.mask:
-                self.limited.add(template.index)
             if stage.is_monotone:
                 self._barren.add(question)
         return None
+
+    def _opened(self, template: Template, size: int, pod_class: PodClass, stage: Stage) -> Fit | None:
+        """A new claim that may become any type of one size."""
+        room = self._rooms[template.index]
+        allowed = room.mask(template.types, size) if room.left else size
+        claim = InFlight(len(self.claims), template, template.offered, allowed, self._ground.axis.zero)
+        claim.min_values = dict(template.min_values)
+        fit = self._first_fit(claim, pod_class, stage)
+        if fit is None and allowed != size:
+            self.limited.add(template.index)
+        return fit
 
     def _first_fit(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | None:
         """What a claim without pods becomes with its first one."""
@@ -154,6 +159,10 @@ class ClaimSearch:
         return None
 
     def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
+        if self.reservations.left:
+            draft = self.reservations.without_spent(draft)
+            if not draft.is_possible:
+                return None
         if stage.keys:
             pinned = self._pinning.pin(draft, pod_class.shape, stage)
             if pinned is None and self._may_relax(claim):
@@ -162,8 +171,8 @@ class ClaimSearch:
                 return None
             draft = draft.narrowed(pinned)
         reservation = ""
-        if self._reservations.left:
-            chosen = self._reservations.choose(draft)
+        if self.reservations.left:
+            chosen = self.reservations.choose(draft)
             if chosen is None:
                 return None
             draft, reservation = draft.narrowed(chosen[0]), chosen[1]
@@ -210,7 +219,7 @@ class ClaimSearch:
         self.claims.append(claim)
         self._index.add(look)
         claim.reqs, claim.allowed, claim.reservation = look.reqs, look.allowed, fit.reservation
-        self._reservations.take(fit.reservation)
+        self.reservations.take(fit.reservation)
         types = claim.template.types
         claim.charged = types.survivors(look.mask, fit.total)
         self._rooms[claim.template.index].charge(types, claim.charged)

@@ -27,6 +27,15 @@ class Reservations:
         unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
         self._unreserved = table.intern(unreserved)
 
+    def without_spent(self, draft: Draft) -> Draft:
+        """The draft kept out of reservations that have no place left, before a zone or capacity type is chosen for it."""
+        spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
+        if not spent:
+            return draft
+        others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
+        kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
+        return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
+
     def choose(self, draft: Draft) -> tuple[int, str] | None:
         """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one."""
         choices = []

@@ -13,8 +13,9 @@ from core.model.taints import Taint
 from core.pools.pool_template import template_labels, template_parts
 from core.pools.pool_types import pool_types
 from core.scheduling.daemons import Daemon, set_aside
+from core.scheduling.node_sizes import sizes_of
 from core.scheduling.requirement_table import RequirementTable
-from core.scheduling.resource_axis import ResourceAxis
+from core.scheduling.resource_axis import ResourceAxis, Vector
 from core.scheduling.type_filter import TypeFilter
 from core.scheduling.type_index import index_of
 
@@ -27,6 +28,7 @@ class Template:
         index: Its position: heavier pools first; among equals the last by name, as in Karpenter.
         offered: Number of the requirements that its nodes are held to from the start.
         mask: Types that it may launch at all.
+        sizes: The same in sets to open a node from, tried in turn.
         min_values: Label key → how many distinct values its claims must leave open.
     """
 
@@ -37,12 +39,18 @@ class Template:
     taints: tuple[Taint, ...]
     types: TypeFilter
     mask: int
+    sizes: tuple[int, ...]
     min_values: Mapping[str, int]
+
+    def size_for(self, requests: Vector) -> int:
+        """The first of the sizes with a type that has room for so much; all types where none has."""
+        return next((size for size in self.sizes if self.types.fits(size, requests)), self.mask)
 
     def below(self, price: int) -> Template:
         """The same NodePool while it may launch only what costs less than `price`."""
         types = self.types.below(price)
-        return replace(self, types=types, mask=types.mask(self.offered))
+        mask = types.mask(self.offered)
+        return replace(self, types=types, mask=mask, sizes=tuple(size & mask for size in self.sizes))
 
 
 def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
@@ -121,6 +129,7 @@ def _template(
     keys = snapshot.catalogue.label_keys()
     types = TypeFilter(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
     set_aside(types, offered, pool.taints, daemons, table)
+    mask = types.mask(offered)
     return Template(
         index=index,
         pool=pool,
@@ -128,6 +137,7 @@ def _template(
         labels=template_labels(pool),
         taints=pool.taints,
         types=types,
-        mask=types.mask(offered),
+        mask=mask,
+        sizes=sizes_of(types, mask, pool.largest_node),
         min_values={r.key: r.min_values for r in Requirements(requirements).values() if r.min_values},
     )

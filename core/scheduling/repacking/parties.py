@@ -89,7 +89,7 @@ class Parties:
         if stage is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_class, market.template, reqs):
             return None
         adds, caps = self._rules.adds(pod_class), self._rules.caps(pod_class, stage)
-        return Party(pod_class.requests, reqs, market.template.mask, adds, caps)
+        return Party(pod_class.requests, reqs, market.template.size_for(pod_class.requests), adds, caps)
 
     def _stage(self, claim: InFlight, pod_class: PodClass) -> Stage | None:
         """The first step of the pod's ladder that its claim fulfils, so that no preference is lost that was met."""
@@ -140,7 +140,7 @@ class Parties:
         if reqs == IMPOSSIBLE:
             return None
         requests = self._sum(party.requests for party in parties)
-        return Party(requests, reqs, market.template.mask, *merged((p.adds, p.caps) for p in parties))
+        return Party(requests, reqs, market.template.size_for(requests), *merged((p.adds, p.caps) for p in parties))
 
     def _core(self, claim: InFlight, pods: Sequence[Pod]) -> Party:
         """Pods that stay together, on a node held to all that theirs is held to."""
