@@ -9,7 +9,7 @@ from typing import Any, Final
 from core.api.objects import JsonObject
 
 _CLASS: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
-_REQUIREMENTS: Final = [
+_REQUIREMENTS: Final[list[JsonObject]] = [
     {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
     {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m6i.large"]},
     {"key": "karpenter.k8s.aws/instance-tenancy", "operator": "In", "values": ["default"]},
@@ -19,7 +19,11 @@ _REQUIREMENTS: Final = [
     {"key": "example.com/team", "operator": "Exists"},
 ]
 _SOME_REQUIREMENTS: Final = [one for one in _REQUIREMENTS if "tenancy" not in str(one["key"])]
-_WITH_LEAST: Final = [{**_REQUIREMENTS[1], "minValues": 2}, {**_REQUIREMENTS[0], "minValues": 2}, *_REQUIREMENTS[2:]]
+_WITH_LEAST: Final[list[JsonObject]] = [
+    {**_REQUIREMENTS[1], "minValues": 2},
+    {**_REQUIREMENTS[0], "minValues": 2},
+    *_REQUIREMENTS[2:],
+]
 _TAINTS: Final = [
     {"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"},
     {"key": "a", "effect": "NoExecute"},

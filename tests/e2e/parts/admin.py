@@ -47,8 +47,8 @@ class Admin:
     """
 
     def __init__(self, url: str, ca: bytes, token: str) -> None:
-        endpoint = Endpoint(url, base64.b64encode(ca).decode())
-        self._connect = lambda: Transport(lambda: endpoint, _FixedToken(token))
+        self._endpoint = Endpoint(url, base64.b64encode(ca).decode())
+        self._token = _FixedToken(token)
         self._threads = threading.local()
         self._kinds: dict[tuple[str, str], Kind] = {}
 
@@ -56,7 +56,7 @@ class Admin:
     def _transport(self) -> Transport:
         """One connection for each thread that asks."""
         if not hasattr(self._threads, "transport"):
-            self._threads.transport = self._connect()
+            self._threads.transport = Transport(lambda: self._endpoint, self._token)
         transport: Transport = self._threads.transport
         return transport
 
