@@ -29,6 +29,7 @@ from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
 from simulator.aws.session import SharedSession
+from simulator.aws.table_limits import check_transaction
 from simulator.aws.templates import Templates
 from simulator.aws.wire import AwsError, Wire
 from simulator.clock import VirtualClock
@@ -130,6 +131,7 @@ class Account:
         }
         for name, responder in answers.items():
             self.wire.answer_with(name, responder)
+        self.wire.check_with("dynamodb:TransactWriteItems", check_transaction)
         self.wire.observe("ec2:DescribeSubnets", lambda _, answer: self.network.correct(answer))
 
 

@@ -74,6 +74,7 @@ class Wire:
         self._spend = spend
         self._latency = latency
         self._responders: dict[str, Responder] = {}
+        self._checks: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._observers: dict[str, list[Callable[[Call, dict[str, Any]], None]]] = {}
         self._in_flight: dict[str, Call] = {}
         self._memo = ReadMemo()
@@ -83,6 +84,10 @@ class Wire:
     def answer_with(self, name: str, responder: Responder) -> None:
         """Answer calls of this name with `responder(parameters)` in place of moto."""
         self._responders[name] = responder
+
+    def check_with(self, name: str, check: Callable[[dict[str, Any]], None]) -> None:
+        """Call `check(parameters)` before calls of this name reach moto; it may raise AwsError."""
+        self._checks[name] = check
 
     def observe(self, name: str, observer: Callable[[Call, dict[str, Any]], None]) -> None:
         """Call `observer(call, answer)` after each successful call of this name; it may change the answer."""
@@ -186,11 +191,13 @@ class Wire:
         raise ReadTimeoutError(endpoint_url=call.name)
 
     def _perform(self, call: Call, request: AWSPreparedRequest) -> RawResponse | None:
-        responder = self._responders.get(call.name)
-        if responder is None:
-            self._memo.touch(call)
-            return self._to_moto(request)
+        responder, check = self._responders.get(call.name), self._checks.get(call.name)
         try:
+            if check is not None:
+                check(call.parameters)
+            if responder is None:
+                self._memo.touch(call)
+                return self._to_moto(request)
             call.answer = responder(call.parameters)
         except AwsError as error:
             return error_response(call.service, error.status, error.code, error.message)

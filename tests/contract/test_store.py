@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 
 from core.lifecycle.records import ClaimRecord
+from core.model.plan import Move
 from lambdas.adapters.aws.dynamo_claims import DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
@@ -250,6 +252,29 @@ def test_many_claims_fit_in_several_transactions(table: DynamoTable) -> None:
     assert (len(requested.accepted), len(requested.refused)) == (90, 5)
 
 
+def test_claims_of_any_size_fit_in_several_transactions(table: DynamoTable) -> None:
+    """DynamoDB takes four megabytes at once: a NodePool with long annotations could launch nothing where it has many pods."""
+    store = dynamo(table, "large")
+    claims = [msgspec.structs.replace(claim(f"c-{n:03d}"), node_name=noise(150_000)) for n in range(40)]
+    requested = store.memory.claims.request(claims, {"default": {"nodes": 39}}, store.planner())
+    assert (len(requested.accepted), len(requested.refused)) == (39, 1)
+
+
+def test_a_command_that_moves_thousands_of_pods_can_be_stored(table: DynamoTable) -> None:
+    """An item may have 400 KB: else a cluster of a hundred full nodes is never consolidated."""
+    store, command = dynamo(table, "moves"), a_command()
+    moves = tuple(Move(f"shop/cart-{noise(5)}-{noise(3)}", f"ip-10-0-{n % 99}-1.ec2.internal") for n in range(6000))
+    moving = msgspec.structs.replace(command, command=msgspec.structs.replace(command.command, moves=moves))
+    store.memory.commands.add(moving)
+    (seen,) = store.memory.commands.all()
+    assert seen.command.moves == moves
+
+
+def noise(length: int) -> str:
+    """A text that cannot be compressed."""
+    return secrets.token_hex(length)
+
+
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     """Else the second of two functions that end a claim gives its share back twice, and the pool outgrows its limit."""
     limits = {"default": {"nodes": 1}}
@@ -266,7 +291,7 @@ def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
 def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
     """DynamoDB answers a megabyte at a time; what the second page holds must not be taken for gone."""
     store = dynamo(table, "heavy")
-    claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name="n" * 100_000) for n in range(25)]
+    claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name=noise(50_000)) for n in range(25)]
     for found in claims:
         store.memory.claims.request([found], {}, store.planner())
     assert [found.name for found in store.memory.claims.all()] == [found.name for found in claims]

@@ -6,7 +6,7 @@ and a limit cannot be overshot whoever dies where.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -14,12 +14,25 @@ import msgspec
 from core.lifecycle.records import ClaimRecord
 from core.model import resources
 from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
-from lambdas.adapters.aws.dynamo_table import ABSENT, Cancelled, DynamoTable, Item, at_version, key, number
+from lambdas.adapters.aws.dynamo_table import (
+    ABSENT,
+    TRANSACTION_BYTES,
+    Cancelled,
+    DynamoTable,
+    Item,
+    at_version,
+    key,
+    number,
+    size_of,
+)
 from lambdas.ports import ConflictError
 from lambdas.store import Lease, Requested
 
 _BATCH: Final = 40
 """Claims per transaction; with a lease and at most as many counters it stays below DynamoDB's hundred operations."""
+
+_New = tuple[ClaimRecord, Item]
+"""A claim as it is stored first, and its item."""
 
 
 class DynamoClaims:
@@ -45,13 +58,12 @@ class DynamoClaims:
         """Store new claims together with what they reserve, as many at once as possible."""
         accepted: list[ClaimRecord] = []
         refused: list[ClaimRecord] = []
-        for start in range(0, len(claims), _BATCH):
-            batch = [msgspec.structs.replace(claim, version=1) for claim in claims[start : start + _BATCH]]
+        for batch in self._batches(claims):
             if self._request_together(batch, limits, lease):
-                accepted += batch
+                accepted += [claim for claim, _ in batch]
                 continue
-            for claim in batch:
-                stored = self._is_stored(claim) or self._request_together([claim], limits, lease)
+            for claim, item in batch:
+                stored = self._is_stored(claim) or self._request_together([(claim, item)], limits, lease)
                 (accepted if stored else refused).append(claim)
         return Requested(tuple(accepted), tuple(refused))
 
@@ -86,16 +98,29 @@ class DynamoClaims:
         if self.get(record.name) is not None:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
+    def _batches(self, claims: Sequence[ClaimRecord]) -> Iterator[list[_New]]:
+        """New claims with their items, as many together as one transaction takes."""
+        batch: list[_New] = []
+        size = 0
+        for claim in claims:
+            first = msgspec.structs.replace(claim, version=1)
+            item = self._items.item(first.name, first)
+            if batch and (len(batch) == _BATCH or size + size_of(item) > TRANSACTION_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append((first, item))
+            size += size_of(item)
+        if batch:
+            yield batch
+
     def _is_stored(self, claim: ClaimRecord) -> bool:
         found = self.get(claim.name)
         return found is not None and found.token == claim.token
 
-    def _request_together(
-        self, batch: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
-    ) -> bool:
+    def _request_together(self, batch: Sequence[_New], limits: Mapping[str, Mapping[str, int]], lease: Lease) -> bool:
         """One transaction; False where a limit or an existing claim is in the way."""
         wanted: dict[str, dict[str, int]] = {}
-        for claim in batch:
+        for claim, _ in batch:
             wanted[claim.plan.node_pool] = resources.add(wanted.get(claim.plan.node_pool, {}), claim.reserved)
         if any(not _fits_at_all(amounts, limits.get(pool, {})) for pool, amounts in wanted.items()):
             return False
@@ -103,7 +128,7 @@ class DynamoClaims:
         operations += [
             self._count(pool, amounts, limits.get(pool, {})) for pool, amounts in sorted(wanted.items()) if amounts
         ]
-        operations += [("Put", {"Item": self._items.item(claim.name, claim), **ABSENT}) for claim in batch]
+        operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
         outcome = self._table.transact(operations)
         if isinstance(outcome, Cancelled) and outcome.failed[0]:
             raise ConflictError("dynamodb:TransactWriteItems", f"the {lease.name} lease is another's by now")

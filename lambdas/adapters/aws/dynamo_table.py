@@ -14,6 +14,9 @@ from lambdas.wiring import TABLE
 
 Item = dict[str, Any]
 TRANSACTION_LIMIT: Final = 100
+TRANSACTION_BYTES: Final = 3_000_000
+"""What we put into one transaction at most; DynamoDB takes four megabytes, and counts more than the items alone."""
+
 PAGES_LIMIT: Final = 1000
 _LOST_RACE: Final = ("ConditionalCheckFailed", "TransactionConflict")
 
@@ -110,6 +113,11 @@ def key(partition: str, sort: str) -> Item:
 def number(value: int) -> dict[str, str]:
     """A whole number as DynamoDB writes it."""
     return {"N": str(value)}
+
+
+def size_of(item: Item) -> int:
+    """About how many bytes DynamoDB counts for an item: names and values."""
+    return sum(len(name) + len(value) for name, typed in item.items() for value in typed.values())
 
 
 ABSENT: Final[Mapping[str, Any]] = {
