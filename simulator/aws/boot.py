@@ -76,7 +76,7 @@ class Boot:
 
     def _register(self, instance: Instance) -> None:
         config = read_user_data(instance.user_data)
-        if instance.is_alive and config is not None:
+        if instance.is_alive and config is not None and config.starts:
             self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""))
 
     def _node(self, instance: Instance, config: KubeletConfig) -> dict[str, Any]:

@@ -18,6 +18,22 @@ import yaml
 
 NODE_CONFIG: Final = "application/node.eks.aws"
 
+_KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
+_ALLOWED_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_ALLOWED_LABELS: Final = frozenset(
+    {
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
 _FLAG: Final = re.compile(r"--([a-z-]+)[= ](.*)", re.DOTALL)
 _BOOTSTRAP: Final = "/etc/eks/bootstrap.sh"
 
@@ -33,6 +49,11 @@ class KubeletConfig(msgspec.Struct, kw_only=True):
     system_reserved: dict[str, str] = {}
     eviction_hard: dict[str, str] = {}
 
+    @property
+    def starts(self) -> bool:
+        """Whether the kubelet starts with them: it refuses labels in Kubernetes' own domains but for a few."""
+        return all(_may_set(key) for key in self.labels)
+
 
 def read_user_data(encoded: str) -> KubeletConfig | None:
     """The settings, or None for user data that joins no cluster: there is none, or nobody can read it."""
@@ -45,6 +66,17 @@ def read_user_data(encoded: str) -> KubeletConfig | None:
         if found is not None:
             return found
     return None
+
+
+def _may_set(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if key in _ALLOWED_LABELS or _is_within(domain, _ALLOWED_DOMAINS):
+        return True
+    return not _is_within(domain, _KUBERNETES_DOMAINS)
+
+
+def _is_within(domain: str, domains: Iterable[str]) -> bool:
+    return any(domain == wide or domain.endswith("." + wide) for wide in domains)
 
 
 def _read_bottlerocket(text: str) -> KubeletConfig | None:

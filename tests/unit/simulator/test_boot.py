@@ -65,6 +65,23 @@ def test_user_data_that_joins_no_cluster_joins_none(text: str) -> None:
     assert read_user_data(base64.b64encode(text.encode()).decode()) is None
 
 
+@pytest.mark.parametrize(
+    ("key", "starts"),
+    [
+        ("team", True),
+        ("karpenter.k8s.aws/instance-family", True),
+        ("node.kubernetes.io/lifecycle", True),
+        ("topology.kubernetes.io/zone", True),
+        ("node-role.kubernetes.io/worker", False),
+        ("kubernetes.io/role", False),
+        ("topology.ebs.k8s.io/zone", False),
+    ],
+)
+def test_a_kubelet_refuses_labels_that_are_not_its_to_set(key: str, starts: bool) -> None:
+    """If this failed, a label that no kubelet starts with would give nodes here and none on EC2."""
+    assert KubeletConfig(labels={key: "x"}).starts is starts
+
+
 def test_a_node_keeps_back_what_its_kubelet_is_told_to() -> None:
     """If this failed, pods would be bound where a real node has no room."""
     found = a_type(cpu="4", memory="16Gi", pods="58")
