@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def world() -> Iterator[World]:
-    """All real parts, started once; their logs stay in build/e2e until the next run."""
+    """All real parts, started once; their logs stay in build/e2e, in a folder named by the run's process."""
     from tests.e2e.world import World
 
-    folder = BUILD / "e2e"
-    shutil.rmtree(folder, ignore_errors=True)
-    with World(folder) as started:
+    for former in (BUILD / "e2e").glob("*"):
+        if not Path("/proc", former.name).exists():
+            shutil.rmtree(former, ignore_errors=True)
+    with World(BUILD / "e2e" / str(os.getpid())) as started:
         yield started
 
 

@@ -47,7 +47,7 @@ class Play:
     def apply(self, *objects: JsonObject) -> None:
         """Apply manifests; namespaces that they name are made, and they and the NodePools are this scene's from now on."""
         known = {found["metadata"]["name"] for found in self.world.admin.list("namespaces")}
-        named = {found["metadata"].get("namespace") or "default" for found in objects}
+        named = {found["metadata"]["namespace"] for found in objects if "namespace" in found["metadata"]}
         spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in named - known]
         self._namespaces |= named - {"kube-system"}
         self._pools |= {found["metadata"]["name"] for found in objects if found["kind"] == "NodePool"}
@@ -203,6 +203,7 @@ def play_together(
             verdict.violations += failures
             report.scenarios.append(verdict)
         (report.audit if audit else report.poll).extend(playing.latencies())
+        report.elsewhere[name] = outcomes[name].elsewhere
         print(f"{name}: {outcomes[name].seconds:.1f} s, {verdict}, {outcomes[name].error!r}")
     world.reset()
     return outcomes

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.e2e.judge import Verdict
+from tests.e2e.judge import Elsewhere, Verdict
 from tests.e2e.latency import percentile
 
 
@@ -18,12 +18,14 @@ class Report:
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
         audit, poll: Seconds from pod to CreateFleet, by what woke the functions.
+        elsewhere: By scene, the pods that are not where they were planned.
     """
 
     def __init__(self) -> None:
         self.scenarios: list[Verdict] = []
         self.audit: list[float] = []
         self.poll: list[float] = []
+        self.elsewhere: dict[str, list[Elsewhere]] = {}
 
     def write(
         self, path: Path, *, cold_starts: dict[str, int], missing: Iterable[object], unused: Iterable[object]
@@ -38,6 +40,7 @@ class Report:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+        path.with_name("e2e-elsewhere.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.elsewhere)))
         return report
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.play import Outcome, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import disruption, examples, killed, volumes
+from tests.e2e.scenarios import disruption, examples, volumes
 from tests.e2e.world import World
 
 SCENES: dict[str, Scene] = {
@@ -17,7 +17,6 @@ SCENES: dict[str, Scene] = {
     "emptiness": disruption.empty,
     "consolidation under budgets": disruption.underutilized,
     "NodePool deleted": disruption.pool_deleted,
-    "killed in a launch": killed.scene,
 }
 
 
