@@ -26,11 +26,17 @@ def overlaid(
     Args:
         types: What the catalogue has.
         overlays: Every overlay.
-        template: What the NodePool offers: requirements, labels, its own name.
+        template: What the NodePool offers: requirements, labels, its own name. A label of its own that it leaves open is not
+            known before there is a node, so no overlay goes by it.
         keys: Labels that some type carries; a type without one does not have it.
     """
     ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
-    return tuple(_overlaid(one, ordered, template, keys) for one in types) if ordered else tuple(types)
+    if not ordered:
+        return tuple(types)
+    known = labels.WELL_KNOWN | keys
+    open_labels = (key for key, asked in template.items() if key not in known and len(asked.values) != 1)
+    certain = template.without(*open_labels)
+    return tuple(_overlaid(one, ordered, certain, keys) for one in types)
 
 
 def adjusted_price(price: int, overlay: NodeOverlay) -> int:

@@ -18,7 +18,7 @@ from core.scheduling import reasons
 from core.scheduling.ground import Ground
 from core.scheduling.min_values import unmet
 from core.scheduling.pinning import Draft, Pinning
-from core.scheduling.pod_class import PodClass, Rule, Stage
+from core.scheduling.pod_class import PodClass, Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.solve import Solution
 from core.scheduling.template import Template, why_unusable
@@ -128,41 +128,44 @@ class Diagnosis:
     def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
         template, types = funnel.template, funnel.template.types
+        whole = Draft(template, funnel.number, funnel.left, funnel.pod_class.requests)
+        draft = self._solution.reservations.without_spent(whole)
+        if not draft.is_possible:
+            return funnel.finding(
+                reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
+            )
         room = self._solution.rooms[template.index]
-        allowed = room.mask(types, funnel.left) if room.left else funnel.left
+        allowed = room.mask(types, draft.mask) if room.left else draft.mask
         if not allowed:
             spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
             return funnel.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
-        missing = unmet(types, funnel.left, template.min_values)
+        missing = unmet(types, draft.mask, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
             return funnel.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
-        rule = self._broken(funnel, stage, funnel.left)
-        if rule is None and self._broken(funnel, stage, allowed) is not None:
+        rule = self._broken(draft, funnel.pod_class.shape, stage)
+        if rule is None and self._broken(draft.held_to(allowed), funnel.pod_class.shape, stage) is not None:
             return funnel.finding(reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go")
         if rule is not None:
             code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
-            if not rule.is_hostname and not types.values(funnel.left, funnel.number, rule.key):
+            if not rule.is_hostname and not types.values(draft.mask, draft.reqs, rule.key):
                 return funnel.finding(
                     code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
                 )
             return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
         return funnel.finding("", "would do")
 
-    def _broken(self, funnel: _Funnel, stage: Stage, allowed: int) -> Rule | None:
+    def _broken(self, draft: Draft, shape: Shape, stage: Stage) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
-        shape, tally = funnel.pod_class.shape, self._solution.tally
+        tally, types = self._solution.tally, draft.template.types
         for rule in stage.host_rules:
             if tally.bars_new(rule):
                 return rule
-        types = funnel.template.types
         for rule in stage.zone_rules:
-            values = types.values(allowed, funnel.number, rule.key)
+            values = types.values(draft.mask, draft.reqs, rule.key)
             if not any(tally.admits(rule, value, shape) for value in values or (None,)):
                 return rule
         pinning = Pinning(self._ground.topology, tally, ())
-        total = funnel.pod_class.requests
-        draft = Draft(funnel.template, funnel.number, allowed, total)
         if stage.zone_rules and pinning.pin(draft, shape, stage) is None:
             return stage.zone_rules[0]
         return None

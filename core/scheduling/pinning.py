@@ -58,6 +58,10 @@ class Draft:
         """The same with other requirements."""
         return Draft(self.template, reqs, self.allowed, self.total, self.min_values)
 
+    def held_to(self, allowed: int) -> Draft:
+        """The same with these types only."""
+        return Draft(self.template, self.reqs, allowed, self.total, self.min_values)
+
     def undemanding(self) -> Draft:
         """The same without minValues."""
         return Draft(self.template, self.reqs, self.allowed, self.total)

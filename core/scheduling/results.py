@@ -86,7 +86,8 @@ def _types_in_price_order(claim: InFlight) -> list[tuple[int, int]]:
 def _requirements(claim: InFlight, names: Iterable[str], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
     """What the launched node must meet; minValues as they are after BestEffort."""
     table = claim.template.types.table
-    narrowed = table[claim.reqs].without(*SIMULATED)
+    simulated = SIMULATED if claim.reservation else (*SIMULATED, labels.RESERVATION_ID)
+    narrowed = table[claim.reqs].without(*simulated)
     chosen = (
         Requirement.one_of(labels.INSTANCE_TYPE, *names),
         Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types),

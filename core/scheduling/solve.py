@@ -33,6 +33,7 @@ class Solution:
         unplaced: Batches with pods left over.
         tally: Where the pods of every topology group ended up, for explanations.
         rooms: What the limits leave for each template.
+        reservations: What capacity reservations have left.
     """
 
     claims: list[InFlight]
@@ -40,6 +41,7 @@ class Solution:
     unplaced: list[Batch]
     tally: Tally
     rooms: Sequence[Room]
+    reservations: Reservations
 
 
 def batches_of(ground: Ground, pods: Iterable[tuple[Pod, bool]]) -> list[Batch]:
@@ -95,7 +97,7 @@ class Solve:
         while left and (self._squeeze() or self.claims.settle()):
             left = self._rounds(left)
         unplaced = [batch for batch in self.batches if batch.waiting]
-        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms)
+        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.claims.reservations)
 
     def _rounds(self, queue: list[Batch]) -> list[Batch]:
         """Go through the queue until a whole round places nobody; each round places one pod at least, so they end.

@@ -210,8 +210,12 @@ class Topology:
                 self._hard.add(self._number(spread_group(spread, spec, shape.namespace, shape.labels)))
         for group in affinity_groups(spec.affinity, shape.namespace, shape.labels, self._namespaces):
             self._hard.add(self._number(group))
-        for kind in (ANTI_AFFINITY, INVERSE):
-            for term in spec.anti_affinity:
+        for kind, terms in (
+            (AFFINITY, spec.affinity),
+            (ANTI_AFFINITY, spec.anti_affinity),
+            (INVERSE, spec.anti_affinity),
+        ):
+            for term in terms:
                 group = affinity_group(kind, term, shape.namespace, shape.labels, self._namespaces)
                 self._hard.add(self._number(group))
         inverse = (
