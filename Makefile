@@ -51,7 +51,7 @@ fix: setup ## Mend what a machine can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## Write the reference pages anew from the code
+docs: setup ## Write the reference pages and the CustomResourceDefinitions anew from the code
 	$(BIN)/python -m cli.reference
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
