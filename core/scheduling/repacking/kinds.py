@@ -8,7 +8,7 @@ tells how many other hostname rules a party has to do with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.scheduling.repacking.party import Amounts, Party
@@ -48,6 +48,10 @@ class Kind:
     rows: Amounts = ()
     most: int = 0
     told_apart: tuple[int, ...] = ()
+
+    def running(self, way: Way) -> Kind:
+        """The same kind where it may run in one way only."""
+        return replace(self, ways=(way,))
 
 
 class Kinds:

@@ -21,21 +21,17 @@ from core.scheduling.repacking.seating import Machine, Seating
 
 
 class Part:
-    """Claims to be replaced by cheaper ones.
+    """Pods of one market to be packed together.
 
     Attributes:
-        claims: The claims as they are.
         counts: How many parties there are of each kind.
     """
 
-    def __init__(
-        self, ground: Ground, market: Market, taken_apart: Sequence[tuple[InFlight, list[Bundle]]], zone: str = ""
-    ) -> None:
-        """Take claims that are all held to one zone, if a zone is given."""
-        self.claims = [claim for claim, _ in taken_apart]
+    def __init__(self, ground: Ground, market: Market, nodes: Sequence[Sequence[Bundle]], zone: str = "") -> None:
+        """Take what is on each node now; with a zone, all of it is to be packed there."""
         self._ground = ground
         self._market = market
-        self._bundles = [bundle for _, bundles in taken_apart for bundle in bundles]
+        self._bundles = [bundle for bundles in nodes for bundle in bundles]
         counts = Counter(party for party, _ in self._bundles)
         kinds = Kinds(counts)
         self._rows = kinds.rows
@@ -44,7 +40,7 @@ class Part:
         for party, count in counts.items():
             self._of.setdefault(kind_of[party], {})[party] = count
         self.counts = {kind: sum(parties.values()) for kind, parties in self._of.items()}
-        self._loads = [Counter(kind_of[party] for party, _ in bundles) for _, bundles in taken_apart]
+        self._loads = [Counter(kind_of[party] for party, _ in bundles) for bundles in nodes]
 
     def _way(self, party: Party, zone: str) -> Way:
         reqs = self._ground.table.pinned(party.reqs, labels.ZONE, zone) if zone else party.reqs
@@ -55,7 +51,7 @@ class Part:
         return problem_of(self._ground.templates, self.counts, self._rows)
 
     def incumbent(self, problem: Problem) -> Packing:
-        """The claims as a packing, or any other where the problem is stricter than the greedy planner was."""
+        """The nodes as a packing, or any other where the problem is stricter than the greedy planner was."""
         loads = np.array([[load[kind] for kind in self._of] for load in self._loads], dtype=np.int64)
         types = np.array([problem.cheapest(load) for load in loads], dtype=np.int64)
         if (types >= 0).all() and (loads <= problem.fit[:, types].T).all():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from core import labels
 from core.packing.budget import Budget
 from core.packing.fluid import relax
 from core.packing.improve import improve
@@ -20,6 +19,7 @@ from core.scheduling.repacking.kinds import Kind
 from core.scheduling.repacking.part import Part
 from core.scheduling.repacking.parties import Bundle, Market, Parties
 from core.scheduling.repacking.relaxed import Relaxed
+from core.scheduling.repacking.zones import Zones
 from core.scheduling.solve import Solution
 
 CORES_MAX: Final = 300
@@ -28,7 +28,8 @@ CORES_MAX: Final = 300
 JOINT_LOADS_MAX: Final = 20_000
 """Most pairs of kind and column that are searched as one; beyond, each zone is a problem of its own."""
 
-TakenApart = list[tuple[InFlight, list[Bundle]]]
+Replaceable = tuple[Market, list[InFlight], list[list[Bundle]]]
+"""Claims of a market, and for each its pods as bundles."""
 
 
 class Repack:
@@ -46,20 +47,20 @@ class Repack:
         if self._budget.is_spent:
             return solution
         rooms = [dict(room.left) for room in solution.rooms]
-        kept, parts = self._parts(solution)
-        claims = list(kept)
-        for part, share in zip(parts, _shares(parts), strict=True):
-            portion = self._budget.portion(share)
-            found = self._searched(part, portion)
-            self._budget.steps += portion.steps
-            room = solution.rooms[part.claims[0].template.index]
-            claims += found if found and booked(found, part.claims, room) else part.claims
+        claims, replaceable = self._sorted_out(solution)
+        tasks = [(old, self._parts(market, nodes)) for market, old, nodes in replaceable]
+        shares = iter(_shares([part for _, parts in tasks for part in parts]))
+        for old, parts in tasks:
+            found = [self._searched(part, next(shares)) for part in parts]
+            anew = [claim for claims_of_part in found for claim in claims_of_part]
+            room = solution.rooms[old[0].template.index]
+            claims += anew if all(found) and booked(anew, old, room) else old
         for index, claim in enumerate(claims):
             claim.index = index
-        anew = replace(solution, claims=claims)
-        counted = census(self._ground, anew)
+        changed = replace(solution, claims=claims)
+        counted = census(self._ground, changed)
         if keeps_counts(self._ground, solution.tally, counted):
-            return replace(anew, tally=counted)
+            return replace(changed, tally=counted)
         for room, left in zip(solution.rooms, rooms, strict=True):
             room.left = left
         return solution
@@ -72,38 +73,43 @@ class Repack:
             known = relax(problem.restricted(problem.undominated())).bound
         return known
 
-    def _searched(self, part: Part, budget: Budget) -> list[InFlight]:
+    def _searched(self, part: Part, share: float) -> list[InFlight]:
+        """Claims for a part's pods, found in a share of what is left of the budget."""
         problem = part.problem()
         if not problem.prices.all():
             return []
+        budget = self._budget.portion(share)
         seed = self._ground.snapshot.options.seed
         found = improve(problem, part.incumbent(problem), seed=seed, budget=budget)
+        self._budget.steps += budget.steps
         self._bounds.append((part.counts, found.lower_bound))
         return part.claims_of(problem, found.packing)
 
-    def _parts(self, solution: Solution) -> tuple[list[InFlight], list[Part]]:
-        """The claims that stay as they are, and the others by what their pods can be exchanged with.
+    def _sorted_out(self, solution: Solution) -> tuple[list[InFlight], list[Replaceable]]:
+        """The claims that stay as they are, and the others by market, each with its pods as bundles.
 
         Company that a pod without a place waits for stays where it is: the pod could not join it there.
         """
         kept = list[InFlight]()
         awaited = {n for batch in solution.unplaced for n in self._rules.followed(batch.pod_class)}
-        markets: dict[tuple[int, int], tuple[Market, TakenApart]] = {}
+        markets: dict[tuple[int, int], tuple[Market, list[InFlight]]] = {}
         for claim in solution.claims:
             company = {number for shape in claim.shapes for number in shape.selected_by} if awaited else set()
-            if not self._may_repack(claim, solution) or not awaited.isdisjoint(company):
+            if self._may_repack(claim, solution) and awaited.isdisjoint(company):
+                market = self._parties.market(claim)
+                markets.setdefault((market.template.index, market.offered), (market, []))[1].append(claim)
+            else:
                 kept.append(claim)
-                continue
-            market = self._parties.market(claim)
-            entry = markets.setdefault((market.template.index, market.offered), (market, []))
-            entry[1].append((claim, self._parties.of(claim, market)))
-        parts: list[Part] = []
-        for _, (market, taken_apart) in sorted(markets.items()):
-            cored = [claim for claim, bundles in taken_apart if bundles[0][0].seats]
-            many = set(map(id, cored)) if len(cored) > CORES_MAX else set()
-            kept += [claim for claim in cored if many]
-            parts += self._by_zone(market, [one for one in taken_apart if id(one[0]) not in many])
-        return kept, parts
+        found: list[Replaceable] = []
+        for _, (market, claims) in sorted(markets.items()):
+            nodes = [self._parties.of(claim, market) for claim in claims]
+            stay = sum(bundles[0][0].seats for bundles in nodes) > CORES_MAX
+            pairs = [pair for pair in zip(claims, nodes, strict=True) if not (stay and pair[1][0][0].seats)]
+            moved = {id(claim) for claim, _ in pairs}
+            kept += [claim for claim in claims if id(claim) not in moved]
+            if pairs:
+                found.append((market, [claim for claim, _ in pairs], [bundles for _, bundles in pairs]))
+        return kept, found
 
     def _may_repack(self, claim: InFlight, solution: Solution) -> bool:
         """Whether nothing but room, rules and price decides about a claim.
@@ -114,20 +120,15 @@ class Repack:
         is_scarce = bool(solution.unplaced and solution.rooms[template.index].left)
         return not (is_scarce or template.min_values or template.types.reservations())
 
-    def _by_zone(self, market: Market, taken_apart: TakenApart) -> Iterator[Part]:
-        """One part, or where that were too large one for each zone to which claims are held."""
-        if not taken_apart:
-            return
-        kinds = {party for _, bundles in taken_apart for party, _ in bundles}
-        if len(kinds) * market.template.mask.bit_count() <= JOINT_LOADS_MAX:
-            yield Part(self._ground, market, taken_apart)
-            return
-        zones: dict[str, TakenApart] = {}
-        for claim, bundles in taken_apart:
-            zone = self._ground.table.single(claim.reqs, labels.ZONE)
-            zones.setdefault(zone or "", []).append((claim, bundles))
-        for zone, one in sorted(zones.items()):
-            yield Part(self._ground, market, one, zone)
+    def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]]) -> list[Part]:
+        """One part, or where that were too large one for each zone."""
+        bundles = [bundle for node in nodes for bundle in node]
+        parties = {party for party, _ in bundles}
+        if len(parties) * market.template.mask.bit_count() > JOINT_LOADS_MAX:
+            zones = Zones(self._ground, market).split(bundles)
+            if zones:
+                return [Part(self._ground, market, [there], zone) for zone, there in zones.items()]
+        return [Part(self._ground, market, nodes)]
 
 
 def _shares(parts: Sequence[Part]) -> list[float]:
