@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.scheduling.type_filter import TypeFilter
+from core.scheduling.type_index import bits
 
 
 def unmet(types: TypeFilter, mask: int, wanted: Mapping[str, int]) -> dict[str, int]:
@@ -13,18 +14,17 @@ def unmet(types: TypeFilter, mask: int, wanted: Mapping[str, int]) -> dict[str, 
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
-def cut(
-    types: TypeFilter, priced: list[tuple[int, int]], wanted: Mapping[str, int], most: int
-) -> list[tuple[int, int]]:
-    """The first `most` (price, type) of a list in price order; dearer ones get in where minValues needs them."""
-    if len(priced) <= most:
-        return priced
-    chosen = _first_of_each(types, [position for _, position in priced], wanted)
-    for _, position in priced:
+def cut(types: TypeFilter, mask: int, reqs: int, wanted: Mapping[str, int], most: int) -> int:
+    """The cheapest `most` of the types in a set; dearer ones get in where minValues needs them."""
+    if mask.bit_count() <= most:
+        return mask
+    ordered = [position for _, position in types.in_price_order(mask, reqs)]
+    chosen = _first_of_each(types, ordered, wanted)
+    for position in ordered:
         if len(chosen) >= most:
             break
         chosen.add(position)
-    return [entry for entry in priced if entry[1] in chosen]
+    return bits(chosen)
 
 
 def _first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:

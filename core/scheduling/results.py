@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from core import labels
 from core.api.drift_hash import HASH_VERSION
@@ -27,12 +30,13 @@ def planned_claims(
     claims: Sequence[InFlight], axis: ResourceAxis, well_known: frozenset[str]
 ) -> tuple[PlannedClaim, ...]:
     """The claims as the plan names them: `<pool>-<n>`, counted in the order of opening."""
+    forms = _Forms(well_known)
     numbers: dict[str, int] = {}
     planned = []
     for claim in claims:
         pool = claim.template.pool.name
         number = numbers[pool] = numbers.get(pool, -1) + 1
-        planned.append(_planned(claim, f"{pool}-{number}", axis, well_known))
+        planned.append(_filled(forms.of(claim), claim, f"{pool}-{number}", axis))
     return tuple(planned)
 
 
@@ -47,49 +51,75 @@ def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom
     )
 
 
-def _planned(claim: InFlight, name: str, axis: ResourceAxis, well_known: frozenset[str]) -> PlannedClaim:
-    template = claim.template
-    priced = _types_in_price_order(claim)
-    chosen = [position for _, position in priced]
-    mask = sum(1 << position for position in chosen)
-    zones, capacity_types = template.types.markets(mask, claim.reqs)
-    names = tuple(template.types.types[position].name for position in chosen)
-    requirements = _requirements(claim, names, capacity_types)
-    return PlannedClaim(
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """All of a planned claim that other claims may have in common with it."""
+
+    blank: PlannedClaim
+    overhead: Vector
+
+
+class _Forms:
+    """One form for all claims of a plan that differ in nothing but their pods."""
+
+    def __init__(self, well_known: frozenset[str]) -> None:
+        self._well_known = well_known
+        self._known: dict[tuple[object, ...], _Form] = {}
+
+    def of(self, claim: InFlight) -> _Form:
+        types = claim.template.types
+        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        wanted = tuple(claim.min_values.items())
+        question = (claim.template.index, claim.reqs, left, wanted, claim.min_values_relaxed)
+        known = self._known.get(question)
+        if known is None:
+            known = self._known[question] = self._form(claim, left)
+        return known
+
+    def _form(self, claim: InFlight, left: int) -> _Form:
+        template, types = claim.template, claim.template.types
+        mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
+        zones, capacity_types = types.markets(mask, claim.reqs)
+        requirements = _requirements(claim, types.names(mask), capacity_types)
+        blank = PlannedClaim(
+            name="",
+            node_pool=template.pool.name,
+            node_class=template.pool.node_class,
+            labels=_labels(template, requirements, self._well_known),
+            annotations=_annotations(claim),
+            taints=template.taints,
+            startup_taints=template.pool.startup_taints,
+            requirements=requirements,
+            instance_types=types.names_in_price_order(mask, claim.reqs),
+            zones=zones,
+            capacity_types=capacity_types,
+            price=types.cheapest(mask, claim.reqs) or 0,
+            expire_after=template.pool.expire_after,
+            termination_grace_period=template.pool.termination_grace_period,
+            min_values_relaxed=claim.min_values_relaxed,
+        )
+        return _Form(blank, types.least_overhead(mask))
+
+
+def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> PlannedClaim:
+    virtual = sorted(pod.key for pod in claim.pods if is_virtual(pod))
+    everyone = sorted(pod.key for pod in claim.pods)
+    return msgspec.structs.replace(
+        form.blank,
         name=name,
-        node_pool=template.pool.name,
-        node_class=template.pool.node_class,
-        labels=_labels(template, requirements, well_known),
-        annotations=_annotations(claim),
-        taints=template.taints,
-        startup_taints=template.pool.startup_taints,
-        requirements=requirements,
-        instance_types=names,
-        zones=zones,
-        capacity_types=capacity_types,
-        resources=axis.amounts(plus(claim.used, _least_overhead(template, chosen, axis))),
-        pods=tuple(sorted(pod.key for pod in claim.pods if not is_virtual(pod))),
-        buffer_pods=tuple(sorted(pod.key for pod in claim.pods if is_virtual(pod))),
-        price=priced[0][0],
-        expire_after=template.pool.expire_after,
-        termination_grace_period=template.pool.termination_grace_period,
-        min_values_relaxed=claim.min_values_relaxed,
+        resources=axis.amounts(plus(claim.used, form.overhead)),
+        pods=tuple(key for key in everyone if key not in virtual) if virtual else tuple(everyone),
+        buffer_pods=tuple(virtual),
     )
 
 
-def _types_in_price_order(claim: InFlight) -> list[tuple[int, int]]:
-    types = claim.template.types
-    left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
-    return cut(types, types.in_price_order(left, claim.reqs), claim.min_values, MAX_TYPES)
-
-
-def _requirements(claim: InFlight, names: Iterable[str], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
+def _requirements(claim: InFlight, names: tuple[str, ...], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
     """What the launched node must meet; minValues as they are after BestEffort."""
     table = claim.template.types.table
     simulated = SIMULATED if claim.reservation else (*SIMULATED, labels.RESERVATION_ID)
     narrowed = table[claim.reqs].without(*simulated)
     chosen = (
-        Requirement.one_of(labels.INSTANCE_TYPE, *names),
+        Requirement(labels.INSTANCE_TYPE, False, names),
         Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types),
     )
     merged = Requirements((*narrowed.values(), *chosen))
@@ -123,9 +153,3 @@ def _annotations(claim: InFlight) -> dict[str, str]:
     if claim.min_values:
         own[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
     return dict(sorted(own.items()))
-
-
-def _least_overhead(template: Template, chosen: Iterable[int], axis: ResourceAxis) -> Vector:
-    """What the DaemonSets' pods take on any of the types at the least."""
-    rows = [template.types.overhead[position] for position in chosen]
-    return tuple(map(min, zip(*rows, strict=True))) if rows else axis.zero

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import compress
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.pod import HostPort
 from core.model.requirements import Requirement, Requirements
 from core.scheduling.ports import conflict
+from core.scheduling.price_order import PriceOrder
 from core.scheduling.requirement_table import RequirementTable
 from core.scheduling.resource_axis import ResourceAxis, Vector, minus, pareto, within
 from core.scheduling.thresholds import Thresholds
-from core.scheduling.type_index import Market, TypeIndex, bits, market_of
+from core.scheduling.type_index import Market, TypeIndex, bits, flags_of, market_of
 
 OFFERING_KEYS = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
 
@@ -34,6 +36,7 @@ class TypeFilter:
         self._index = index
         self._catalogue_keys = catalogue_keys
         self.types: tuple[InstanceType, ...] = index.types
+        self._names = [one.name for one in self.types]
         self.full = (1 << len(self.types)) - 1
         self.table = table
         self._axis = axis
@@ -46,7 +49,7 @@ class TypeFilter:
         self._by_room: list[Thresholds] = []
         self._by_capacity: dict[str, Thresholds] = {}
         self._met_markets: dict[int, tuple[Market, ...]] = {}
-        self._priced: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._priced: dict[int, PriceOrder] = {}
         self._fronts: dict[int, tuple[Vector, ...]] = {}
         self._cheapest: dict[tuple[int, int], int | None] = {}
         self._port_masks: dict[tuple[HostPort, ...], int] = {}
@@ -139,6 +142,15 @@ class TypeFilter:
             self._attach_masks[volumes] = known
         return known
 
+    def names(self, mask: int) -> tuple[str, ...]:
+        """The names of these types, in order."""
+        return tuple(compress(self._names, flags_of(mask, len(self.types))))
+
+    def least_overhead(self, mask: int) -> Vector:
+        """What the DaemonSets' pods take on any of these types at the least."""
+        rows = set(compress(self.overhead, flags_of(mask, len(self.types))))
+        return tuple(map(min, zip(*rows, strict=True))) if rows else self._axis.zero
+
     def values(self, mask: int, number: int, key: str) -> tuple[str, ...]:
         """The values of a label that a node of these types may get under the requirements; sorted."""
         if key in OFFERING_KEYS:
@@ -169,13 +181,17 @@ class TypeFilter:
         """The lowest price among these types under the requirements, in nano-dollars per hour."""
         key = (mask, number)
         if key not in self._cheapest:
-            found = (self._price_in(market, mask) for market in self._met(number))
-            self._cheapest[key] = min((price for price in found if price is not None), default=None)
+            first = next(self._all_in_price_order(number).among(mask), None)
+            self._cheapest[key] = None if first is None else first[0]
         return self._cheapest[key]
 
     def in_price_order(self, mask: int, number: int) -> list[tuple[int, int]]:
         """(price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
-        return [entry for entry in self._all_in_price_order(number) if mask >> entry[1] & 1]
+        return list(self._all_in_price_order(number).among(mask))
+
+    def names_in_price_order(self, mask: int, number: int) -> tuple[str, ...]:
+        """The names of these types, in that order."""
+        return tuple(map(self._names.__getitem__, self._all_in_price_order(number).positions_among(mask)))
 
     def markets(self, mask: int, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Zones and capacity types in which any of these types is on offer under the requirements."""
@@ -201,18 +217,15 @@ class TypeFilter:
             known = self._met_markets[number] = tuple(m for m in self._index.markets if _market_meets(m, requirements))
         return known
 
-    def _all_in_price_order(self, number: int) -> tuple[tuple[int, int], ...]:
+    def _all_in_price_order(self, number: int) -> PriceOrder:
         known = self._priced.get(number)
         if known is None:
             cheapest: dict[int, int] = {}
             for market in self._met(number):
                 for price, position in self._index.prices[market]:
                     cheapest[position] = min(price, cheapest.get(position, price))
-            known = self._priced[number] = tuple(sorted((price, position) for position, price in cheapest.items()))
+            known = self._priced[number] = PriceOrder(cheapest, len(self.types))
         return known
-
-    def _price_in(self, market: Market, mask: int) -> int | None:
-        return next((price for price, position in self._index.prices[market] if mask >> position & 1), None)
 
     def _mask(self, requirements: Requirements, needed: frozenset[str]) -> int:
         mask = self._index.sound & self.market_mask(requirements)

@@ -15,6 +15,7 @@ Market = tuple[str, str, str]
 """Zone, capacity type and reservation: where and how a type can be had."""
 
 LISTS_REMEMBERED: Final = 16
+_DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class TypeIndex:
@@ -60,6 +61,11 @@ def bits(positions: Iterable[int]) -> int:
     for position in positions:
         mask |= 1 << position
     return mask
+
+
+def flags_of(mask: int, length: int) -> bytes:
+    """A set as a byte for each of so many positions, 1 where it is in the set: what Python's loops in C can walk."""
+    return f"{mask | 1 << length:b}".encode().translate(_DIGITS)[:0:-1]
 
 
 def market_of(offering: Offering) -> Market:
