@@ -135,9 +135,9 @@ def state_nodes(snapshot: Snapshot) -> tuple[StateNode, ...]:
     instance is no node yet: it offers no room.
     """
     by_node: dict[str, list[Pod]] = {}
-    for pod in sorted(snapshot.pods, key=lambda p: p.key):
-        if pod.node_name and not pod.is_terminal:
-            by_node.setdefault(pod.node_name, []).append(pod)
+    bound = [pod for pod in snapshot.pods if pod.node_name and not pod.is_terminal]
+    for pod in sorted(bound, key=lambda p: p.key):
+        by_node.setdefault(pod.node_name, []).append(pod)
     claims = _claims_by_node(snapshot)
     found = [
         StateNode(node=node, claim=claims.get(node.name), pods=tuple(by_node.get(node.name, ())))

@@ -33,20 +33,18 @@ class Classes:
         taints = [t for pool in snapshot.node_pools for t in pool.taints]
         taints += [t for node in snapshot.nodes for t in node.taints]
         self._tolerate_at_last = any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
-        self._plain: dict[tuple[Shape, Vector], PodClass] = {}
         self._known: dict[tuple[Shape, Vector, VolumeNeeds], PodClass] = {}
         self._stages_of: dict[tuple[Shape, VolumeNeeds], tuple[Stage, ...]] = {}
         self._stages_made = 0
 
     def of(self, pod: Pod) -> PodClass:
         """The class of a pod that needs a place."""
-        sized = self._shapes.sized(pod)
+        alike = self._shapes.of(pod)
         if pod.spec.volumes:
-            return self._class(*sized, self._volumes.needs(pod))
-        known = self._plain.get(sized)
-        if known is None:
-            known = self._plain[sized] = self._class(*sized, NO_VOLUMES)
-        return known
+            return self._class(alike.shape, alike.requests, self._volumes.needs(pod))
+        if alike.pod_class is None:
+            alike.pod_class = self._class(alike.shape, alike.requests, NO_VOLUMES)
+        return alike.pod_class
 
     def _class(self, shape: Shape, requests: Vector, needs: VolumeNeeds) -> PodClass:
         question = (shape, requests, needs)

@@ -114,17 +114,19 @@ class Ground:
         for view in self.views:
             for pod in view.state.pods:
                 if pod.is_active and pod.key not in moving:
-                    bound = shapes.of(pod).bound
+                    bound = shapes.of(pod).shape.bound
                     bound[view.index] = bound.get(view.index, 0) + 1
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
-    specs = {id(pod.spec): pod.spec for pod in pods}
-    names = {name for spec in specs.values() for name, amount in spec.requests.items() if amount}
-    return names | {name for daemon in snapshot.daemon_sets for name, amount in daemon.spec.requests.items() if amount}
+    specs = {
+        id(spec): spec for spec in (*(pod.spec for pod in pods), *(daemon.spec for daemon in snapshot.daemon_sets))
+    }
+    requests = [spec.requests for spec in specs.values()]
+    return {name for name in set().union(*requests) if any(amounts.get(name) for amounts in requests)}
 
 
 def _namespace_labels(snapshot: Snapshot) -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = {pod.namespace: {} for pod in snapshot.pods}
+    known: dict[str, dict[str, str]] = {name: {} for name in {pod.namespace for pod in snapshot.pods}}
     known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
     return known

@@ -25,11 +25,15 @@ class HostCounts:
         before = self._counts.get(claim, 0)
         after = self._counts[claim] = before + times
         self.total += times
-        highest = len(self._reached) - 1
-        for count in range(before + 1, min(after, highest) + 1):
-            self._reached[count] |= 1 << claim
-        for count in range(after + 1, min(before, highest) + 1):
-            self._reached[count] &= ~(1 << claim)
+        reached, bit = self._reached, 1 << claim
+        while before < after:
+            before += 1
+            if before < len(reached):
+                reached[before] |= bit
+        while before > after:
+            if before < len(reached):
+                reached[before] &= ~bit
+            before -= 1
 
     def with_at_least(self, count: int) -> int:
         """The claims with so many pods, at least one, as a bit set."""

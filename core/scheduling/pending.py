@@ -24,8 +24,8 @@ def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
         requires_mark: Whether the scheduler must have given up on it first.
     """
     unbound = not pod.node_name and not pod.nominated_node_name and not pod.is_gated
-    waits = unbound and pod.is_active and pod.phase == "Pending"
-    ours = waits and not pod.is_daemon and not pod.is_static
+    waits = unbound and pod.phase == "Pending" and not pod.is_terminating
+    ours = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
     return ours and (pod.is_marked_unschedulable or not requires_mark)
 
 

@@ -34,7 +34,16 @@ class Shape:
     repelled_by: tuple[int, ...] = ()
     avoids: tuple[int, ...] = ()
     bound: dict[int, int] = field(default_factory=dict)
+    _anywhere: dict[str, bool] = field(default_factory=dict)
     _eligible: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def may_run_anywhere(self, key: str) -> bool:
+        """Whether the pod's own required node affinity says nothing of a label."""
+        known = self._anywhere.get(key)
+        if known is None:
+            ways = required_alternatives(self.spec)
+            known = self._anywhere[key] = bool(ways) and all(asked.key != key for way in ways for asked in way)
+        return known
 
     def may_run_at(self, key: str, value: str) -> bool:
         """Whether the pod's own required node affinity leaves it this value of a label (volumes and preferences aside)."""
@@ -109,6 +118,19 @@ class PodClass:
     def ports(self) -> tuple[HostPort, ...]:
         """Host ports that one pod takes."""
         return self.shape.spec.host_ports
+
+
+@dataclass(eq=False, slots=True)
+class Alike:
+    """Pods of one shape that request the same.
+
+    Attributes:
+        pod_class: Their class where they have no volumes, once it is known.
+    """
+
+    shape: Shape
+    requests: Vector
+    pod_class: PodClass | None = None
 
 
 @dataclass(eq=False, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.default_spreads import DefaultSpreads
-from core.scheduling.pod_class import Shape
-from core.scheduling.resource_axis import ResourceAxis, Vector
+from core.scheduling.pod_class import Alike, Shape
+from core.scheduling.resource_axis import ResourceAxis
 
 
 class Shapes:
@@ -19,33 +19,43 @@ class Shapes:
         self._has_defaults = bool(snapshot.options.default_spreads)
         by_key = {pod.key: pod for pod in pods}
         specs = {id(pod.spec): pod.spec for pod in by_key.values()}
-        terms: dict[tuple[object, ...], int] = {}
-        self._terms = {identity: terms.setdefault(_terms(spec), len(terms)) for identity, spec in specs.items()}
+        numbers: dict[tuple[object, ...], int] = {}
+        self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
-        self._known: dict[tuple[object, ...], Shape] = {}
-        self.all: list[Shape] = []
-        self._of = {key: self._sized(by_key[key]) for key in sorted(by_key)}
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._known: dict[tuple[object, ...], Alike] = {}
+        self._of = {key: self._alike(by_key[key]) for key in sorted(by_key)}
 
-    def of(self, pod: Pod) -> Shape:
-        """The shape of a pod of the snapshot."""
-        return self._of[pod.key][0]
+    @property
+    def all(self) -> list[Shape]:
+        """Every shape, by index."""
+        return list(self._shapes.values())
 
-    def sized(self, pod: Pod) -> tuple[Shape, Vector]:
-        """The shape of a pod of the snapshot, and what it requests."""
+    def of(self, pod: Pod) -> Alike:
+        """A pod of the snapshot with those that are like it."""
         return self._of[pod.key]
 
-    def _sized(self, pod: Pod) -> tuple[Shape, Vector]:
+    def _alike(self, pod: Pod) -> Alike:
         spec, own = pod.spec, pod.labels
         read = tuple([(key, own[key]) for key in self._read_keys if key in own])
-        spreads = self._defaults.of(pod) if self._has_defaults else spec.spreads
-        question = (self._terms[id(spec)], pod.namespace, read, spreads if self._has_defaults else ())
-        shape = self._known.get(question)
-        if shape is None:
-            shape = self._known[question] = Shape(len(self.all), pod.namespace, dict(read), spec, spreads)
-            self.all.append(shape)
-        return shape, self._requests[id(spec)]
+        spreads = self._defaults.of(pod) if self._has_defaults else None
+        requests = self._requests[id(spec)]
+        question = (self._terms[id(spec)], pod.namespace, read, spreads, requests)
+        known = self._known.get(question)
+        if known is None:
+            shape = self._shape(question[:-1], pod, spreads)
+            known = self._known[question] = Alike(shape, requests)
+        return known
+
+    def _shape(self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None) -> Shape:
+        known = self._shapes.get(question)
+        if known is None:
+            read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
+            own = pod.spec.spreads if spreads is None else spreads
+            known = self._shapes[question] = Shape(len(self._shapes), pod.namespace, read, pod.spec, own)
+        return known
 
 
 def _terms(spec: PodSpec) -> tuple[object, ...]:

@@ -54,10 +54,15 @@ def batches_of(ground: Ground, pods: Iterable[tuple[Pod, bool]]) -> list[Batch]:
         pods: Each with whether it must let resting nodes rest.
     """
     grouped: dict[tuple[int, bool, bool], Batch] = {}
-    for pod, avoids in sorted(pods, key=lambda entry: _age(entry[0])):
+    for pod, avoids in pods:
         pod_class = ground.classes.of(pod)
-        batch = grouped.setdefault((pod_class.index, avoids, is_virtual(pod)), Batch(pod_class, [], avoids))
+        kind = (pod_class.index, avoids, is_virtual(pod))
+        batch = grouped.get(kind)
+        if batch is None:
+            batch = grouped[kind] = Batch(pod_class, [], avoids)
         batch.pods.append(pod)
+    for batch in grouped.values():
+        batch.pods.sort(key=_age)
     return sorted(grouped.values(), key=_turn)
 
 

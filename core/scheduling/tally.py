@@ -63,10 +63,12 @@ class Tally:
             return 0
         group = self._topology.groups[rule.group]
         doubtful = self._doubtful.get(rule.group, {})
-        counts = self.of(rule.group).items()
+        counts = self.of(rule.group)
+        if not doubtful and shape.may_run_anywhere(rule.key):
+            return min(counts.values()) if counts and len(counts) >= group.min_domains else 0
         supported = [
             n if domain == here else n - doubtful.get(domain, 0)
-            for domain, n in counts
+            for domain, n in counts.items()
             if self._supports(rule, domain, shape)
         ]
         return min(supported) if supported and len(supported) >= group.min_domains else 0
