@@ -6,7 +6,7 @@ the first pod that any hard rule concerns, so every later count is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.model.requirements import Requirement
@@ -72,6 +72,24 @@ class Draft:
         return unmet(types, types.survivors(self.mask, self.total), self.min_values) if self.min_values else {}
 
 
+_Preference = tuple[int, int, int, int, str]
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class _Bonds:
+    """The groups that give pods a reason to prefer one value of a key to another.
+
+    Attributes:
+        spreads: Spread constraints of their own.
+        crowds: Those, of anybody, that count them.
+        ties: Affinities and anti-affinities, of their own and of others.
+    """
+
+    spreads: tuple[int, ...]
+    crowds: tuple[int, ...]
+    ties: tuple[int, ...]
+
+
 class Pinning:
     """Chooses values for one plan."""
 
@@ -80,7 +98,9 @@ class Pinning:
         self._tally = tally
         self._table: RequirementTable = topology.table
         self._concerned: dict[int, list[Batch]] = {}
-        self._open_values: dict[tuple[int, int, str], frozenset[str]] = {}
+        self._open_values: dict[tuple[int, int, str], tuple[str, ...]] = {}
+        self._bonds: dict[tuple[int, str], _Bonds] = {}
+        self._prices: dict[tuple[int, int, int, str, str], int] = {}
         for batch in batches:
             for number in _groups_of(batch):
                 self._concerned.setdefault(number, []).append(batch)
@@ -116,7 +136,7 @@ class Pinning:
             return [None] if self._admitted(rules, None, shape) else []
         admitted = [value for value in values if self._admitted(rules, value, shape)]
         if len(admitted) > 1:
-            admitted.sort(key=lambda value: self._preference(draft, shape, rules, key, value))
+            admitted.sort(key=self._preference(draft, shape, stage, key))
         return [*admitted]
 
     def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
@@ -136,35 +156,55 @@ class Pinning:
         fresh = None if is_preference else any_value(label, used)
         return [fresh] if fresh is not None and self._admitted(rules, fresh, shape) else []
 
-    def _preference(
-        self, draft: Draft, shape: Shape, rules: Sequence[Rule], key: str, value: str
-    ) -> tuple[int, int, int, int, str]:
-        """Smaller is better: even spread, values that others need, price, then even spread of others' rules."""
-        spread = sum(self._tally.of(rule.group).get(value, 0) for rule in rules if rule.kind == SPREAD)
-        price = draft.narrowed(self._table.pinned(draft.reqs, key, value)).price
-        others = (n for n in shape.selected_by if self._is_spread_over(n, key))
-        crowd = sum(self._tally.of(number).get(value, 0) for number in others)
-        return (spread, self._need(draft.template, shape, rules, key, value), price, crowd, value)
+    def _preference(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> Callable[[str], _Preference]:
+        """Ranks values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
+        bonds = self._bonds_of(shape, stage, key)
+        spreads = [self._tally.of(number) for number in bonds.spreads]
+        crowds = [self._tally.of(number) for number in bonds.crowds]
+        needs = self._needs(draft.template, shape, bonds.ties, key)
 
-    def _is_spread_over(self, number: int, key: str) -> bool:
-        group = self._topology.groups[number]
-        return group.kind == SPREAD and group.key == key
+        def rank(value: str) -> _Preference:
+            spread = sum([counts.get(value, 0) for counts in spreads])
+            crowd = sum([counts.get(value, 0) for counts in crowds])
+            return (spread, needs.get(value, 0), self._price(draft, key, value), crowd, value)
 
-    def _need(self, template: Template, shape: Shape, rules: Sequence[Rule], key: str, value: str) -> int:
-        """How much waiting pods want this pod here (below zero) or away from here (above)."""
-        groups = self._topology.groups
-        numbers = {rule.group for rule in rules if rule.kind != SPREAD} | set(shape.selected_by) | set(shape.avoids)
-        need = 0
-        for number in sorted(n for n in numbers if groups[n].key == key and groups[n].kind != SPREAD):
-            sign = -1 if groups[number].kind == AFFINITY else 1
+        return rank
+
+    def _price(self, draft: Draft, key: str, value: str) -> int:
+        """The lowest price of a draft once it is held to a value."""
+        question = (draft.template.index, draft.reqs, draft.allowed, key, value)
+        known = self._prices.get(question)
+        if known is None:
+            known = self._prices[question] = draft.narrowed(self._table.pinned(draft.reqs, key, value)).price
+        return known
+
+    def _bonds_of(self, shape: Shape, stage: Stage, key: str) -> _Bonds:
+        known = self._bonds.get((stage.index, key))
+        if known is None:
+            groups = self._topology.groups
+            rules = [rule for rule in stage.zone_rules if rule.key == key]
+            numbers = {rule.group for rule in rules if rule.kind != SPREAD} | set(shape.selected_by) | set(shape.avoids)
+            known = self._bonds[stage.index, key] = _Bonds(
+                spreads=tuple(rule.group for rule in rules if rule.kind == SPREAD),
+                crowds=tuple(n for n in shape.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
+                ties=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
+            )
+        return known
+
+    def _needs(self, template: Template, shape: Shape, ties: Iterable[int], key: str) -> dict[str, int]:
+        """Value → how much waiting pods want this pod there (below zero) or away from there (above)."""
+        needs: dict[str, int] = {}
+        for number in ties:
+            sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
             for batch in self._concerned.get(number, ()):
                 if batch.waiting and batch.pod_class.shape is not shape:
                     possible = self._possible(batch, template, key)
-                    if value in possible:
-                        need += sign * (_WHOLE if sign < 0 else _WHOLE // len(possible))
-        return need
+                    for value in possible:
+                        weight = _WHOLE if sign < 0 else _WHOLE // len(possible)
+                        needs[value] = needs.get(value, 0) + sign * weight
+        return needs
 
-    def _possible(self, batch: Batch, template: Template, key: str) -> frozenset[str]:
+    def _possible(self, batch: Batch, template: Template, key: str) -> tuple[str, ...]:
         """Values of a label that pods of a batch could get from a NodePool."""
         question = (batch.pod_class.index, template.index, key)
         known = self._open_values.get(question)
@@ -174,7 +214,7 @@ class Pinning:
                 reqs = self._table.narrowed(template.offered, ask)
                 if reqs != IMPOSSIBLE:
                     found.update(template.types.values(template.types.mask(reqs), reqs, key))
-            known = self._open_values[question] = frozenset(found)
+            known = self._open_values[question] = tuple(sorted(found))
         return known
 
 
