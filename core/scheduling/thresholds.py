@@ -36,10 +36,15 @@ class Thresholds:
     def largest(self, mask: int) -> int:
         """The largest amount in the mask, zero in an empty one."""
         self._order()
-        for place in range(len(self._steps), 0, -1):
-            if mask & self._prefixes[place] & ~self._prefixes[place - 1]:
-                return self._steps[place - 1]
-        return 0
+        mask &= self._all
+        low, high = 0, len(self._steps)
+        while low < high:
+            middle = (low + high) // 2
+            if mask & ~self._prefixes[middle]:
+                low = middle + 1
+            else:
+                high = middle
+        return self._steps[low - 1] if low else 0
 
     def _order(self) -> None:
         """Sort the different amounts, and gather the positions up to each of them."""
