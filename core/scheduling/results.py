@@ -70,7 +70,7 @@ class _Forms:
         types = claim.template.types
         left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         wanted = tuple(claim.min_values.items())
-        question = (claim.template.index, claim.reqs, left, wanted, claim.min_values_relaxed)
+        question = (claim.template.index, claim.reqs, left, claim.reservation, wanted, claim.min_values_relaxed)
         known = self._known.get(question)
         if known is None:
             known = self._known[question] = self._form(claim, left)
