@@ -127,6 +127,6 @@ def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
 
 
 def _namespace_labels(snapshot: Snapshot) -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = {name: {} for name in {pod.namespace for pod in snapshot.pods}}
+    known: dict[str, dict[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
     known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
     return known
