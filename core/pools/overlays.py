@@ -64,11 +64,12 @@ def _overlaid(
     instance_type: InstanceType, overlays: list[NodeOverlay], template: Requirements, keys: frozenset[str]
 ) -> InstanceType:
     offered = _offered(instance_type, template, keys)
+    sold = [i for i, offering in enumerate(instance_type.offerings) if _may_buy(template, offering)]
     prices: dict[int, int] = {}
     capacity: dict[str, int] = {}
     for overlay in overlays:
         asked = Requirements(overlay.requirements)
-        met = [i for i, o in enumerate(instance_type.offerings) if _at(offered, o).compatible(asked)]
+        met = [i for i in sold if _at(offered, instance_type.offerings[i]).compatible(asked)]
         if not met:
             continue
         capacity.update({name: amount for name, amount in overlay.capacity.items() if name not in capacity})
@@ -88,6 +89,12 @@ def _offered(instance_type: InstanceType, template: Requirements, keys: frozense
     own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
     missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
     return template.merged((*own, *missing))
+
+
+def _may_buy(template: Requirements, offering: Offering) -> bool:
+    """Whether the NodePool admits zone and capacity type: what an overlay says of other nodes is not true of its own."""
+    asked = ((template.get(key), own) for key, own in offering.requirements().items())
+    return all(required is None or any(map(required.has, own.values)) for required, own in asked)
 
 
 def _at(offered: Requirements, offering: Offering) -> Requirements:

@@ -13,6 +13,7 @@ from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE
 from core.model.requirements import Requirement
+from core.model.snapshot import BEST_EFFORT
 from core.model.taints import first_untolerated
 from core.scheduling import reasons
 from core.scheduling.ground import Ground
@@ -153,7 +154,19 @@ class Diagnosis:
                     code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
                 )
             return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
+        if self._misses_values(draft.held_to(allowed), funnel.pod_class.shape, stage):
+            return funnel.finding(
+                reasons.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
+            )
         return funnel.finding("", "would do")
+
+    def _misses_values(self, draft: Draft, shape: Shape, stage: Stage) -> bool:
+        """Whether minValues cannot be met once the node is held to one value of what the pod's rules speak of."""
+        if self._ground.snapshot.options.min_values_policy == BEST_EFFORT:
+            return False
+        demanding = draft.demanding(draft.template.min_values)
+        pinned = Pinning(self._ground.topology, self._solution.tally, ()).pin(demanding, shape, stage)
+        return pinned is None or self._solution.reservations.choose(demanding.narrowed(pinned)) is None
 
     def _broken(self, draft: Draft, shape: Shape, stage: Stage) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""

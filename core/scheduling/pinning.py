@@ -62,6 +62,10 @@ class Draft:
         """The same with these types only."""
         return Draft(self.template, self.reqs, allowed, self.total, self.min_values)
 
+    def demanding(self, min_values: Mapping[str, int]) -> Draft:
+        """The same with minValues."""
+        return Draft(self.template, self.reqs, self.allowed, self.total, min_values)
+
     def undemanding(self) -> Draft:
         """The same without minValues."""
         return Draft(self.template, self.reqs, self.allowed, self.total)
