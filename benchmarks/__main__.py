@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.cases import CASES, Case, selected
+from benchmarks.cases import CASES, Case, budgets_of, selected
 from benchmarks.files import Files, written
 from benchmarks.peer import Peer, PeerError
 from benchmarks.table import below_bound, table
@@ -108,7 +108,7 @@ def _result(case: Case, arguments: argparse.Namespace, peer: Peer | None) -> dic
 
 
 def _measured(case: Case, files: Files, arguments: argparse.Namespace) -> dict[str, Any]:
-    budgets = list(case.budgets) if arguments.budgets is None else arguments.budgets
+    budgets = arguments.budgets if arguments.budgets is not None else budgets_of(case, quick=arguments.quick)
     command = [sys.executable, "-m", "benchmarks.measure", str(files.folder)]
     command += ["--repeats", str(arguments.repeats or case.repeats), "--budgets", json.dumps(budgets)]
     command += ["--improved-repeats", "1" if arguments.quick else "3"]
@@ -129,7 +129,7 @@ def _profile(cases: list[Case], arguments: argparse.Namespace) -> int:
         if case.missing(arguments.data):
             continue
         files = written(case.make(arguments.data), arguments.work / case.name)
-        budgets = list(case.budgets) if arguments.budgets is None else arguments.budgets
+        budgets = arguments.budgets if arguments.budgets is not None else budgets_of(case, quick=True)
         print(f"\n{case.name}")
         print(profiled(files, budgets[0] if budgets else None))
     return 0

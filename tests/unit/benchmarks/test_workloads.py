@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cases import CASES, selected
+from benchmarks.cases import CASES, budgets_of, selected
 from benchmarks.files import PAGE_PODS, written
 from benchmarks.measure import decoded
 from benchmarks.workloads.api_objects import as_sent
@@ -102,6 +102,12 @@ def test_cases_are_picked_by_name_by_beginning_and_for_two_minutes() -> None:
     assert {case.name for case in selected("", quick=True)} < {case.name for case in CASES}
     with pytest.raises(ValueError, match="there are diverse-1"):
         selected("diverse-7", quick=False)
+
+
+def test_the_quick_selection_leaves_long_searches_out() -> None:
+    case = next(case for case in CASES if case.name == "diverse-10k")
+    assert budgets_of(case, quick=False) == [1.5, 20.0]
+    assert budgets_of(case, quick=True) == [1.5]
 
 
 def test_cases_on_the_public_trace_say_what_they_lack() -> None:
