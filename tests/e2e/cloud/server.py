@@ -110,6 +110,11 @@ class Cloud:
         """From now on EKS describes this cluster."""
         self._cluster = cluster
 
+    @property
+    def certificate_authority(self) -> str:
+        """The cluster's, as EKS gives it: base64 of PEM; empty before there is a cluster."""
+        return base64.b64encode(self._cluster.ca).decode() if self._cluster else ""
+
     def on_event(self, listener: BusListener) -> None:
         """Call `listener(source, detail type, detail)` with each event that EC2 and Health put on the account's bus."""
         self._bus.append(listener)
@@ -213,7 +218,7 @@ class Cloud:
                 "arn": f"arn:aws:eks:{self.region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
                 "version": self._cluster.version,
                 "endpoint": self._cluster.endpoint,
-                "certificateAuthority": {"data": base64.b64encode(self._cluster.ca).decode()},
+                "certificateAuthority": {"data": self.certificate_authority},
                 "kubernetesNetworkConfig": {"serviceIpv4Cidr": SERVICE_ADDRESSES, "ipFamily": "ipv4"},
                 "status": "ACTIVE",
             }

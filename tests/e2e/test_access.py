@@ -1,0 +1,82 @@
+"""Who gets into the cluster: the functions' roles as EKS knows them, with what the ClusterRole gives, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from core.manifests.resources import NODES
+from lambdas.adapters.kube.client import HttpKubernetes
+from lambdas.adapters.kube.token import EksToken, presigner
+from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.clock import SystemClock
+from lambdas.ports import DeniedError
+from lambdas.wiring import BY_NAME
+from tests.e2e.cloud.identities import Caller
+from tests.e2e.functions.sandbox import OK
+from tests.e2e.parts.admin import until
+from tests.e2e.world import World
+
+CACHED_SECONDS = 20.0
+"""The API server remembers a review for some seconds."""
+
+
+def as_caller(world: World, caller: Caller, *, cluster: str = "") -> HttpKubernetes:
+    """The functions' own client, with these credentials."""
+    session = boto3.Session(caller.access_key, caller.secret_key, caller.session_token, "us-east-1")
+    endpoint = Endpoint(world.control_plane.url, world.cloud.certificate_authority)
+    token = EksToken(presigner(session, cluster=cluster or world.cloud.settings.cluster_name), SystemClock())
+    return HttpKubernetes(Transport(lambda: endpoint, token))
+
+
+@pytest.mark.parametrize("function", sorted(BY_NAME))
+def test_each_function_gets_in_with_its_role_and_gets_no_further(world: World, function: str) -> None:
+    """If this failed, a function could not work on EKS, or could do what is none of its business."""
+    caller = world.cloud.identities.of_function(BY_NAME[function])
+    as_caller(world, caller).list(NODES)
+    assert may(world, caller, "list", "", "nodes")
+    assert not may(world, caller, "list", "", "secrets")
+    assert not may(world, caller, "create", "", "pods")
+    assert not may(world, caller, "delete", "karpenter.sh", "nodepools")
+
+
+def may(world: World, caller: Caller, verb: str, group: str, resource: str) -> bool:
+    """Whether RBAC lets this caller: asked as the administrator, for a refusal of the caller's own would be one to explain."""
+    attributes = {"verb": verb, "group": group, "resource": resource}
+    groups = list(world.authenticator.entries[caller.role_arn])
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "metadata": {},
+        "spec": {"user": caller.arn, "groups": groups, "resourceAttributes": attributes},
+    }
+    return bool(world.admin.create(review)["status"].get("allowed"))
+
+
+def test_a_token_for_another_cluster_is_refused(world: World) -> None:
+    """If this failed, whoever may enter one cluster could enter all of them."""
+    caller = world.cloud.identities.of_function(BY_NAME["provision"])
+    with pytest.raises(DeniedError, match="401"):
+        as_caller(world, caller, cluster="another").list(NODES)
+
+
+@pytest.fixture
+def shut_out(world: World) -> Iterator[str]:
+    """`reconcile`, whose role has lost its access entry meanwhile."""
+    entries, name = world.authenticator.entries, "reconcile"
+    role = world.cloud.identities.of_function(BY_NAME[name]).role_arn
+    taken = entries.pop(role)
+    yield name
+    entries[role] = taken
+    until(lambda: world.wake(name).outcome == OK, seconds=CACHED_SECONDS, what="the role is let in again")
+
+
+def test_a_role_without_access_entry_is_told_so_in_the_functions_log(world: World, shut_out: str) -> None:
+    """If this failed, an installation whose access entries are missing would look healthy and do nothing."""
+    before = len(world.cloud.instances.all())
+    until(lambda: world.wake(shut_out).outcome != OK, seconds=CACHED_SECONDS, what="its token counts no more")
+    said = world.log_of(shut_out).read_text()
+    assert "401 Unauthorized" in said
+    assert len(world.cloud.instances.all()) == before
