@@ -166,7 +166,8 @@ class Diagnosis:
             return False
         demanding = draft.demanding(draft.template.min_values)
         pinned = Pinning(self._ground.topology, self._solution.tally, ()).pin(demanding, shape, stage)
-        return pinned is None or self._solution.reservations.choose(demanding.narrowed(pinned)) is None
+        chosen = None if pinned is None else self._solution.reservations.choose(demanding.narrowed(pinned))
+        return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
 
     def _broken(self, draft: Draft, shape: Shape, stage: Stage) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""

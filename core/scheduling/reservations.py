@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from core import labels
 from core.model.requirements import Requirement, Requirements
@@ -37,19 +37,29 @@ class Reservations:
         return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
 
     def choose(self, draft: Draft) -> tuple[int, str] | None:
-        """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one."""
-        choices = []
-        for identity in sorted(i for i, left in self.left.items() if left > 0):
-            held = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
-            held = self._table.pinned(held, labels.RESERVATION_ID, identity) if held != IMPOSSIBLE else held
-            reserved = draft.narrowed(held)
-            if reserved.is_possible:
-                choices.append((reserved.price, identity, held))
-        if choices:
-            _, identity, held = min(choices)
-            return held, identity
+        """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one.
+
+        A claim with minValues goes without a reservation where one alone leaves too few types.
+        """
+        choices = [
+            choice
+            for identity in sorted(i for i, left in self.left.items() if left > 0)
+            for choice in self._at(draft, identity)
+        ]
+        whole = [choice for choice in choices if not choice[0].missing_values()]
         free = draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved) if self.left else draft.reqs)
-        return (free.reqs, "") if free.is_possible else None
+        if not whole and free.is_possible and (not choices or not free.missing_values()):
+            return free.reqs, ""
+        best = min(whole or choices, key=lambda choice: (choice[0].price, choice[1]), default=None)
+        return None if best is None else (best[0].reqs, best[1])
+
+    def _at(self, draft: Draft, identity: str) -> Iterator[tuple[Draft, str]]:
+        """The draft held to one reservation, where that is possible."""
+        held = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+        held = self._table.pinned(held, labels.RESERVATION_ID, identity) if held != IMPOSSIBLE else held
+        reserved = draft.narrowed(held)
+        if reserved.is_possible:
+            yield reserved, identity
 
     def take(self, identity: str) -> None:
         """Promise one place."""
