@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
+from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_claim import INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from tests.property.naive.market import places_left, types_by_pool
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.places import faces_of_claim
 
@@ -26,7 +28,28 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
         nodes.append(node)
         for key in planned.pods:
             pods[key] = _bound(pods[key], node.name)
-    return msgspec.structs.replace(snapshot, pods=tuple(pods.values()), nodes=tuple(nodes), node_claims=tuple(claims))
+    return msgspec.structs.replace(
+        snapshot,
+        pods=tuple(pods.values()),
+        nodes=tuple(nodes),
+        node_claims=tuple(claims),
+        catalogue=_with_places(snapshot.catalogue, places_left(snapshot, plan)),
+    )
+
+
+def _with_places(catalogue: Catalogue, left: dict[str, int]) -> Catalogue:
+    """The catalogue once the claims have taken their places in reservations."""
+    types = tuple(
+        msgspec.structs.replace(
+            kind,
+            offerings=tuple(
+                msgspec.structs.replace(o, reservation_capacity=left.get(o.reservation_id, o.reservation_capacity))
+                for o in kind.offerings
+            ),
+        )
+        for kind in catalogue.default
+    )
+    return msgspec.structs.replace(catalogue, default=types)
 
 
 def _bound(pod: Pod, node: str) -> Pod:
@@ -34,7 +57,7 @@ def _bound(pod: Pod, node: str) -> Pod:
 
 
 def _launched(snapshot: Snapshot, planned: PlannedClaim) -> tuple[NodeClaim, Node]:
-    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(planned.node_class.name)}
+    kinds = {kind.name: kind for kind in types_by_pool(snapshot, planned.node_pool)}
 
     def price(zone: str, capacity_type: str, name: str) -> tuple[int, str, str]:
         offered = [

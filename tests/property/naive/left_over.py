@@ -16,10 +16,11 @@ from core.model.pod import Pod, TopologySpread
 from core.model.policy import DaemonSet
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from tests.property.naive.market import places_left, types_of
 from tests.property.naive.node_rules import face_problems, is_overfull, volume_fault
-from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon
+from tests.property.naive.places import Face, Place, node_labels, room_of, runs_daemon, virtual_pods
 from tests.property.naive.promises import is_usable, taken, too_few
-from tests.property.naive.reading import meets_all, tolerates, wants_node
+from tests.property.naive.reading import meets_all, spreads_of, tolerates, wants_node
 from tests.property.naive.topology import Rules, too_near
 
 _FRESH = "(a new node)"
@@ -28,6 +29,7 @@ _FRESH = "(a new node)"
 def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
     """Every pod that the plan gives up although it could have a place."""
     pods = {pod.key: pod for pod in snapshot.pods}
+    yield from _rooms_forgone(snapshot, plan, places)
     asked: set[object] = set()
     for entry in plan.unschedulable:
         pod = pods[entry.pod]
@@ -43,6 +45,19 @@ def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterat
         found = could_run_at(snapshot, plan, places, pod)
         if found:
             yield f"left unplaced: {entry.pod} ({entry.reason}) could run at {found}"
+
+
+def _rooms_forgone(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
+    """Buffers without room although a NodePool could launch a node for one more pod of theirs."""
+    lacking = {room.buffer for room in plan.buffers if room.without_room}
+    for pod in virtual_pods(snapshot).values():
+        buffer = f"{pod.namespace}/{pod.name.removeprefix('capacity-buffer-').rpartition('-')[0]}"
+        if buffer in lacking:
+            lacking.remove(buffer)
+            for pool in filter(is_usable, snapshot.node_pools):
+                found = tolerates(pod.spec.tolerations, pool.taints) and _new_node(snapshot, plan, places, pod, pool)
+                if found:
+                    yield f"left unplaced: a pod of buffer {buffer} could run at {found}"
 
 
 def _is_refused_outright(snapshot: Snapshot, pod: Pod) -> bool:
@@ -130,13 +145,13 @@ def new_nodes(snapshot: Snapshot, pool: NodePool, pod: Pod) -> Iterator[tuple[In
     """Every node that a NodePool could launch: the type and its labels."""
     reference = f"{pool.node_class.group}/{pool.node_class.kind.lower()}"
     fixed = {**pool.labels, labels.NODEPOOL: pool.name, labels.HOSTNAME: _FRESH, reference: pool.node_class.name}
-    known = labels.WELL_KNOWN | {key for kind in snapshot.catalogue.default for key in kind.labels}
+    known = labels.WELL_KNOWN | snapshot.catalogue.label_keys()
     custom = {
         requirement.key: _choices(requirement.key, pool, pod)
         for requirement in pool.requirements
         if requirement.key not in known and requirement.key not in fixed
     }
-    for kind in snapshot.catalogue.types_for(pool.node_class.name):
+    for kind in types_of(snapshot, pool):
         for offering in kind.offerings:
             if offering.available:
                 for own in node_labels(kind, offering, {}):
@@ -176,13 +191,16 @@ def _new_node(snapshot: Snapshot, plan: Plan, places: list[Place], pod: Pod, poo
     kinds: dict[object, dict[str, InstanceType]] = {}
     nodes = list(new_nodes(snapshot, pool, pod))
     daemons = _daemons_by_type(snapshot, pool, nodes)
+    left = places_left(snapshot, plan)
     for kind, own in nodes:
+        if labels.RESERVATION_ID in own and left.get(own[labels.RESERVATION_ID], 0) <= 0:
+            continue
         if not wants_node(pod.spec, own) or _breaks_limits(pool, kind, used):
             continue
         if not _fits_alone(snapshot, pod, Face(own, room_of(kind), daemons[kind.name], kind)):
             continue
         there = Place(_FRESH, [Face(own, room_of(kind), [], kind)], pool.taints, exists=False)
-        question = tuple(own.get(key) for key in (*keys, *(r.key for r in _asked(pod))))
+        question = tuple(own.get(key) for key in (*keys, labels.RESERVATION_ID, *(r.key for r in _asked(pod))))
         if question not in answers:
             answers[question] = _welcomes(snapshot, places, pod, there, None)
         if answers[question]:
@@ -199,7 +217,7 @@ def _asked(pod: Pod) -> list[Requirement]:
 def _rule_keys(snapshot: Snapshot) -> list[str]:
     keys = set()
     for pod in snapshot.pods:
-        keys |= {spread.topology_key for spread in pod.spec.spreads}
+        keys |= {spread.topology_key for spread in spreads_of(snapshot, pod)}
         keys |= {term.topology_key for term in (*pod.spec.affinity, *pod.spec.anti_affinity)}
     return sorted(keys - {labels.HOSTNAME})
 

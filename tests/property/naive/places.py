@@ -18,7 +18,8 @@ from core.model.pod import Pod
 from core.model.policy import DaemonSet
 from core.model.snapshot import Snapshot
 from core.model.taints import Taint
-from tests.property.naive.reading import meets_all, tolerates, wants_node
+from tests.property.naive.market import types_by_pool
+from tests.property.naive.reading import meets_all, selects, tolerates, wants_node
 
 OPEN = "(open)"
 """In place of a domain: the claim may still come up with one value or another."""
@@ -77,11 +78,20 @@ def is_pending(snapshot: Snapshot, pod: Pod) -> bool:
     return pod.is_marked_unschedulable or not snapshot.options.requires_unschedulable_mark
 
 
+def virtual_pods(snapshot: Snapshot) -> dict[str, Pod]:
+    """The pods that stand for the room of capacity buffers, by key."""
+    if not snapshot.options.feature_gates.capacity_buffer:
+        return {}
+    names = [(b, f"capacity-buffer-{b.name}-{number + 1}") for b in snapshot.buffers for number in range(b.pods)]
+    found = [Pod(namespace=b.namespace, name=name, labels=b.labels, spec=b.spec) for b, name in names]
+    return {pod.key: pod for pod in found}
+
+
 def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
     """Every place, with the pods that are there once the plan is carried out."""
     places = list(existing_places(snapshot))
     by_name = {place.name: place for place in places}
-    pods = {pod.key: pod for pod in snapshot.pods}
+    pods = virtual_pods(snapshot) | {pod.key: pod for pod in snapshot.pods}
     moving = moving_pods(snapshot, places)
     for place in places:
         place.running = [pod for pod in place.running if pod.key not in moving]
@@ -90,7 +100,7 @@ def places_after(snapshot: Snapshot, plan: Plan) -> list[Place]:
             by_name[binding.node].coming.append(pods[binding.pod])
     for claim in plan.claims:
         faces = list(faces_of_claim(snapshot, claim))
-        coming = [pods[key] for key in claim.pods if key in pods]
+        coming = [pods[key] for key in (*claim.pods, *claim.buffer_pods) if key in pods]
         places.append(Place(claim.name, faces, claim.taints, coming=coming, claim=claim, exists=False))
     return places
 
@@ -100,11 +110,29 @@ def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
     found = set()
     for place in places:
         if place.is_leaving:
-            for pod in place.running:
-                owned = any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners)
-                if not owned and pod.deleted_at is None and pod.phase not in ("Failed", "Succeeded"):
-                    found.add(pod.key)
+            found |= {pod.key for pod in place.running if _must_move(pod) and not _stays(snapshot, pod)}
     return found
+
+
+def _must_move(pod: Pod) -> bool:
+    """Whether it runs on elsewhere once its node is gone; a StatefulSet's pod comes back even while it is being deleted."""
+    if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners) or pod.phase in ("Failed", "Succeeded"):
+        return False
+    return pod.deleted_at is None or any(owner.kind == "StatefulSet" for owner in pod.owners)
+
+
+def _stays(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether it may not be evicted, now or ever (Karpenter plans for such a pod only when it is gone)."""
+    if pod.deleted_at is not None:
+        return False
+    if pod.annotations.get(labels.DO_NOT_DISRUPT) is not None:
+        return True
+    guards = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
+    if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):
+        return False
+    if pod.is_ready is False and any(guard.unhealthy_pod_eviction_policy == "AlwaysAllow" for guard in guards):
+        return False
+    return len(guards) > 1 or any(g.max_unavailable in ("0", "0%") or g.min_available == "100%" for g in guards)
 
 
 def existing_places(snapshot: Snapshot) -> Iterator[Place]:
@@ -163,8 +191,7 @@ def runs_daemon(daemon_set: DaemonSet, own: dict[str, str], taints: tuple[Taint,
 
 def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
     """Every node that a planned claim may become: each type, zone and capacity type with an available offering."""
-    node_class = claim.node_class.name
-    catalogue = {kind.name: kind for kind in snapshot.catalogue.types_for(node_class)}
+    catalogue = {kind.name: kind for kind in types_by_pool(snapshot, claim.node_pool)}
     for name in claim.instance_types:
         kind = catalogue.get(name)
         if kind is None:
@@ -174,8 +201,13 @@ def faces_of_claim(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[Face]:
             if offering.available and bought:
                 extra = {**claim.labels, labels.HOSTNAME: claim.name}
                 for own in node_labels(kind, offering, extra):
-                    if meets_all((r for r in claim.requirements if r.key in kind.labels), own):
+                    if meets_all((r for r in claim.requirements if r.key in known_keys(kind)), own):
                         yield face_of(snapshot, kind, own, claim.taints)
+
+
+def known_keys(kind: InstanceType) -> set[str]:
+    """Labels that tell apart what a type may become."""
+    return {labels.RESERVATION_ID, *kind.labels}
 
 
 def face_of(snapshot: Snapshot, kind: InstanceType, own: dict[str, str], taints: tuple[Taint, ...]) -> Face:
@@ -195,6 +227,7 @@ def node_labels(kind: InstanceType, offering: Offering, extra: dict[str, str]) -
             labels.CAPACITY_TYPE: offering.capacity_type,
             labels.REGISTERED: "true",
             labels.INITIALIZED: "true",
+            **({labels.RESERVATION_ID: offering.reservation_id} if offering.reservation_id else {}),
             **extra,
         }
 

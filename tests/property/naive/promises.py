@@ -10,7 +10,8 @@ from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from tests.property.naive.places import Place, existing_places, is_pending, moving_pods
+from tests.property.naive.market import held_by, places_left, types_of
+from tests.property.naive.places import Place, existing_places, is_pending, moving_pods, virtual_pods
 from tests.property.naive.reading import meets
 
 
@@ -27,6 +28,39 @@ def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> I
                 yield from _claim(snapshot, pool, place.claim, place)
     for pool in snapshot.node_pools:
         yield from _limits(snapshot, pool, plan)
+    yield from _reservations(snapshot, plan, places)
+    yield from _rooms(snapshot, plan)
+    yield from _explanations(plan)
+
+
+def _reservations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterator[str]:
+    """A claim counts on one reservation or on none, and all together on no more places than there are."""
+    for identity, left in sorted(places_left(snapshot, plan).items()):
+        if left < 0:
+            yield f"reservation: {-left} claims too many count on {identity}"
+    for place in places:
+        if place.claim is not None:
+            may_be = {face.labels.get(labels.RESERVATION_ID, "") for face in place.faces}
+            if may_be != set(held_by(place.claim) or ("",)):
+                yield f"reservation: {place.name} holds {held_by(place.claim)} and may become one of {sorted(may_be)}"
+
+
+def _rooms(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Every pod of a buffer is accounted for once."""
+    virtual = sorted(virtual_pods(snapshot))
+    named = [key for claim in plan.claims for key in claim.buffer_pods]
+    if sorted(set(named)) != sorted(named) or not set(named) <= set(virtual):
+        yield f"buffer: {named} are no virtual pods, or named twice"
+    told = sum(room.on_existing + room.on_new + room.without_room for room in plan.buffers)
+    if told != len(virtual) or sum(room.on_new for room in plan.buffers) != len(named):
+        yield f"buffer: {plan.buffers} for {len(virtual)} virtual pods, {len(named)} of them on new nodes"
+
+
+def _explanations(plan: Plan) -> Iterator[str]:
+    """Nobody is told that a pod has no place because a NodePool would do."""
+    for entry in plan.unschedulable:
+        if not entry.reason or not entry.message or ": would do" in entry.message:
+            yield f"explain: {entry.pod} is told {entry.reason}: {entry.message}"
 
 
 def is_usable(pool: NodePool) -> bool:
@@ -58,8 +92,8 @@ def _known_nodes(places: list[Place], plan: Plan) -> Iterator[str]:
 
 
 def _claim(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
-    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(pool.node_class.name)}
-    if not claim.pods:
+    kinds = {kind.name: kind for kind in types_of(snapshot, pool)}
+    if not claim.pods and not claim.buffer_pods:
         yield f"empty: {claim.name} is for nobody"
     if not claim.instance_types or any(name not in kinds for name in claim.instance_types):
         yield f"types: {claim.name} names {claim.instance_types}"
@@ -89,6 +123,7 @@ def cheapest(kind: InstanceType, claim: PlannedClaim) -> int | None:
         offering.price
         for offering in kind.offerings
         if offering.available and offering.zone in claim.zones and offering.capacity_type in claim.capacity_types
+        if not offering.reservation_id or offering.reservation_id in held_by(claim)
     ]
     return min(prices) if prices else None
 
@@ -110,9 +145,9 @@ def _template(pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str
 
 
 def _resources(snapshot: Snapshot, claim: PlannedClaim) -> Iterator[str]:
-    pods = {pod.key: pod for pod in snapshot.pods}
+    pods = virtual_pods(snapshot) | {pod.key: pod for pod in snapshot.pods}
     total: dict[str, int] = {}
-    for key in claim.pods:
+    for key in (*claim.pods, *claim.buffer_pods):
         if key in pods:
             for name, amount in pods[key].spec.requests.items():
                 total[name] = total.get(name, 0) + amount
@@ -161,7 +196,7 @@ def taken(snapshot: Snapshot, pool: NodePool, plan: Plan) -> dict[str, int]:
         is_ours = unjoined.node_pool == pool.name and unjoined.provider_id not in joined
         if is_ours and not unjoined.deleted_at and unjoined.name not in snapshot.marked_for_deletion:
             take(unjoined.capacity if unjoined.provider_id else unjoined.resources)
-    kinds = {kind.name: kind for kind in snapshot.catalogue.types_for(pool.node_class.name)}
+    kinds = {kind.name: kind for kind in types_of(snapshot, pool)}
     for claim in plan.claims:
         if claim.node_pool == pool.name:
             sizes = [kinds[name].capacity for name in claim.instance_types if name in kinds]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
 from core.model.policy import Namespace
 from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
 from core.model.taints import Taint, Toleration
 
 Labels = Mapping[str, str]
@@ -80,6 +83,26 @@ def spread_selects(spread: TopologySpread, owner: Pod, other: Pod) -> bool:
     if other.namespace != owner.namespace or not selects(spread.selector, other.labels):
         return False
     return all(other.labels.get(key) == owner.labels[key] for key in spread.match_label_keys if key in owner.labels)
+
+
+def spreads_of(snapshot: Snapshot, pod: Pod) -> tuple[TopologySpread, ...]:
+    """The pod's own spread constraints, or the cluster's for what its Services and its controller select."""
+    if pod.spec.spreads or not snapshot.options.default_spreads:
+        return pod.spec.spreads
+    found: list[Requirement] = []
+    for service in snapshot.services:
+        own = {key: pod.labels.get(key) for key in service.selector}
+        if service.namespace == pod.namespace and service.selector and own == service.selector:
+            found += [Requirement.one_of(key, value) for key, value in service.selector.items()]
+    for owner in pod.owners:
+        for workload in snapshot.workload_selectors:
+            is_it = (workload.namespace, workload.kind, workload.name) == (pod.namespace, owner.kind, owner.name)
+            if is_it and owner.is_controller and workload.selector is not None:
+                found += workload.selector.requirements
+    if not found:
+        return ()
+    selector = LabelSelector(tuple(found))
+    return tuple(msgspec.structs.replace(spread, selector=selector) for spread in snapshot.options.default_spreads)
 
 
 def term_selects(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Iterable[Namespace]) -> bool:

@@ -11,7 +11,7 @@ from core.model.snapshot import Snapshot
 
 _LISTS = (
     "pods", "nodes", "node_claims", "node_pools", "daemon_sets", "volumes", "volume_claims", "storage_classes", "attachments",
-    "marked_for_deletion", "namespaces",
+    "marked_for_deletion", "namespaces", "overlays", "buffers", "services", "workload_selectors", "budgets",
 )  # fmt: skip
 _POOL_LISTS = ("requirements", "taints", "startup_taints")
 _SPEC_LISTS = (

@@ -14,7 +14,7 @@ from core import labels
 from core.model.pod import Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from tests.property.naive.places import OPEN, Place
-from tests.property.naive.reading import spread_selects, term_selects, tolerates, wants_node
+from tests.property.naive.reading import spread_selects, spreads_of, term_selects, tolerates, wants_node
 
 _ORDERS = 200
 """How many orders are tried before a plan is called impossible."""
@@ -87,11 +87,12 @@ class Rules:
         self.snapshot = snapshot
         self.places = places
         self.pods = {pod.key: pod for place in places for pod in (*place.running, *place.coming)}
+        self.coming = {pod.key for place in places for pod in place.coming}
         self.located = {p.key: i for i, place in enumerate(places) for p in (*place.running, *place.coming)}
 
     def spreads(self, pod: Pod, *, eligible: Callable[[Iterable[bool]], bool] = any) -> list[SpreadView]:
         """The pod's DoNotSchedule constraints. `eligible` says what to make of a claim that may or may not be looked at."""
-        hard = [s for s in pod.spec.spreads if s.when_unsatisfiable == "DoNotSchedule"]
+        hard = [s for s in spreads_of(self.snapshot, pod) if s.when_unsatisfiable == "DoNotSchedule"]
         keys = {spread.topology_key for spread in hard}
         views = []
         for spread in hard:
@@ -119,7 +120,7 @@ class Rules:
             return True
         pool = next(pool for pool in self.snapshot.node_pools if pool.name == place.claim.node_pool)
         is_open = any(r.key == spread.topology_key and r.complement for r in pool.requirements)
-        is_offered = any(spread.topology_key in kind.labels for kind in self.snapshot.catalogue.default)
+        is_offered = spread.topology_key in self.snapshot.catalogue.label_keys()
         if is_open and not is_offered and spread.topology_key not in labels.WELL_KNOWN:
             return False
         return any(wants_node(pod.spec, face.labels) for face in place.faces)
@@ -139,11 +140,15 @@ class Rules:
         is_one = all(view.selects_self for view in views)
         return [TermView(view.term, everyone, is_one) for view in views]
 
+    def counts(self, pod: Pod) -> bool:
+        """Whether anybody minds a pod: not one that is being deleted, but the successor of one that is planned for."""
+        return pod.deleted_at is None or pod.key in self.coming
+
     def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
-        return other.deleted_at is None and spread_selects(spread, owner, other)
+        return self.counts(other) and spread_selects(spread, owner, other)
 
     def _picks(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool:
-        return other.deleted_at is None and term_selects(term, owner, other, self.snapshot.namespaces)
+        return self.counts(other) and term_selects(term, owner, other, self.snapshot.namespaces)
 
     def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
         """Why a required affinity is not met; empty where it is. The first of its kind needs no company."""
@@ -191,7 +196,7 @@ def topology_violations(snapshot: Snapshot, places: list[Place]) -> Iterator[str
 
 def too_near(rules: Rules, pod: Pod, place: Place) -> str:
     """Whom the pod would be too near to in a place, by its own rule or by theirs; empty where nobody."""
-    if pod.deleted_at is not None:
+    if not rules.counts(pod):
         return ""
     for view in rules.terms(pod, pod.spec.anti_affinity):
         for other in sorted(view.selected):
@@ -199,7 +204,7 @@ def too_near(rules: Rules, pod: Pod, place: Place) -> str:
                 return f"{pod.key} keeps away from {other} by {view.term.topology_key}"
     for other, number in sorted(rules.located.items()):
         owner = rules.pods[other]
-        if other == pod.key or owner.deleted_at is not None:
+        if other == pod.key or not rules.counts(owner):
             continue
         for term in owner.spec.anti_affinity:
             domain = place.domain(term.topology_key)
@@ -224,7 +229,7 @@ def _too_near(rules: Rules) -> Iterator[str]:
 
 def _open_domains(rules: Rules) -> Iterator[str]:
     """Claims with a pod that a rule along some key concerns are held to one value of it."""
-    everyone = [pod for pod in rules.snapshot.pods if pod.phase not in ("Failed", "Succeeded") and not pod.is_gated]
+    everyone = list(rules.pods.values())
     for place in rules.places:
         if place.claim is None:
             continue
@@ -240,7 +245,7 @@ def _open_domains(rules: Rules) -> Iterator[str]:
 def _concerning(rules: Rules, pod: Pod, key: str, everyone: list[Pod]) -> Pod | None:
     for owner in everyone:
         is_own = owner.key == pod.key
-        for spread in owner.spec.spreads:
+        for spread in spreads_of(rules.snapshot, owner):
             is_hard = spread.topology_key == key and spread.when_unsatisfiable == "DoNotSchedule"
             if is_hard and (is_own or spread_selects(spread, owner, pod)):
                 return owner

@@ -19,6 +19,9 @@ SPEED: Final = "example.com/speed"
 TEAM: Final = "example.com/team"
 TIER: Final = "example.com/tier"
 GPU: Final = "nvidia.com/gpu"
+DONGLE: Final = "example.com/dongle"
+"""A resource that only a NodeOverlay gives."""
+
 GIB: Final = 2**30
 CLASS_REF: Final = ObjectRef("karpenter.k8s.aws", "EC2NodeClass", "default")
 

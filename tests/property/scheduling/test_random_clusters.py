@@ -16,11 +16,13 @@ from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from tests.property.naive.clusters import random_cluster, shuffled
-from tests.property.naive.fuzz import check, unrest
+from tests.property.naive.extras import rich_cluster
+from tests.property.naive.fuzz import check, improving, unrest
 from tests.property.naive.judge import violations
 
 _ROOT = Path(__file__).parents[3]
 _FAST = 300
+_IMPROVED = 80
 _LONG = 20_000
 
 
@@ -28,21 +30,29 @@ _LONG = 20_000
 def test_no_plan_breaks_a_hard_rule_or_gives_up_a_pod_that_could_run(first: int) -> None:
     """A pod that is planned where it cannot run pays for an idle node; one that is given up in vain stays pending."""
     for seed in range(first, first + 50):
-        snapshot = random_cluster(seed)
+        snapshot = rich_cluster(seed)
+        assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("first", range(0, _IMPROVED, 20))
+def test_no_improved_plan_breaks_a_hard_rule(first: int) -> None:
+    """A cheaper plan is no use if the scheduler does not bind its pods."""
+    for seed in range(first, first + 20):
+        snapshot = improving(rich_cluster(seed))
         assert violations(snapshot, schedule(snapshot)) == [], f"seed {seed}"
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:
     """Two functions that list the same cluster in different orders would launch different nodes."""
     for seed in range(40):
-        snapshot = random_cluster(seed)
+        snapshot = rich_cluster(seed)
         assert encode_plan(schedule(shuffled(snapshot, seed))) == encode_plan(schedule(snapshot)), f"seed {seed}"
 
 
 def test_a_plan_that_is_carried_out_wants_nothing_more() -> None:
     """A provisioner that finds more to launch once its nodes are there never comes to rest."""
     for seed in range(80):
-        assert unrest(seed) == [], f"seed {seed}"
+        assert unrest(rich_cluster(seed)) == [], f"seed {seed}"
 
 
 def test_hash_seeds_do_not_matter() -> None:
@@ -119,7 +129,7 @@ def _without_first_pod(plan: Plan) -> Plan:
 
 def _given_up(plan: Plan) -> Plan:
     """The plan without the first pod of its first claim, which is called unschedulable instead."""
-    lost = Unschedulable(plan.claims[0].pods[0], "NoOfferingFits", "")
+    lost = Unschedulable(plan.claims[0].pods[0], "NoOfferingFits", "nothing is large enough")
     return msgspec.structs.replace(_without_first_pod(plan), unschedulable=(*plan.unschedulable, lost))
 
 

@@ -1,0 +1,85 @@
+"""What a NodePool may buy, read offering by offering: NodeOverlays, and what reservations have left."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import InstanceType, Offering
+from core.model.node_pool import NodePool
+from core.model.overlay import NodeOverlay
+from core.model.plan import Plan, PlannedClaim
+from core.model.snapshot import Snapshot
+from tests.property.naive.reading import meets_all
+
+
+def types_of(snapshot: Snapshot, pool: NodePool) -> tuple[InstanceType, ...]:
+    """The types that a NodePool may launch, at the prices and with the capacity that count for it."""
+    types = snapshot.catalogue.types_for(pool.node_class.name)
+    gates = snapshot.options.feature_gates
+    if not gates.reserved_capacity:
+        types = tuple(
+            msgspec.structs.replace(k, offerings=tuple(o for o in k.offerings if o.capacity_type != labels.RESERVED))
+            for k in types
+        )
+    return tuple(_overlaid(snapshot, pool, kind) for kind in types) if gates.node_overlay else types
+
+
+def types_by_pool(snapshot: Snapshot, name: str) -> tuple[InstanceType, ...]:
+    """The same for a NodePool by name; nothing where there is none."""
+    return next((types_of(snapshot, pool) for pool in snapshot.node_pools if pool.name == name), ())
+
+
+def _overlaid(snapshot: Snapshot, pool: NodePool, kind: InstanceType) -> InstanceType:
+    """For each price, and each resource, the heaviest overlay decides; of equally heavy ones the last by name."""
+    ranked = sorted(snapshot.overlays, key=lambda overlay: (overlay.weight, overlay.name))
+    capacity, offerings = dict(kind.capacity), []
+    for offering in kind.offerings:
+        price = offering.price
+        for overlay in ranked:
+            if (overlay.price, overlay.price_adjustment) != (None, None) and _applies(overlay, pool, kind, offering):
+                price = _price(overlay, offering.price)
+        offerings.append(msgspec.structs.replace(offering, price=price))
+    for overlay in ranked:
+        if any(_applies(overlay, pool, kind, offering) for offering in kind.offerings):
+            capacity.update(overlay.capacity)
+    return msgspec.structs.replace(kind, offerings=tuple(offerings), capacity=capacity)
+
+
+def _applies(overlay: NodeOverlay, pool: NodePool, kind: InstanceType, offering: Offering) -> bool:
+    """Whether the NodePool could buy the offering, and the overlay speaks of such a node."""
+    own = {key: values[0] for key, values in kind.labels.items() if values}
+    own |= {**pool.labels, labels.NODEPOOL: pool.name, labels.INSTANCE_TYPE: kind.name}
+    own |= {labels.ZONE: offering.zone, labels.CAPACITY_TYPE: offering.capacity_type}
+    market = (r for r in pool.requirements if r.key in (labels.ZONE, labels.CAPACITY_TYPE))
+    return meets_all(market, own) and meets_all(overlay.requirements, own)
+
+
+def _price(overlay: NodeOverlay, price: int) -> int:
+    if overlay.price is not None:
+        return overlay.price
+    text = overlay.price_adjustment or ""
+    change = Fraction(text[:-1]) / 100 * price if text.endswith("%") else Fraction(text) * 10**9
+    return max(0, round(price + change))
+
+
+def places_left(snapshot: Snapshot, plan: Plan) -> dict[str, int]:
+    """Reservation → how many more instances it takes once the plan's claims have theirs; below zero where they are too many."""
+    left: dict[str, int] = {}
+    every = [kind for pool in snapshot.node_pools for kind in types_of(snapshot, pool)]
+    for offering in (o for kind in every for o in kind.offerings):
+        if offering.reservation_id and offering.available:
+            known = left.get(offering.reservation_id, offering.reservation_capacity)
+            left[offering.reservation_id] = min(known, offering.reservation_capacity)
+    for claim in plan.claims:
+        for identity in held_by(claim):
+            left[identity] = left.get(identity, 0) - 1
+    return left
+
+
+def held_by(claim: PlannedClaim) -> tuple[str, ...]:
+    """The reservations that a claim counts on."""
+    own = [r for r in claim.requirements if r.key == labels.RESERVATION_ID and not r.complement]
+    return tuple(value for requirement in own for value in requirement.values)
