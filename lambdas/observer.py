@@ -144,13 +144,22 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
-        """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for."""
+        """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for.
+
+        Those are pods that wait, and pods on a node that a command is removing, for which the launch is the replacement.
+        """
+        removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
+        leaving = {record.node_name for record in records if record.name in removed}
         patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
         requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
         spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
         return msgspec.structs.replace(
             snapshot,
-            pods=tuple(pod for pod in snapshot.pods if pod.node_name or pod.key not in spoken_for),
+            pods=tuple(
+                pod
+                for pod in snapshot.pods
+                if pod.key not in spoken_for or (pod.node_name and pod.node_name not in leaving)
+            ),
             buffers=tuple(_without_requested(buffer, spoken_for) for buffer in snapshot.buffers),
             node_claims=tuple(
                 node_claim(record, _patience(record, patience), snapshot.now)
@@ -159,9 +168,7 @@ class Observer:
             ),
             node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
             node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
-            marked_for_deletion=tuple(
-                sorted({name for command in commands if command.has_started for name in command.command.claims})
-            ),
+            marked_for_deletion=tuple(sorted(removed)),
             nominated_until=self._memory.nominations.until(snapshot.now),
         )
 

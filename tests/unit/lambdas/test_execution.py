@@ -197,6 +197,15 @@ def test_a_drifted_node_stays_until_its_replacement_is_initialized(lab: Lab) -> 
     assert command.replacements == (lab.claim.name,)
 
 
+def test_pods_whose_replacement_is_being_launched_are_not_planned_again(lab: Lab) -> None:
+    """Else `provision` launches a second node for the pods that a command moves (found by a real control plane)."""
+    drift(lab)
+    assert {claim.phase for claim in lab.claims} == {ClaimPhase.REQUESTED, ClaimPhase.INITIALIZED}
+    outcome = lab.provision()
+    assert [decision.kind for decision in outcome.decisions] == []
+    assert len(lab.claims) == 2
+
+
 def test_a_command_whose_replacement_cannot_be_had_frees_its_node(lab: Lab) -> None:
     """Else the node stays tainted and half used for ever."""
     lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
