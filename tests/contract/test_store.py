@@ -270,6 +270,13 @@ def test_a_command_that_moves_thousands_of_pods_can_be_stored(table: DynamoTable
     assert seen.command.moves == moves
 
 
+def test_as_many_nodes_can_be_nominated_as_a_cluster_may_have(store: Store) -> None:
+    """They are one item: else a burst of ten thousand nodes could not be planned for."""
+    names = [f"general-purpose-{n % 7}-{n}" for n in range(10_000)]
+    store.memory.nominations.nominate(names, now=NOW, until=NOW + MINUTE)
+    assert set(store.memory.nominations.until(NOW)) == set(names)
+
+
 def noise(length: int) -> str:
     """A text that cannot be compressed."""
     return secrets.token_hex(length)

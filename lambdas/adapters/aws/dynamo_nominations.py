@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from lambdas.adapters.aws.dynamo_records import partition_of
+from lambdas.adapters.aws.dynamo_records import packed, partition_of, unpacked
 from lambdas.adapters.aws.dynamo_table import DynamoTable, key
 
 _SORT: Final = "all"
@@ -26,11 +26,11 @@ class DynamoNominations:
         item = self._table.get(self._partition, _SORT)
         if item is None:
             return {}
-        known = msgspec.json.decode(item["body"]["S"], type=dict[str, datetime])
+        known = msgspec.json.decode(unpacked(item["body"]), type=dict[str, datetime])
         return {name: moment for name, moment in sorted(known.items()) if moment > now}
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         """Add these to the ones that still hold."""
         held = self.until(now) | dict.fromkeys(sorted(set(names)), until)
-        body = msgspec.json.encode(dict(sorted(held.items()))).decode()
-        self._table.put({**key(self._partition, _SORT), "body": {"S": body}})
+        body = packed(msgspec.json.encode(dict(sorted(held.items()))))
+        self._table.put({**key(self._partition, _SORT), "body": body})

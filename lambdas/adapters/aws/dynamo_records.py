@@ -7,6 +7,7 @@ pods that move. So a long body is stored compressed, about a tenth of its length
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -49,15 +50,23 @@ class RecordItems(Generic[R]):
 
     def item(self, sort: str, record: R) -> Item:
         """The item to write for `record`, under its own version."""
-        body = msgspec.json.encode(record)
-        written = {"S": body.decode()} if len(body) < PACKED_FROM else {"B": zlib.compress(body)}
-        return {**key(self.partition, sort), "version": number(record.version), "body": written}
+        body = packed(msgspec.json.encode(record))
+        return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
     def _record(self, item: Item) -> R:
-        written = item["body"]
-        body: Any = self._decode(written["S"] if "S" in written else zlib.decompress(written["B"]))
+        body: Any = self._decode(unpacked(item["body"]))
         record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
         return record
+
+
+def packed(body: bytes) -> dict[str, Any]:
+    """JSON as an attribute, compressed where it is long."""
+    return {"S": body.decode()} if len(body) < PACKED_FROM else {"B": zlib.compress(body)}
+
+
+def unpacked(attribute: Mapping[str, Any]) -> bytes:
+    """The JSON in an attribute that `packed` made."""
+    return attribute["S"].encode() if "S" in attribute else zlib.decompress(attribute["B"])
 
 
 def partition_of(cluster: str, kind: str) -> str:
