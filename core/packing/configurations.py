@@ -6,10 +6,12 @@ pods ask for them (column generation) and then bought whole, the many first, the
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
+from core.packing.beam import Beam
 from core.packing.budget import Budget
 from core.packing.knapsack import pack_by_value
 from core.packing.master import Master, Mix
@@ -21,8 +23,12 @@ from core.packing.stand_ins import StandIns
 SMOOTHING: Final = 0.4
 """Pods are valued between the master's latest prices and those of the best proof: the latest alone swing to and fro."""
 
-FAILS_MAX: Final = 6
-"""So many rounds in a row without a new load end the search."""
+FAILS_MAX: Final = 2
+"""Rounds in a row without a new load that end the search; after the first, the latest prices are taken as they are."""
+
+PATIENCE_ROUNDS: Final = 6
+SAVED_MIN: Final = 3e-4
+"""The search ends too when so many rounds together have not saved that share."""
 
 GAP_DONE: Final = 5e-4
 DIVE_SHARE: Final = 0.1
@@ -40,6 +46,7 @@ class Configurations:
         self._budget = budget
         self._stand_ins = StandIns.of(problem)
         self._master = Master(problem, self._stand_ins)
+        self._is_fine = False
         self._add(_of_one_class(problem))
 
     def packing(self, known: list[Packing], bound: int) -> Packing:
@@ -61,17 +68,26 @@ class Configurations:
         """Find loads until the master comes near the bound, nothing new turns up, or the budget is spent."""
         demand, rents = self._problem.counts, Rents(self._problem, self._problem.counts)
         proven, middle, fails = 0.0, None, 0
+        costs = [math.inf] * PATIENCE_ROUNDS
         while fails < FAILS_MAX and self._budget.step():
             mix = self._master.solved(demand)
-            if mix.cost <= bound * (1 + GAP_DONE):
+            costs.append(mix.cost)
+            if mix.cost <= bound * (1 + GAP_DONE) or mix.cost > costs[-1 - PATIENCE_ROUNDS] * (1 - SAVED_MIN):
                 break
-            tried = mix.values if middle is None else SMOOTHING * middle + (1 - SMOOTHING) * mix.values
+            tried = mix.values if middle is None or fails else SMOOTHING * middle + (1 - SMOOTHING) * mix.values
             rent = rents.under(tried)
             overpriced = _overpriced(self._problem, demand, tried, rent)
             if middle is None or tried @ demand / overpriced > proven:
                 proven, middle = float(tried @ demand / overpriced), tried / overpriced
-            found = worthwhile_loads(self._problem, demand, tried, mix.values, rent, self._generator)
-            fails = 0 if self._add(found) else fails + 1
+            fails = 0 if self._find(mix, tried, rent) else fails + 1
+
+    def _find(self, mix: Mix, tried: Floats, rent: Floats) -> int:
+        """New loads under the values tried: by greedy knapsacks while these find any, then by beam search."""
+        problem, demand = self._problem, self._problem.counts
+        if not self._is_fine and self._add(worthwhile_loads(problem, demand, tried, mix.values, rent, self._generator)):
+            return 1
+        self._is_fine = True
+        return self._add(Beam(problem, demand, tried, rent).loads())
 
     def _dive(self) -> Packing:
         """Buy whole machines, those bought most in the fluid mix first, and solve again for the pods that are left."""

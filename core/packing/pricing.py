@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from core.packing.beam import WORTH_MIN
 from core.packing.knapsack import greedy_loads
 from core.packing.problem import Floats, Ints, Packing, Problem
 
@@ -14,9 +15,6 @@ SHAKES: Final = (0.0, 0.15, 0.3)
 
 LOADS_MAX: Final = 80
 """Most loads of one round, the best first: more make the master program slow and are worth little."""
-
-WORTH_MIN: Final = 1 + 1e-5
-"""What a load must be worth, in prices of its machine."""
 
 
 def worthwhile_loads(
