@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from core import labels
 from core.model.pod import Pod
 from core.model.requirements import Requirement
-from core.model.snapshot import BEST_EFFORT
 from core.scheduling.claim_index import ClaimIndex
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
@@ -16,45 +14,39 @@ from core.scheduling.limits import Room
 from core.scheduling.look import Look, Looks
 from core.scheduling.min_values import unmet
 from core.scheduling.narrowing import Narrowing
-from core.scheduling.pinning import Draft, Pinning
+from core.scheduling.new_claims import Fit
+from core.scheduling.pinning import Pinning
 from core.scheduling.pod_class import PodClass, Stage
 from core.scheduling.ports import conflict
 from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.tally import Tally
-from core.scheduling.template import Template, any_value
+from core.scheduling.template import any_value
 from core.scheduling.type_filter import positions
-
-
-@dataclass(eq=False, slots=True, frozen=True)
-class Fit:
-    """A claim, and what it becomes with one pod more."""
-
-    claim: InFlight
-    look: Look
-    total: Vector
-    reservation: str = ""
 
 
 class ClaimSearch:
     """The claims of one plan."""
 
     def __init__(
-        self, ground: Ground, tally: Tally, pinning: Pinning, rooms: Sequence[Room], reservations: Reservations
+        self,
+        ground: Ground,
+        tally: Tally,
+        pinning: Pinning,
+        rooms: Sequence[Room],
+        reservations: Reservations,
+        looks: Looks,
     ) -> None:
         self._ground = ground
         self._tally = tally
-        self._pinning = pinning
         self._rooms = rooms
-        self.reservations = reservations
-        self._looks = Looks()
+        self._reservations = reservations
+        self._looks = looks
         self._index = ClaimIndex()
-        self._narrowing = Narrowing(ground, tally, pinning, self._looks)
+        self._narrowing = Narrowing(ground, tally, pinning, looks)
         self._without_room: dict[Vector, int] = {}
         self._unfit: dict[tuple[int, int], int] = {}
-        self._barren: set[tuple[int, int, int]] = set()
         self.claims: list[InFlight] = []
-        self.limited: set[int] = set()
 
     def find(self, pod_class: PodClass, stage: Stage, smallest: Vector) -> Fit | None:
         """The claim with the fewest pods that takes one more of the class; the older one where they have as many.
@@ -98,7 +90,7 @@ class ClaimSearch:
             return look
         if conflict(pod_class.ports, claim.ports):
             return None
-        return self._looks.of(look.template, look.reqs, _allowed(claim, pod_class))
+        return self._looks.of(look.template, look.reqs, claim.allowed_with(pod_class))
 
     def _fit(self, claim: InFlight, ways: Sequence[Look], total: Vector) -> Fit | None:
         for way in ways:
@@ -121,80 +113,6 @@ class ClaimSearch:
             question = (pod_class.index, stage.number)
             self._unfit[question] = self._unfit.get(question, 0) | bit
 
-    def open(self, pod_class: PodClass, stage: Stage) -> Fit | None:
-        """A new claim that takes one pod of the class, from the first NodePool that can; it is not part of the plan yet."""
-        for template, tolerated in zip(self._ground.templates, self._ground.open_templates(stage), strict=True):
-            question = (pod_class.index, stage.number, template.index)
-            if not tolerated or question in self._barren:
-                continue
-            fit = next(filter(None, (self._opened(template, size, pod_class, stage) for size in template.sizes)), None)
-            if fit is not None:
-                return fit
-            if stage.is_monotone:
-                self._barren.add(question)
-        return None
-
-    def _opened(self, template: Template, size: int, pod_class: PodClass, stage: Stage) -> Fit | None:
-        """A new claim that may become any type of one size."""
-        room = self._rooms[template.index]
-        allowed = room.mask(template.types, size) if room.left else size
-        claim = InFlight(len(self.claims), template, template.offered, allowed, self._ground.axis.zero)
-        claim.min_values = dict(template.min_values)
-        fit = self._first_fit(claim, pod_class, stage)
-        if fit is None and allowed != size:
-            self.limited.add(template.index)
-        return fit
-
-    def _first_fit(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | None:
-        """What a claim without pods becomes with its first one."""
-        if any(self._tally.bars_new(rule) for rule in stage.host_rules):
-            return None
-        allowed = _allowed(claim, pod_class)
-        for ask in stage.asks:
-            reqs = self._ground.table.narrowed(claim.reqs, ask)
-            draft = Draft(claim.template, reqs, allowed, pod_class.requests, claim.min_values)
-            fit = self._settled(claim, draft, pod_class, stage) if draft.is_possible else None
-            if fit is not None:
-                return fit
-        return None
-
-    def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
-        if self.reservations.left:
-            draft = self.reservations.without_spent(draft)
-            if not draft.is_possible:
-                return None
-        if stage.keys:
-            pinned = self._pinning.pin(draft, pod_class.shape, stage)
-            if pinned is None and self._may_relax(claim):
-                pinned = self._pinning.pin(draft.undemanding(), pod_class.shape, stage)
-            if pinned is None:
-                return None
-            draft = draft.narrowed(pinned)
-        reservation = ""
-        if self.reservations.left:
-            chosen = self.reservations.choose(draft)
-            if chosen is None:
-                return None
-            draft, reservation = draft.narrowed(chosen[0]), chosen[1]
-        if claim.min_values and not self._keeps_min_values(claim, draft):
-            return None
-        look = self._looks.of(claim.template, draft.reqs, draft.allowed)
-        return Fit(claim, look, draft.total, reservation)
-
-    def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
-        missing = draft.missing_values()
-        if not missing:
-            return True
-        if not self._may_relax(claim):
-            return False
-        claim.min_values |= missing
-        claim.min_values_relaxed = True
-        return True
-
-    def _may_relax(self, claim: InFlight) -> bool:
-        """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
-        return bool(claim.min_values) and self._ground.snapshot.options.min_values_policy == BEST_EFFORT
-
     def put(self, fit: Fit, pod: Pod, pod_class: PodClass) -> None:
         """Make the claim what `fit` says and count the pod."""
         claim, look = fit.claim, fit.look
@@ -206,8 +124,10 @@ class ClaimSearch:
         self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
         claim.pods.append(pod)
         claim.shapes.append(pod_class.shape)
-        claim.ports.extend(pod_class.ports)
-        claim.attached.update(pod_class.volumes.attachments)
+        if pod_class.ports:
+            claim.ports.extend(pod_class.ports)
+        if pod_class.volumes.attachments:
+            claim.attached.update(pod_class.volumes.attachments)
         self._tally.record_on_claim(pod_class.shape, look, claim.index)
 
     def hold(self, claim: InFlight, allowed: int) -> None:
@@ -219,7 +139,7 @@ class ClaimSearch:
         self.claims.append(claim)
         self._index.add(look)
         claim.reqs, claim.allowed, claim.reservation = look.reqs, look.allowed, fit.reservation
-        self.reservations.take(fit.reservation)
+        self._reservations.take(fit.reservation)
         types = claim.template.types
         claim.charged = types.survivors(look.mask, fit.total)
         self._rooms[claim.template.index].charge(types, claim.charged)
@@ -255,17 +175,3 @@ class ClaimSearch:
                 value = any_value(requirement)
                 reqs = reqs if value is None else table.pinned(reqs, key, value)
         return reqs
-
-    def forget(self) -> None:
-        """Look at every NodePool anew: limits have room again."""
-        self._barren.clear()
-
-
-def _allowed(claim: InFlight, pod_class: PodClass) -> int:
-    """The claim's types that have the pod's host ports free and can attach its volumes too."""
-    allowed = claim.allowed
-    if pod_class.ports:
-        allowed &= claim.template.types.port_mask(pod_class.ports)
-    if pod_class.volumes.attachments:
-        allowed &= claim.attach_mask(pod_class.volumes.attachments)
-    return allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod
-from core.scheduling.pod_class import Shape
+from core.scheduling.pod_class import PodClass, Shape
 from core.scheduling.resource_axis import Vector
 from core.scheduling.template import Template
 from core.scheduling.volumes import EBS_DRIVER
@@ -47,7 +47,12 @@ class InFlight:
         left = types.survivors(types.mask(self.reqs) & self.allowed, self.used)
         return types.cheapest(left, self.reqs) or 0
 
-    def attach_mask(self, wanted: tuple[tuple[str, str], ...]) -> int:
-        """Types that can attach these volumes beside those that it has."""
-        union = {*self.attached, *wanted}
-        return self.template.types.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))
+    def allowed_with(self, pod_class: PodClass) -> int:
+        """Its types that have a pod's host ports free and can attach the pod's volumes too."""
+        allowed = self.allowed
+        if pod_class.ports:
+            allowed &= self.template.types.port_mask(pod_class.ports)
+        if pod_class.volumes.attachments:
+            union = {*self.attached, *pod_class.volumes.attachments}
+            allowed &= self.template.types.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))
+        return allowed

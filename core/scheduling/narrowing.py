@@ -25,6 +25,8 @@ class Narrowing:
         self._looks = looks
         self._steady: dict[tuple[int, int], Sequence[Look]] = {}
         self._held: dict[tuple[int, int], Held] = {}
+        self._granted_by: dict[tuple[int, int], tuple[Look, ...]] = {}
+        self._targets: dict[tuple[int, str], dict[str | None, Look | None]] = {}
 
     def of(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
         """What claims that look so may become with a pod at this step of its ladder, the best first; room is not asked."""
@@ -39,7 +41,10 @@ class Narrowing:
 
     def _anew(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
         question = (look.index, stage.index)
-        granted = self._granted(look, stage)
+        granted = self._granted_by.get(question)
+        if granted is not None:
+            return self._chosen(granted, shape, stage)
+        granted = self._granted_by[question] = self._granted(look, stage)
         if not granted or not stage.keys:
             self._steady[question] = granted
             return granted
@@ -51,7 +56,27 @@ class Narrowing:
             if not rules:
                 self._steady[question] = granted
             return self.of(look, shape, stage)
+        return self._chosen(granted, shape, stage)
+
+    def _chosen(self, granted: tuple[Look, ...], shape: Shape, stage: Stage) -> Sequence[Look]:
+        if len(granted) == 1 and len(stage.keys) == 1:
+            return self._of_one_key(granted[0], shape, stage)
         return [choice for one in granted for choice in self._choices(one, shape, stage)]
+
+    def _of_one_key(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
+        """As `_choices`, for most pods with rules: all of the answer is known but the order."""
+        key, draft = stage.keys[0], self._draft(look)
+        targets = self._targets.setdefault((look.index, key), {})
+        found = []
+        for value in self._pinning.options(draft, shape, stage, key):
+            if value not in targets:
+                reqs = look.reqs if value is None else self._ground.table.pinned(look.reqs, key, value)
+                target = self._looks.of(look.template, reqs, look.allowed) if reqs != IMPOSSIBLE else None
+                targets[value] = target if target is not None and target.mask else None
+            chosen = targets[value]
+            if chosen is not None:
+                found.append(chosen)
+        return found
 
     def _granted(self, look: Look, stage: Stage) -> tuple[Look, ...]:
         """The look with each alternative of what the pod asks of the node itself, where any type is left."""
@@ -66,9 +91,14 @@ class Narrowing:
         return [self._ground.table.single(look.reqs, key) for key in stage.keys]
 
     def _choices(self, look: Look, shape: Shape, stage: Stage) -> list[Look]:
-        draft = Draft(look.template, look.reqs, look.allowed, self._ground.axis.zero)
-        choices = self._pinning.choices(draft, shape, stage, stage.keys)
+        choices = self._pinning.choices(self._draft(look), shape, stage, stage.keys)
         return [self._looks.of(look.template, choice.reqs, look.allowed) for choice in choices]
 
+    def _draft(self, look: Look) -> Draft:
+        return Draft(look.template, look.reqs, look.allowed, self._ground.axis.zero)
+
     def _is_admitted(self, held: Held, shape: Shape) -> bool:
-        return all(self._tally.admits(rule, value, shape) for rule, value in held[1])
+        for rule, value in held[1]:  # noqa: SIM110 - asked for every pod with rules
+            if not self._tally.admits(rule, value, shape):
+                return False
+        return True

@@ -36,6 +36,8 @@ class NodeSearch:
 
         A node that is too full for the class stays so, and is not looked at again for it.
         """
+        if not self._ground.views:
+            return None
         cursor = self._cursor(batch, stage)
         kept: list[int] = []
         seen = 0

@@ -7,7 +7,8 @@ the first pod that any hard rule concerns, so every later count is exact.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from core.model.requirements import Requirement
 from core.scheduling.min_values import unmet
@@ -20,12 +21,12 @@ from core.scheduling.topology import Topology
 from core.scheduling.topology_group import AFFINITY, SPREAD
 
 _NOT_FOR_SALE = 1 << 62
+_NO_MIN_VALUES: Final[Mapping[str, int]] = {}
 _WHOLE = 1000
 """A pod that can go to one value only weighs so much; one with n values an n-th of it."""
 
 
-@dataclass(eq=False, slots=True, frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """A claim as it might become: requirements, the types that limits leave, and what all its pods request.
 
     Attributes:
@@ -36,7 +37,7 @@ class Draft:
     reqs: int
     allowed: int
     total: Vector
-    min_values: Mapping[str, int] = field(default_factory=dict)
+    min_values: Mapping[str, int] = _NO_MIN_VALUES
 
     @property
     def mask(self) -> int:
@@ -118,7 +119,7 @@ class Pinning:
         if not keys:
             yield draft
             return
-        for value in self._options(draft, shape, stage, keys[0]):
+        for value in self.options(draft, shape, stage, keys[0]):
             narrowed = draft
             if value is not None and self._table.single(draft.reqs, keys[0]) != value:
                 narrowed = draft.narrowed(self._table.pinned(draft.reqs, keys[0], value))
@@ -126,7 +127,7 @@ class Pinning:
                     continue
             yield from self.choices(narrowed, shape, stage, keys[1:])
 
-    def _options(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> list[str | None]:
+    def options(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> list[str | None]:
         """Values that every rule admits, the best first; None alone where the node will not have the label."""
         rules = [rule for rule in stage.zone_rules if rule.key == key]
         single = self._table.single(draft.reqs, key)

@@ -52,6 +52,7 @@ class TypeFilter:
         self._priced: dict[int, PriceOrder] = {}
         self._fronts: dict[int, tuple[Vector, ...]] = {}
         self._cheapest: dict[tuple[int, int], int | None] = {}
+        self._values: dict[tuple[int, int, str], tuple[str, ...]] = {}
         self._port_masks: dict[tuple[HostPort, ...], int] = {}
         self._attach_masks: dict[int, int] = {}
 
@@ -63,7 +64,7 @@ class TypeFilter:
         cheap: TypeFilter = copy(self)
         cheap._index = self._index.below(price)
         cheap._masks, cheap._market_masks, cheap._met_markets = {}, {}, {}
-        cheap._priced, cheap._cheapest = {}, {}
+        cheap._priced, cheap._cheapest, cheap._values = {}, {}, {}
         return cheap
 
     def reserve(self, overhead: Sequence[Vector], ports: Sequence[tuple[HostPort, ...]]) -> None:
@@ -153,6 +154,13 @@ class TypeFilter:
 
     def values(self, mask: int, number: int, key: str) -> tuple[str, ...]:
         """The values of a label that a node of these types may get under the requirements; sorted."""
+        question = (mask, number, key)
+        known = self._values.get(question)
+        if known is None:
+            known = self._values[question] = self._values_of(mask, number, key)
+        return known
+
+    def _values_of(self, mask: int, number: int, key: str) -> tuple[str, ...]:
         if key in OFFERING_KEYS:
             place = OFFERING_KEYS.index(key)
             return tuple(
