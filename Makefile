@@ -35,7 +35,7 @@ test-long: setup ## The long tests: many more random cases and seeds
 
 e2e: setup ## The functions against a real control plane and DynamoDB Local; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest -m e2e tests/e2e tests/contract
 
 coverage: setup ## Branch coverage of core/, at least 90 %
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
