@@ -50,3 +50,12 @@ def one_each(problem: Problem) -> Packing:
     single = np.eye(len(problem.counts), dtype=np.int64)
     types = np.array([problem.cheapest(load) for load in single])
     return Packing(np.repeat(types, problem.counts), np.repeat(single, problem.counts, axis=0))
+
+
+def a_heavy_heap(seed: int, *, classes: int = 20, pods: int = 200) -> Problem:
+    """Random pods of which a machine holds one to eight."""
+    dice = np.random.default_rng(seed)
+    cpu = dice.choice([1.1, 1.9, 2.7, 3.9, 5.5, 7.9], classes)
+    gib = (cpu * dice.choice([1.4, 2.9, 4.2, 7.6], classes)).round(1)
+    counts = dice.multinomial(pods - classes, dice.dirichlet(np.ones(classes))) + 1
+    return a_problem(list(zip(cpu.tolist(), gib.tolist(), strict=True)), counts.tolist())
