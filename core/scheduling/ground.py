@@ -15,6 +15,7 @@ from core.scheduling.classes import Classes
 from core.scheduling.daemons import daemons_of
 from core.scheduling.existing_node import NodeViews
 from core.scheduling.limits import Room, used_by_pool
+from core.scheduling.node_sets import NodeSets
 from core.scheduling.pending import Evictions, pending_pods
 from core.scheduling.pod_class import Stage
 from core.scheduling.requirement_table import RequirementTable
@@ -57,7 +58,7 @@ class Ground:
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(shapes.all, self.views, self.templates, namespaces, self.table)
         self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
-        self._nodes_for: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self.nodes = NodeSets(self.views, self.table)
         self._open_templates: dict[object, tuple[bool, ...]] = {}
 
     def below(self, price: int) -> Ground:
@@ -65,20 +66,6 @@ class Ground:
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
-
-    def nodes_for(self, stage: Stage) -> tuple[int, ...]:
-        """Positions of the nodes whose taints and labels suit a stage, in the order in which they are tried."""
-        question = (stage.asks, stage.wishes.tolerations)
-        known = self._nodes_for.get(question)
-        if known is None:
-            known = self._nodes_for[question] = tuple(
-                view.index
-                for view in self.views
-                if not view.is_leaving
-                and first_untolerated(view.taints, stage.wishes.tolerations) is None
-                and any(self.table.offers(view.offered, ask) for ask in stage.asks)
-            )
-        return known
 
     def open_templates(self, stage: Stage) -> tuple[bool, ...]:
         """For each template, whether the stage tolerates its taints."""

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 from core.scheduling.existing_node import NodeRoom, can_attach, ports_free
 from core.scheduling.ground import Ground
-from core.scheduling.pod_class import Batch, PodClass, Stage
+from core.scheduling.pod_class import Batch, PodClass, Shape, Stage
 from core.scheduling.resource_axis import minus, within
 from core.scheduling.tally import Tally
-
-
-@dataclass(eq=False, slots=True)
-class _Cursor:
-    """How far one class has looked: `again` are nodes that may still take a pod, from `next` on none was looked at."""
-
-    nodes: tuple[int, ...]
-    next: int = 0
-    again: list[int] = field(default_factory=list)
+from core.scheduling.topology_group import AFFINITY
+from core.scheduling.type_index import bits
 
 
 class NodeSearch:
@@ -27,32 +17,37 @@ class NodeSearch:
     def __init__(self, ground: Ground, tally: Tally, leaving: frozenset[int]) -> None:
         self._ground = ground
         self._tally = tally
-        self._leaving = leaving
+        self._staying = ~bits(leaving)
         self._rooms: dict[int, NodeRoom] = {}
-        self._cursors: dict[tuple[int, int, bool], _Cursor] = {}
+        self._open: dict[tuple[int, int, bool], int] = {}
 
     def find(self, batch: Batch, stage: Stage) -> int | None:
         """The first node that takes one more pod of the batch.
 
-        A node that is too full for the class stays so, and is not looked at again for it.
+        A node that is too full for the class stays so, and is not looked at again for it; nor is one that breaks a rule,
+        where that cannot change as pods are added.
         """
         if not self._ground.views:
             return None
-        cursor = self._cursor(batch, stage)
-        kept: list[int] = []
-        seen = 0
-        found = None
-        for position in self._ahead(cursor, batch):
-            seen += 1
+        key = (batch.pod_class.index, stage.number, batch.avoids_resting)
+        still_open = self._open.get(key)
+        if still_open is None:
+            still_open = self._suitable(batch, stage)
+        found, left = None, still_open & self._near(stage)
+        while left and found is None:
+            bit = left & -left
+            position = bit.bit_length() - 1
             if not self._has_room(position, batch.pod_class):
+                still_open ^= bit
+                left ^= bit
                 continue
-            obeys = self._obeys(position, batch.pod_class, stage)
-            if obeys or not stage.is_monotone:
-                kept.append(position)
-            if obeys:
+            refused = self._refused(position, batch.pod_class.shape, stage)
+            if not refused:
                 found = position
-                break
-        cursor.again = [*kept, *cursor.again[seen:]]
+            elif stage.is_monotone:
+                still_open &= ~refused
+            left &= ~refused
+        self._open[key] = still_open
         return found
 
     def put(self, position: int, pod_class: PodClass) -> None:
@@ -63,38 +58,38 @@ class NodeSearch:
         room.attached.update(pod_class.volumes.attachments)
         self._tally.record_on_node(pod_class.shape, position)
 
-    def _cursor(self, batch: Batch, stage: Stage) -> _Cursor:
-        key = (batch.pod_class.index, stage.number, batch.avoids_resting)
-        cursor = self._cursors.get(key)
-        if cursor is None:
-            cursor = self._cursors[key] = _Cursor(self._ground.nodes_for(stage))
-        return cursor
+    def _suitable(self, batch: Batch, stage: Stage) -> int:
+        """Nodes whose labels, taints and room before this plan suit the pods, as a bit set of positions."""
+        sets = self._ground.nodes
+        found = sets.suitable(stage.asks, stage.wishes.tolerations) & sets.with_room(batch.pod_class.requests)
+        return found & self._staying & (~sets.resting if batch.avoids_resting else -1)
 
-    def _ahead(self, cursor: _Cursor, batch: Batch) -> Iterator[int]:
-        """Nodes worth a look: those kept from before, then those not seen yet."""
-        yield from cursor.again
-        views = self._ground.views
-        while cursor.next < len(cursor.nodes):
-            position = cursor.nodes[cursor.next]
-            cursor.next += 1
-            if position not in self._leaving and not (batch.avoids_resting and views[position].rests):
-                yield position
+    def _near(self, stage: Stage) -> int:
+        """Nodes that have a pod which the pods must be on one node with; all where there is no such rule."""
+        near = -1
+        for rule in stage.host_rules:
+            if rule.kind == AFFINITY and not self._tally.is_first(rule):
+                hosts = self._ground.nodes.domains(rule.key)
+                occupied = 0
+                for host, count in self._tally.of(rule.group).items():
+                    occupied |= hosts.get(host, 0) if count > 0 else 0
+                near &= occupied
+        return near
 
     def _has_room(self, position: int, pod_class: PodClass) -> bool:
         view = self._ground.views[position]
         room = self._rooms.get(position)
-        if not within(pod_class.requests, view.free if room is None else room.free):
+        if room is not None and not within(pod_class.requests, room.free):
             return False
         if pod_class.ports and not ports_free(view, room.ports if room else (), pod_class.ports):
             return False
         wanted = pod_class.volumes.attachments
         return not wanted or can_attach(view, room.attached if room else (), wanted)
 
-    def _obeys(self, position: int, pod_class: PodClass, stage: Stage) -> bool:
-        topology = self._ground.topology
-        view = self._ground.views[position]
+    def _refused(self, position: int, shape: Shape, stage: Stage) -> int:
+        """The nodes that the first broken rule keeps the pod from, as it does from this one; none where it obeys all."""
         for rule in (*stage.host_rules, *stage.zone_rules):
-            domain = view.domain(topology.groups[rule.group].key)
-            if not self._tally.admits(rule, domain, pod_class.shape):
-                return False
-        return True
+            domain = self._ground.views[position].domain(rule.key)
+            if not self._tally.admits(rule, domain, shape):
+                return self._ground.nodes.domains(rule.key)[domain]
+        return 0

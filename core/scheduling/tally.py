@@ -41,14 +41,14 @@ class Tally:
             group = self._topology.groups[rule.group]
             return there + rule.selects_self - self._minimum(rule, domain, shape) <= group.max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and self._is_first(rule))
+            return there > 0 or (rule.selects_self and self.is_first(rule))
         return there == 0
 
     def barred(self, rule: Rule) -> int:
         """New nodes that a rule along hostnames keeps a pod away from, as a bit set of claims; -1 is all of them."""
         hosts = self._hosts_of(rule.group)
         if rule.kind == AFFINITY:
-            return 0 if rule.selects_self and self._is_first(rule) else ~hosts.with_at_least(1)
+            return 0 if rule.selects_self and self.is_first(rule) else ~hosts.with_at_least(1)
         too_many = 1
         if rule.kind == SPREAD:
             too_many += self._topology.groups[rule.group].max_skew - rule.selects_self
@@ -134,7 +134,7 @@ class Tally:
             known = self._hosts[number] = HostCounts(max(1, self._topology.groups[number].max_skew + 1))
         return known
 
-    def _is_first(self, rule: Rule) -> bool:
+    def is_first(self, rule: Rule) -> bool:
         """Whether nobody counts yet for an affinity and those that are met together with it."""
         hosts = (self._hosts[number].total for number in rule.together if number in self._hosts)
         return not any(any(self.of(number).values()) for number in rule.together) and not any(hosts)
