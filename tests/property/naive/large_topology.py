@@ -250,18 +250,60 @@ def _put(site: Site, kind: Kind) -> None:
         rule.add(site.domain(rule.key))
 
 
+@dataclass(eq=False)
+class _Hosts:
+    """What the rules over hosts will come to; unlike those over zones, their counts do not level out while pods are placed.
+
+    Attributes:
+        at_the_end: (rule, host) → how many it will have counted once all are placed.
+        owners: (rule, host) → how many are still to come that the rule will refuse the host to if they come too late.
+    """
+
+    at_the_end: Counter[tuple[int, str | None]]
+    owners: Counter[tuple[int, str | None]] = field(default_factory=Counter)
+
+    def hurried(self, site: Site, kind: Kind) -> Iterator[Rule]:
+        """The rules by which such a pod may come too late to a host."""
+        for rule in kind.holds:
+            if _is_of_host(rule) and rule.spread and self.at_the_end[_on_host(rule, site)] > rule.spread.max_skew:
+                yield rule
+
+    def is_in_the_way(self, site: Site, kind: Kind, *, is_patient: bool) -> bool:
+        """Whether a pod would make others come too late.
+
+        Args:
+            site: Where it goes.
+            kind: What it is.
+            is_patient: Whether a pod that is in no hurry waits for all that are, not only for those that it would shut out.
+        """
+        host = site.domain(labels.HOSTNAME) or ""
+        waits = is_patient and not any(self.hurried(site, kind))
+        for rule in kind.counted_by:
+            if _is_of_host(rule) and self.owners[_on_host(rule, site)] > (rule in kind.holds):
+                assert rule.spread is not None
+                if waits or rule.counts[host] + 1 + rule.selects_own > rule.spread.max_skew:
+                    return True
+        return False
+
+
 def _left_over(waiting: Entries, held: Entries) -> Entries:
     """Those that are never allowed where they are to be."""
     by_domain: dict[tuple[int, str | None], Entries] = {}
     for entry in held:
         for rule in entry[2].counted_by:
             by_domain.setdefault((id(rule), entry[1].domain(rule.key)), []).append(entry)
-    owners = Counter(_on_host(rule, site) for _, site, kind in waiting for rule in kind.holds if _is_of_host(rule))
+    everyone = (*waiting, *held)
+    hosts = _Hosts(
+        Counter(_on_host(rule, site) for _, site, kind in everyone for rule in kind.counted_by if _is_of_host(rule))
+    )
+    hosts.owners.update(_on_host(rule, site) for _, site, kind in waiting for rule in hosts.hurried(site, kind))
     used: set[str] = set()
     for _ in range(_PASSES_MAX):
-        left = _one_pass(waiting, owners)
-        if len(left) == len(waiting) and not _let_in(left, by_domain, used, owners):
-            left = _one_pass(waiting, owners, heedless=1)
+        left = _one_pass(waiting, hosts)
+        if len(left) == len(waiting) and not _let_in(left, by_domain, used, hosts):
+            left = _one_pass(waiting, hosts, is_patient=False)
+            if len(left) == len(waiting):
+                left = _one_pass(waiting, hosts, heedless=1)
             if len(left) == len(waiting):
                 return left
         if not left:
@@ -270,12 +312,13 @@ def _left_over(waiting: Entries, held: Entries) -> Entries:
     return waiting
 
 
-def _one_pass(waiting: Entries, owners: Counter[tuple[int, str | None]], heedless: int = 0) -> Entries:
+def _one_pass(waiting: Entries, hosts: _Hosts, *, is_patient: bool = True, heedless: int = 0) -> Entries:
     """Place, in their order, those that are allowed and stand in nobody's way; returns the others.
 
     Args:
         waiting: Who is to be placed.
-        owners: (rule, host) → how many that the rule is to allow there are still to come.
+        hosts: Who would come too late.
+        is_patient: As for `is_in_the_way`.
         heedless: So many may stand in somebody's way.
     """
     left = []
@@ -284,25 +327,14 @@ def _one_pass(waiting: Entries, owners: Counter[tuple[int, str | None]], heedles
         if not all(rule.allows(site.domain(rule.key)) for rule in kind.holds):
             left.append(entry)
             continue
-        if _is_in_the_way(site, kind, owners):
+        if hosts.is_in_the_way(site, kind, is_patient=is_patient):
             if not heedless:
                 left.append(entry)
                 continue
             heedless -= 1
         _put(site, kind)
-        owners.subtract(_on_host(rule, site) for rule in kind.holds if _is_of_host(rule))
+        hosts.owners.subtract(_on_host(rule, site) for rule in hosts.hurried(site, kind))
     return left
-
-
-def _is_in_the_way(site: Site, kind: Kind, owners: Counter[tuple[int, str | None]]) -> bool:
-    """Whether a rule would then refuse the host to pods that are yet to come: counts on a host do not level out."""
-    host = site.domain(labels.HOSTNAME) or ""
-    for rule in kind.counted_by:
-        if _is_of_host(rule) and owners[_on_host(rule, site)] > (rule in kind.holds):
-            assert rule.spread is not None
-            if rule.counts[host] + 1 + rule.selects_own > rule.spread.max_skew:
-                return True
-    return False
 
 
 def _is_of_host(rule: Rule) -> bool:
@@ -313,21 +345,15 @@ def _on_host(rule: Rule, site: Site) -> tuple[int, str | None]:
     return (id(rule), site.domain(labels.HOSTNAME))
 
 
-def _let_in(
-    left: Entries,
-    by_domain: dict[tuple[int, str | None], Entries],
-    used: set[str],
-    owners: Counter[tuple[int, str | None]],
-) -> bool:
+def _let_in(left: Entries, by_domain: dict[tuple[int, str | None], Entries], used: set[str], hosts: _Hosts) -> bool:
     """Place pods that nothing holds where they help those that are stuck; says whether there were any."""
     helped = False
     for rule in dict.fromkeys(rule for entry in left for rule in entry[2].holds):
         wanting = [entry for entry in left if rule in entry[2].holds and not rule.allows(entry[1].domain(rule.key))]
         for domain in _wanted_domains(rule, wanting):
             pool = by_domain.get((id(rule), domain), [])
-            found = next(
-                (e for e in reversed(pool) if e[0].key not in used and not _is_in_the_way(*e[1:], owners)), None
-            )
+            ready = (e for e in reversed(pool) if e[0].key not in used)
+            found = next((e for e in ready if not hosts.is_in_the_way(*e[1:], is_patient=False)), None)
             if found is not None:
                 used.add(found[0].key)
                 pool.remove(found)

@@ -140,6 +140,36 @@ def test_pods_apart_that_must_be_in_one_zone_are_called_out() -> None:
     assert "spread or affinity" in rules(snapshot, msgspec.structs.replace(plan, claims=tuple(halves)))
 
 
+@pytest.mark.parametrize(("app", "broken"), [("web", set()), ("other", {"spread or affinity"})])
+def test_pods_without_rules_come_in_time_for_those_with_rules(app: str, broken: set[str]) -> None:
+    """Two pods of a spread may share a zone once others count in the other zones: in that order, and only then."""
+    owners = some_pods(2, spreads=zone_spread())
+    free = [a_pod(f"f{n}", cpu="500m", labels={"app": label}) for n, label in enumerate(("web", app))]
+    (claim,) = schedule(a_world(owners[0])).claims
+    crews = (owners, free[:1], free[1:])
+    claims = tuple(
+        _in_zone(msgspec.structs.replace(claim, name=f"c{n}", pods=tuple(pod.key for pod in crew)), ZONES[n])
+        for n, crew in enumerate(crews)
+    )
+    snapshot = a_world(*owners, *free)
+    assert rules(snapshot, Plan(now=snapshot.now, claims=claims)) == broken
+
+
+def test_pods_on_one_host_are_placed_in_the_one_order_that_works() -> None:
+    """Each looks for the other's label; whoever is counted twice must come after those who mind."""
+
+    def rule(app: str) -> tuple[TopologySpread, ...]:
+        return (TopologySpread(topology_key=labels.HOSTNAME, max_skew=1, selector=a_selector(app=app)),)
+
+    pairs = [("d", "b"), ("d", "g"), ("g", "b"), ("g", "d")]
+    pods = [a_pod(f"{n}", cpu="100m", labels={"app": own}, spreads=rule(other)) for n, (own, other) in enumerate(pairs)]
+    snapshot = a_world(*pods, a_pod("elsewhere", cpu="100m"))
+    (claim,) = schedule(a_world(pods[0])).claims
+    here = msgspec.structs.replace(claim, pods=tuple(pod.key for pod in pods))
+    there = msgspec.structs.replace(claim, name="other", pods=("default/elsewhere",))
+    assert rules(snapshot, Plan(now=snapshot.now, claims=(here, there))) == set()
+
+
 def test_a_pod_is_not_put_where_its_selector_forbids() -> None:
     picky = a_pod("picky", node_selector=(Requirement.one_of(labels.ARCH, "arm64"),))
     snapshot = a_world(picky)
