@@ -70,21 +70,21 @@ def test_only_types_within_the_band_count_as_choice() -> None:
 
 RESULT: dict[str, Any] = {
     "name": "small", "pods": 1000, "types": 40, "decodeSeconds": 0.2, "coldSeconds": 0.5,
-    "greedySeconds": 0.05, "solveSeconds": 0.04, "peakBytes": 5e7,
+    "greedySeconds": 0.05, "solveSeconds": 0.04, "greedyCpuSeconds": 0.03, "peakBytes": 5e7,
     "greedy": {"claims": 9, "cost": 12.0, "unschedulable": 0, "judged": {"count": 0, "violations": []}},
     "improved": [
         {"budgetSeconds": 1.0, "seconds": 1.1, "claims": 8, "unschedulable": 0,
          "cost": 10.5, "lowerBound": 10.0, "flexibility": {"share": 0.5},
          "judged": {"count": 1, "violations": ["room: default-0 needs more"]}},
     ],
-    "peer": {"seconds": 5.0, "claims": 9, "cost": 15.0, "unschedulable": 2, "runs": [5.0], "load": 1.0},
+    "peer": {"seconds": 5.0, "cpuSeconds": 6.0, "claims": 9, "cost": 15.0, "unschedulable": 2, "runs": [5.0], "load": 1.0},
 }  # fmt: skip
 
 
 def test_the_table_shows_both_planners_and_their_ratio() -> None:
     text = table([RESULT], "")
     row = text.splitlines()[1]
-    for cell in ("20,000", "5.0%", "50%", "100.0x", "15.00", "30.0%", "1 wrong"):
+    for cell in ("20,000", "5.0%", "50%", "100.0x", "200.0x", "15.00", "30.0%", "1 wrong"):
         assert cell in row
     assert "small: room: default-0 needs more" in text
     assert "Karpenter left 2 pods without a place, we 0" in text
