@@ -98,10 +98,18 @@ class NewClaims:
         return None
 
     def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
-        if self._reservations.left:
-            draft = self._reservations.without_spent(draft)
-            if not draft.is_possible:
-                return None
+        """What a claim becomes; where minValues cannot be met within a reservation, without one."""
+        if not self._reservations.left:
+            return self._held(claim, draft, pod_class, stage)
+        fit = self._held(claim, self._reservations.without_spent(draft), pod_class, stage)
+        if fit is None and claim.min_values:
+            fit = self._held(claim, self._reservations.without_any(draft), pod_class, stage)
+        return fit
+
+    def _held(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
+        """The same, held to one value of each topology key and to a reservation."""
+        if not draft.is_possible:
+            return None
         if stage.keys:
             pinned = self._pinning.pin(draft, pod_class.shape, stage)
             if pinned is None and self._may_relax(claim):

@@ -36,6 +36,10 @@ class Reservations:
         kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
         return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
 
+    def without_any(self, draft: Draft) -> Draft:
+        """The draft kept out of all reserved capacity."""
+        return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
+
     def choose(self, draft: Draft) -> tuple[int, str] | None:
         """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one.
 
@@ -47,7 +51,7 @@ class Reservations:
             for choice in self._at(draft, identity)
         ]
         whole = [choice for choice in choices if not choice[0].missing_values()]
-        free = draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved) if self.left else draft.reqs)
+        free = self.without_any(draft) if self.left else draft
         if not whole and free.is_possible and (not choices or not free.missing_values()):
             return free.reqs, ""
         best = min(whole or choices, key=lambda choice: (choice[0].price, choice[1]), default=None)
