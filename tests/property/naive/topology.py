@@ -87,7 +87,7 @@ class Rules:
         self.snapshot = snapshot
         self.places = places
         self.pods = {pod.key: pod for place in places for pod in (*place.running, *place.coming)}
-        self.coming = {pod.key for place in places for pod in place.coming}
+        self.fading = {pod.key for place in places for pod in place.running if pod.deleted_at is not None}
         self.located = {p.key: i for i, place in enumerate(places) for p in (*place.running, *place.coming)}
 
     def spreads(self, pod: Pod, *, eligible: Callable[[Iterable[bool]], bool] = any) -> list[SpreadView]:
@@ -142,7 +142,7 @@ class Rules:
 
     def counts(self, pod: Pod) -> bool:
         """Whether anybody minds a pod: not one that is being deleted, but the successor of one that is planned for."""
-        return pod.deleted_at is None or pod.key in self.coming
+        return pod.key not in self.fading
 
     def _counts(self, spread: TopologySpread, owner: Pod, other: Pod) -> bool:
         return self.counts(other) and spread_selects(spread, owner, other)

@@ -7,14 +7,17 @@ from random import Random
 import msgspec
 
 from core.model.snapshot import Snapshot
-from tests.property.scheduling.worlds import a_world
+from tests.property.naive.clusters import random_cluster
 
-_RULES = ("spreads", "affinity", "anti_affinity", "preferred_anti_affinity", "host_ports", "required_terms")
+_RULES = (
+    "spreads", "affinity", "anti_affinity", "preferred_affinity", "preferred_anti_affinity", "host_ports", "required_terms",
+    "preferred_terms", "volumes",
+)  # fmt: skip
 
 
 def a_plain_world(seed: int, *, steps: int) -> Snapshot:
     """One random cluster; three in four lose the rules of all their pods."""
-    world = a_world(seed, most_pods=60)
+    world = random_cluster(seed)
     if Random(seed).random() < 0.75:  # noqa: S311 - a test's dice
         plain = dict.fromkeys(_RULES, ())
         pods = (msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, **plain)) for pod in world.pods)

@@ -1,0 +1,52 @@
+"""Laws of asking one planner again and again, over random clusters."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.scheduling import Planner, schedule
+from tests.property.naive.clusters import random_cluster
+from tests.property.naive.extras import rich_cluster
+
+SEEDS = st.integers(0, 2**40)
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_a_planner_can_be_asked_again(seed: int) -> None:
+    """What one what-if does would leak into the next."""
+    snapshot = rich_cluster(seed)
+    planner = Planner(snapshot)
+    before = planner.plan()
+    for node in snapshot.nodes:
+        planner.what_if([node.name], consolidation=True)
+    assert planner.plan() == before == planner.what_if([], consolidation=False).plan
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_a_what_if_agrees_with_a_world_without_the_node(seed: int) -> None:
+    """Counts, limits or room of the vanished node would linger."""
+    snapshot = random_cluster(seed, most_pods=25)
+    free = [node.name for node in snapshot.nodes if not node.provider_id and node.deleted_at is None]
+    assume(free)
+    asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
+    assert asked == schedule(_without(snapshot, free[0]))
+
+
+def _without(snapshot: Snapshot, name: str) -> Snapshot:
+    """The cluster without a node; its pods that run on wait for another."""
+    pods = (_homeless(pod) if pod.node_name == name and pod.is_reschedulable else pod for pod in snapshot.pods)
+    return msgspec.structs.replace(
+        snapshot,
+        nodes=tuple(node for node in snapshot.nodes if node.name != name),
+        pods=tuple(pod for pod in pods if pod.node_name != name),
+    )
+
+
+def _homeless(pod: Pod) -> Pod:
+    return msgspec.structs.replace(pod, node_name="", phase="Pending")
