@@ -37,6 +37,12 @@ e2e: setup ## The functions against a real control plane and DynamoDB Local; bui
 	@$(BIN)/python -m tests.e2e.parts --build-only
 	$(BIN)/python -m pytest -m e2e tests/e2e tests/contract
 
+CASES ?= 20000
+SEED ?= 1
+PROCESSES ?= 2
+fuzz: setup ## Random clusters against the naive judge: CASES=20000 SEED=1 PROCESSES=2
+	$(BIN)/python -m tests.property.naive.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+
 coverage: setup ## Branch coverage of core/, at least 90 %
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
 

@@ -21,6 +21,8 @@ from core.model.taints import Toleration
 from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
+from tests.property.naive.extras import rich_cluster
+from tests.property.naive.fuzz import improving
 from tests.property.naive.judge import violations
 from tests.unit.scheduling.reading import claim_of, places, reasons_of
 
@@ -42,6 +44,33 @@ def test_clusters_that_once_failed(seed: int) -> None:
     """Each of these once broke a rule, or left a pod without a place that there was."""
     snapshot = random_cluster(seed)
     assert violations(snapshot, schedule(snapshot)) == []
+
+
+RICH_SEEDS = (
+    200030,
+    200147,
+    200188,
+    200223,
+    200243,
+    200272,
+    200348,
+    200404,
+    201063,
+    201130,
+    201177,
+    201462,
+    300035,
+    300708,
+)
+"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; and a search where everything is free."""
+
+
+@pytest.mark.parametrize("seed", RICH_SEEDS)
+def test_richer_clusters_that_once_failed(seed: int) -> None:
+    """As above; the improved plan too."""
+    snapshot = rich_cluster(seed)
+    assert violations(snapshot, schedule(snapshot)) == []
+    assert violations(snapshot, schedule(improving(snapshot))) == []
 
 
 def test_pods_apart_by_a_label_that_the_pool_leaves_open_get_different_values() -> None:

@@ -195,6 +195,40 @@ def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
     assert Requirement.one_of(labels.RESERVATION_ID, "cr-1") in held.requirements
 
 
+def test_pods_held_to_a_zone_do_without_a_reservation_that_is_spent() -> None:
+    """The spent reservation's capacity type was the cheapest, so it was chosen, and the pod was given up."""
+    offerings = (
+        Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
+        Offering(ZONES[0], labels.SPOT, 40_000_000),
+    )
+    kind = (PodAffinityTerm(labels.CAPACITY_TYPE, a_selector(app="b")),)
+    pods = (a_pod("big", cpu="1500m"), a_pod("p", cpu="1", labels={"app": "b"}, affinity=kind))
+    plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=offerings),), pods=pods)
+    assert {claim.pods: claim.capacity_types for claim in plan.claims} == {
+        ("default/big",): ("reserved",),
+        ("default/p",): ("spot",),
+    }
+
+
+def test_a_reservation_that_leaves_too_few_types_for_min_values_is_left_alone() -> None:
+    """A claim is held to one reservation, and that has one type: the pod was given up although spot has both."""
+    types = tuple(a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:1]) for name in ("one", "two"))
+    reserved = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    types = (msgspec.structs.replace(types[0], offerings=(*types[0].offerings, reserved)), types[1])
+    pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
+    (claim,) = plan_of(types=types, node_pools=(pool,), pods=(a_pod("p", cpu="100m"),)).claims
+    assert (claim.instance_types, claim.capacity_types) == (("one", "two"), ("spot",))
+
+
+def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
+    """It was said that the NodePool would do."""
+    offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
+    plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
+    (found,) = plan.unschedulable
+    assert found.reason == reasons.NO_OFFERING_AVAILABLE
+    assert "the capacity reservations that would do have no place left" in found.message
+
+
 def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
     """The gate would do nothing."""
     offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
@@ -229,6 +263,31 @@ def test_the_heavier_overlay_wins() -> None:
     on = Options(feature_gates=FeatureGates(node_overlay=True))
     plan = plan_of(types=(SMALL,), overlays=(first, second), options=on, pods=(a_pod("p"),))
     assert plan.claims[0].price == 7_000_000
+
+
+def test_an_overlay_speaks_only_of_nodes_that_the_pool_buys_and_of_labels_that_are_certain() -> None:
+    """A pod was launched for a device that its node would not have."""
+    on = Options(feature_gates=FeatureGates(node_overlay=True))
+    device = {"example.com/fpga": 1}
+    elsewhere = NodeOverlay(name="zone", requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),), capacity=device)
+    here = a_pool("default", Requirement.one_of(labels.ZONE, ZONES[0]))
+    open_label = a_pool("default", Requirement.of("example.com/bay", "Exists"))
+    in_bay = NodeOverlay(name="bay", requirements=(Requirement.one_of("example.com/bay", "7"),), capacity=device)
+    for pool, overlay in ((here, elsewhere), (open_label, in_bay)):
+        pods = (a_pod("p", extra={"example.com/fpga": "1"}),)
+        plan = plan_of(types=(SMALL,), overlays=(overlay,), node_pools=(pool,), options=on, pods=pods)
+        assert reasons_of(plan) == {"p": reasons.NO_OFFERING_FITS}
+
+
+def test_a_pod_that_waits_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
+    """Spare room would take the only node that the NodePool may still launch."""
+    spare = PodSpec(requests={"cpu": 1900, "memory": 2**30, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    pool = a_pool("default", limits={"nodes": 1})
+    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=(a_pod("p", cpu="500m"),))
+    assert [claim.pods for claim in plan.claims] == [("default/p",)]
+    assert [(room.buffer, room.without_room) for room in plan.buffers] == [("default/spare", 1)]
 
 
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
