@@ -5,18 +5,39 @@ Both take the service's name, which is a dimension of every metric, from POWERTO
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.decisions import Decision, Outcome
 
 NAMESPACE: Final = "Fleetwright"
 
+Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
 logger = Logger()
 metrics = Metrics(namespace=NAMESPACE)
+
+
+def told(handler: Handler) -> Handler:
+    """Let a run that fails say why in one line of the log, and count it: Lambda's own metric says only that it failed."""
+
+    @wraps(handler)
+    def run(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+        try:
+            return handler(event, context)
+        except Exception as error:
+            kind = type(error).__name__
+            logger.error("run failed", extra={"reason": kind, "detail": str(error)})  # noqa: TRY400 - Lambda logs where
+            metrics.add_metric(name="FailedRuns", unit=MetricUnit.Count, value=1)
+            metrics.add_metric(name=f"FailedRuns{kind}", unit=MetricUnit.Count, value=1)
+            raise
+
+    return run
 
 
 def publish(outcome: Outcome) -> dict[str, Any]:

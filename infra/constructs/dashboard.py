@@ -56,7 +56,7 @@ class Dashboard(Construct):
         page.add_widgets(
             self._graph("Objects that cannot be used", "InvalidNodePools", "InvalidNodeClasses"),
             self._graph("Seconds from an audit event to us", "AuditLagSeconds"),
-            self._graph("Calls that failed", "PortErrors", statistic="Sum"),
+            self._graph("Calls and runs that failed", "PortErrors", "FailedRuns", statistic="Sum"),
         )
         page.add_widgets(
             self._functions("Errors", functions, "errors"),

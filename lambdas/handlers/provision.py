@@ -10,11 +10,12 @@ from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
 from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
-from lambdas.observability import logger, metrics, publish
+from lambdas.observability import logger, metrics, publish, told
 
 
 @logger.inject_lambda_context
 @metrics.log_metrics
+@told
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Launch what pending pods need."""
     app, outcome = application(), Outcome()

@@ -147,6 +147,7 @@ def test_every_graph_shows_something_that_the_functions_count(provisioner: Templ
     source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
     counted = {name[0].upper() + name[1:] for name in re.findall(r'outcome\.count\(\s*"(\w+)"', source)}
     counted |= {f"Decisions{kind.capitalize()}" for kind in re.findall(r'outcome\.decide\(\s*"(\w+)"', source)}
+    counted |= set(re.findall(r'add_metric\(name="(\w+)"', source))
     (page,) = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()
     names = set(re.findall(r'Fleetwright\\*",\\*"(\w+)', json.dumps(page["Properties"]["DashboardBody"])))
     assert names

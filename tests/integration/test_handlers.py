@@ -17,6 +17,7 @@ from core.model.catalogue import Catalogue
 from lambdas import bootstrap, wiring
 from lambdas.bootstrap import Application
 from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, watch_audit_log
+from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
 from tests.fakes.world import FakeCatalogues
 
@@ -165,3 +166,18 @@ def test_the_environment_is_enough_to_make_an_application(monkeypatch: pytest.Mo
         assert application.settings == Lab().settings
         assert application is bootstrap.application()
         assert application.provisioning is application.provisioning
+
+
+def test_a_run_that_fails_says_why_and_is_counted(
+    deployed: Deployed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who is on call finds an error count without a cause, and a dashboard without a line."""
+
+    def refuse(_: str) -> None:
+        raise DeniedError("kube:list pods", "403 pods is forbidden")
+
+    monkeypatch.setattr(deployed.lab.kubernetes, "before_call", refuse)
+    with pytest.raises(DeniedError):
+        provision.handler({}, Context())
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert any(line.get("FailedRuns") == [1.0] and line.get("FailedRunsDeniedError") == [1.0] for line in told)

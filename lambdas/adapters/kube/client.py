@@ -95,7 +95,7 @@ class HttpKubernetes:
             if status == errors.GONE:
                 return None
             if status >= 300:
-                raise errors.of_answer(_call("list", resource), status, body)
+                raise errors.of_listing(_call("list", resource), resource, status, body)
             page = _decoded(resource, body)
             items += page.items
             rejected += page.rejected

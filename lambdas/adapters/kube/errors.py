@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import urllib3.exceptions
 
+from core.manifests.resources import Resource
 from lambdas.ports import (
     ConflictError,
     DeniedError,
@@ -19,13 +20,14 @@ from lambdas.ports import (
 
 GONE: Final = 410
 UNAUTHORIZED: Final = 401
+_NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
 
 _BY_STATUS: Final[dict[int, type[PortError]]] = {
     UNAUTHORIZED: DeniedError,
     403: DeniedError,
-    404: NotFoundError,
+    _NOT_FOUND: NotFoundError,
     409: ConflictError,
     GONE: TransientError,
     _TOO_MANY: TransientError,
@@ -48,6 +50,14 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False)
     if status >= 500:
         return TransientError(call, detail)
     return _BY_STATUS.get(status, DeniedError)(call, detail)
+
+
+def of_listing(call: str, resource: Resource, status: int, body: bytes) -> PortError:
+    """As `of_answer`, for a whole kind: where there is no such collection the cluster does not serve the kind at all."""
+    if status != _NOT_FOUND:
+        return of_answer(call, status, body)
+    what = f"the cluster serves no {resource.plural} as {resource.api_version}"
+    return DeniedError(call, f"{what}: apply this release's CustomResourceDefinitions (`fleetwright crds`)")
 
 
 def of_transport(call: str, error: urllib3.exceptions.HTTPError, *, is_write: bool) -> PortError:
