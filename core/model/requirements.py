@@ -146,7 +146,7 @@ class Requirements(Mapping[str, Requirement]):
     @classmethod
     def from_labels(cls, node_labels: Mapping[str, str]) -> Requirements:
         """A node's labels: each key has exactly its one value."""
-        return cls(Requirement.one_of(key, value) for key, value in node_labels.items())
+        return cls([Requirement(labels.normalized(key), False, (value,)) for key, value in node_labels.items()])
 
     def __getitem__(self, key: str) -> Requirement:
         return self._by_key[key]

@@ -9,7 +9,7 @@ from datetime import datetime
 from core import labels
 from core.model.node_claim import INITIALIZED
 from core.model.node_pool import NodePool
-from core.model.pod import HostPort
+from core.model.pod import HostPort, PodSpec
 from core.model.requirements import Requirements
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
@@ -99,6 +99,7 @@ class NodeViews:
         self._daemons = daemons
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._held = _held_by_attachments(snapshot, volumes)
+        self._requests: dict[int, tuple[PodSpec, Vector]] = {}
 
     def of(self, states: Iterable[StateNode]) -> tuple[NodeView, ...]:
         """Every node in the order in which it is tried."""
@@ -121,6 +122,12 @@ class NodeViews:
             rests=_rests(state, self._pools.get(state.node_pool), self._snapshot.now),
         )
 
+    def _requests_of(self, spec: PodSpec) -> Vector:
+        known = self._requests.get(id(spec))
+        if known is None:
+            known = self._requests[id(spec)] = (spec, self._axis.vector(spec.requests))
+        return known[1]
+
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
         """Host ports of the pods there and of the DaemonSets' pods that are yet to come."""
         taken = [port for pod in state.pods for port in pod.spec.host_ports]
@@ -135,9 +142,10 @@ class NodeViews:
         """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""
         used = running = due = self._axis.zero
         for pod in state.pods:
-            requests = self._axis.vector(pod.spec.requests)
+            requests = self._requests_of(pod.spec)
             used = plus(used, requests)
-            running = plus(running, requests) if pod.is_daemon else running
+            if pod.owners and pod.is_daemon:
+                running = plus(running, requests)
         for daemon in self._daemons:
             if daemon.runs_on(offered, state.taints, self._table):
                 due = plus(due, daemon.requests)

@@ -34,6 +34,7 @@ class Ground:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
         moving: Pods of nodes that are going anyway; by key.
         leaving: Positions of the nodes that are going.
+        positions: Names of nodes and of their claims → position.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -46,6 +47,9 @@ class Ground:
         volumes = VolumeIndex(snapshot)
         daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
         self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons).of(self.states)
+        self.positions = {view.name: view.index for view in self.views}
+        self.positions |= {view.state.claim_name: view.index for view in self.views if view.state.claim_name}
+        self.nodes = NodeSets(self.views, self.table)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
         self._used = self._usage()
         self.evictions = Evictions(snapshot)
@@ -56,9 +60,8 @@ class Ground:
         shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
         self._count_bound(shapes)
         namespaces = Namespaces(_namespace_labels(snapshot))
-        self.topology = Topology(shapes.all, self.views, self.templates, namespaces, self.table)
+        self.topology = Topology(shapes.all, self.nodes, self.templates, namespaces, self.table)
         self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
-        self.nodes = NodeSets(self.views, self.table)
         self._open_templates: dict[object, tuple[bool, ...]] = {}
 
     def below(self, price: int) -> Ground:
@@ -100,7 +103,7 @@ class Ground:
         moving = {pod.key for pod in self.moving}
         for view in self.views:
             for pod in view.state.pods:
-                if pod.is_active and pod.key not in moving:
+                if pod.is_active and not (moving and pod.key in moving):
                     bound = shapes.of(pod).shape.bound
                     bound[view.index] = bound.get(view.index, 0) + 1
 

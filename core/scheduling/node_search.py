@@ -89,7 +89,7 @@ class NodeSearch:
     def _refused(self, position: int, shape: Shape, stage: Stage) -> int:
         """The nodes that the first broken rule keeps the pod from, as it does from this one; none where it obeys all."""
         for rule in (*stage.host_rules, *stage.zone_rules):
-            domain = self._ground.views[position].domain(rule.key)
+            domain = self._ground.nodes.values(rule.key)[position]
             if not self._tally.admits(rule, domain, shape):
                 return self._ground.nodes.domains(rule.key)[domain]
         return 0

@@ -17,38 +17,45 @@ class NodeSets:
     """Answers about nodes as they are when planning begins; shared by all plans of a snapshot, each answer given once.
 
     Attributes:
+        views: The nodes, by position.
         leaving: Nodes that are going and offer nothing.
         resting: Nodes that consolidation has to let rest.
     """
 
     def __init__(self, views: Sequence[NodeView], table: RequirementTable) -> None:
-        self._views = views
+        self.views = views
         self._table = table
         self._all = (1 << len(views)) - 1
         self.leaving = bits(view.index for view in views if view.is_leaving)
         self.resting = bits(view.index for view in views if view.rests)
-        self._by_room: list[Thresholds] = []
+        self._by_room = [Thresholds(column) for column in zip(*(view.free for view in views), strict=True)]
+        for column in self._by_room:
+            column.prepare()
+        self._values: dict[str, list[str | None]] = {}
         self._domains: dict[str, dict[str | None, int]] = {}
         self._suitable: dict[tuple[tuple[int, ...], tuple[Toleration, ...]], int] = {}
 
     def with_room(self, requests: Vector) -> int:
         """Nodes with so much room."""
-        if not self._by_room:
-            self._by_room.extend(
-                Thresholds(column) for column in zip(*(view.free for view in self._views), strict=True)
-            )
         found = self._all
         for column, amount in zip(self._by_room, requests, strict=True):
             found &= column.at_least(amount)
         return found
+
+    def values(self, key: str) -> Sequence[str | None]:
+        """The value of a label on each node, None where it has none."""
+        known = self._values.get(key)
+        if known is None:
+            known = self._values[key] = [view.domain(key) for view in self.views]
+        return known
 
     def domains(self, key: str) -> Mapping[str | None, int]:
         """Value of a label → the nodes that have it; None stands for nodes without the label."""
         known = self._domains.get(key)
         if known is None:
             members: dict[str | None, list[int]] = {}
-            for view in self._views:
-                members.setdefault(view.domain(key), []).append(view.index)
+            for position, value in enumerate(self.values(key)):
+                members.setdefault(value, []).append(position)
             known = self._domains[key] = {value: bits(found) for value, found in members.items()}
         return known
 
@@ -65,7 +72,7 @@ class NodeSets:
 
     def _tolerated(self, tolerations: Iterable[Toleration]) -> int:
         granted = tuple(tolerations)
-        repelling = (v.index for v in self._views if v.taints and first_untolerated(v.taints, granted) is not None)
+        repelling = (v.index for v in self.views if v.taints and first_untolerated(v.taints, granted) is not None)
         return self._all & ~bits(repelling)
 
     def _offering(self, ask: int) -> int:

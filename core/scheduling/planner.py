@@ -44,8 +44,6 @@ class Planner:
     def __init__(self, snapshot: Snapshot, ground: Ground | None = None, *, explains: bool = True) -> None:
         self._ground = ground or Ground(snapshot)
         self._explains = explains
-        self._positions = {view.name: view.index for view in self._ground.views}
-        self._positions |= {v.state.claim_name: v.index for v in self._ground.views if v.state.claim_name}
 
     def below(self, price: int) -> Planner:
         """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
@@ -83,7 +81,8 @@ class Planner:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods have to let nodes rest whose pods changed within `consolidateAfter`.
         """
-        found = sorted({self._positions[name] for name in leaving if name in self._positions})
+        positions = self._ground.positions
+        found = sorted({positions[name] for name in leaving if name in positions})
         return self._solve(found, consolidation=consolidation)
 
     def verdict(self, pod_key: str) -> Verdict | None:

@@ -25,17 +25,17 @@ class Thresholds:
         """Positions whose amount is `bound` or more."""
         if bound <= self._least:
             return self._all
-        self._order()
+        self.prepare()
         return self._all & ~self._prefixes[bisect_left(self._steps, bound)]
 
     def at_most(self, bound: int) -> int:
         """Positions whose amount is `bound` or less."""
-        self._order()
+        self.prepare()
         return self._prefixes[bisect_right(self._steps, bound)]
 
     def largest(self, mask: int) -> int:
         """The largest amount in the mask, zero in an empty one."""
-        self._order()
+        self.prepare()
         mask &= self._all
         low, high = 0, len(self._steps)
         while low < high:
@@ -46,7 +46,7 @@ class Thresholds:
                 high = middle
         return self._steps[low - 1] if low else 0
 
-    def _order(self) -> None:
+    def prepare(self) -> None:
         """Sort the different amounts, and gather the positions up to each of them."""
         if self._prefixes:
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from core.model.pod import DO_NOT_SCHEDULE
 from core.model.requirements import Requirement
-from core.scheduling.existing_node import NodeView
+from core.scheduling.node_sets import NodeSets
 from core.scheduling.pod_class import Rule, Shape
 from core.scheduling.preferences import Wishes
 from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
@@ -24,6 +24,7 @@ from core.scheduling.topology_group import (
     affinity_groups,
     spread_group,
 )
+from core.scheduling.type_index import bits
 
 Counts = dict[str, int]
 _ANYWHERE = NodeGate()
@@ -35,12 +36,12 @@ class Topology:
     def __init__(
         self,
         shapes: Sequence[Shape],
-        views: Sequence[NodeView],
+        nodes: NodeSets,
         templates: Sequence[Template],
         namespaces: Namespaces,
         table: RequirementTable,
     ) -> None:
-        self.views = views
+        self._nodes = nodes
         self.table = table
         self._templates = templates
         self._namespaces = namespaces
@@ -51,6 +52,8 @@ class Topology:
         self._asked = _asked_values(shapes)
         for shape in shapes:
             self._register(shape)
+        for key in dict.fromkeys(group.key for group in self.groups):
+            nodes.domains(key)
         self._selected: list[list[Shape]] = [[] for _ in self.groups]
         self._owners: list[list[Shape]] = [[] for _ in self.groups]
         Selection(self.groups, self._hard).assign(shapes, self._selected)
@@ -59,7 +62,7 @@ class Topology:
                 self._owners[number].append(shape)
         self._base: dict[int, Counts] = {}
         self._node_domains: dict[int, Counts] = {}
-        self._gates: dict[tuple[int, int], bool] = {}
+        self._gates: dict[NodeGate, int] = {}
         self._claim_gates: dict[tuple[int, int, int], bool] = {}
         self._doubts: dict[tuple[int, int, int], bool] = {}
         self._universe: dict[int, tuple[str, ...]] = {}
@@ -101,19 +104,19 @@ class Topology:
 
     def domain_at(self, number: int, position: int) -> str | None:
         """Where a node lies for a group, None where it has no such label or the group does not look at it."""
-        domain = self.views[position].domain(self.groups[number].key)
-        return domain if domain is not None and self._looks_at(number, position) else None
+        group = self.groups[number]
+        domain = self._nodes.values(group.key)[position]
+        return domain if domain is not None and self._looked_at(group.gate) >> position & 1 else None
 
     def node_domains(self, number: int) -> Counts:
         """Domain → how many nodes make it one, those on their way included."""
         known = self._node_domains.get(number)
         if known is None:
-            known = {}
-            for position in range(len(self.views)):
-                domain = self.domain_at(number, position)
-                if domain is not None:
-                    known[domain] = known.get(domain, 0) + 1
-            self._node_domains[number] = known
+            group = self.groups[number]
+            looked_at = self._looked_at(group.gate)
+            domains = self._nodes.domains(group.key).items()
+            counts = {d: (nodes & looked_at).bit_count() for d, nodes in domains if d is not None}
+            known = self._node_domains[number] = {domain: count for domain, count in counts.items() if count}
         return known
 
     def universe(self, number: int) -> tuple[str, ...]:
@@ -191,14 +194,15 @@ class Topology:
             return required.intersection(asked) == required
         return all(asked.has(value) for value in values) and (not without or asked.tolerates_absence)
 
-    def _looks_at(self, number: int, position: int) -> bool:
-        gate = self.groups[number].gate
+    def _looked_at(self, gate: NodeGate) -> int:
+        """The nodes that a gate lets count, as a bit set of positions; -1 is all of them."""
         if gate == _ANYWHERE:
-            return True
-        known = self._gates.get((number, position))
+            return -1
+        known = self._gates.get(gate)
         if known is None:
-            view = self.views[position]
-            known = self._gates[number, position] = gate.admits(view.offered, view.taints, frozenset())
+            views = self._nodes.views
+            known = bits(view.index for view in views if gate.admits(view.offered, view.taints, frozenset()))
+            self._gates[gate] = known
         return known
 
     def _register(self, shape: Shape) -> None:
