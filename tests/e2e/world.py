@@ -69,7 +69,8 @@ class World:
         planned: What the functions planned.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pace: Pace = PACE) -> None:
+        self._pace = pace
         self._open = ExitStack()
         self.processes = self._open.enter_context(Processes(folder / "logs"))
         self.dynamodb = DynamoDBLocal(self.processes)
@@ -170,7 +171,7 @@ class World:
         self._open.callback(self.functions.close)
         self.functions.listen(self.planned.hear)
         clients = (self.cloud.client("sqs"), self.cloud.client("scheduler"))
-        self.pump = Pump(self.functions, *clients, self.cloud.queue_urls, PACE)
+        self.pump = Pump(self.functions, *clients, self.cloud.queue_urls, self._pace)
         self._open.callback(self.pump.close)
         self.cloud.on_event(self.pump.put_event)
         self.audit = AuditTail(

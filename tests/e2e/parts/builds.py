@@ -24,9 +24,12 @@ KUBERNETES_VERSION: Final = "v1.35.1"
 KWOK_VERSION: Final = "v0.8.0"
 """Another module than Kubernetes: it does not compile against 1.35's libraries."""
 
+KARPENTER_MODULE: Final = "sigs.k8s.io/karpenter"
+KARPENTER_PACKAGE: Final = f"{KARPENTER_MODULE}/kwok"
 BUILD_SECONDS: Final = 1800.0
 """One program; kube-apiserver takes six minutes of two idle cores when Go's cache is empty."""
 
+_PLAIN: Final = ("-trimpath", "-buildvcs=false", "-ldflags")
 _STAMP: Final = "k8s.io/component-base/version"
 """Where Kubernetes keeps what `/version` tells; without it a server says v0.0.0 and clients mistrust it."""
 
@@ -92,30 +95,54 @@ def binaries() -> Binaries:
     return Binaries(**{name.replace("-", "_"): path for name, path in found.items()})
 
 
+def karpenter() -> Path:
+    """Karpenter's controller with its kwok provider, the peer that we are measured against; built where it is missing.
+
+    Raises:
+        PartError: If the build fails; its output is in the message.
+    """
+    module = MODULES / "karpenter"
+    build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", KARPENTER_PACKAGE)
+    recipe = Recipe("karpenter", module, build, (module / "go.mod", module / "go.sum"), _go())
+    return _existing(recipe) or _build(recipe)
+
+
+def karpenter_sources() -> Path:
+    """Karpenter's module in Go's cache: its CustomResourceDefinitions are there. Raises PartError."""
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", KARPENTER_MODULE]
+    done = subprocess.run(command, cwd=MODULES / "karpenter", capture_output=True, text=True, check=False)
+    if done.returncode or not done.stdout.strip():
+        raise PartError(f"{KARPENTER_MODULE} is not in Go's cache; run `go mod download` there: {done.stderr[-1000:]}")
+    return Path(done.stdout.strip())
+
+
 def recipes() -> tuple[Recipe, ...]:
     """How each program is had, in the order in which they are built."""
     module = MODULES / "controlplane"
     pins = (module / "go.mod", module / "go.sum", module / "etcd" / "main.go")
-    go = (("CGO_ENABLED", "0"), ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()))
+    go = _go()
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
     stamp = f"-X {_STAMP}.gitVersion={KUBERNETES_VERSION} -X {_STAMP}.gitMajor={major} -X {_STAMP}.gitMinor={minor}"
-    plain = ("-trimpath", "-buildvcs=false", "-ldflags")
 
     def kubernetes(name: str) -> Recipe:
-        build = ("go", "build", *plain, f"-s -w {stamp}", "-o", "{out}", f"k8s.io/kubernetes/cmd/{name}")
+        build = ("go", "build", *_PLAIN, f"-s -w {stamp}", "-o", "{out}", f"k8s.io/kubernetes/cmd/{name}")
         return Recipe(name, module, build, pins, go)
 
-    kwok = ("go", "install", *plain, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")
+    kwok = ("go", "install", *_PLAIN, "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK_VERSION}")
     pom = MODULES / "dynamodb_local" / "pom.xml"
     archives = ("mvn", "-q", "-B", "-f", str(pom.name), "dependency:copy-dependencies", "-DoutputDirectory={out}")
     return (
         Recipe("dynamodb-local", pom.parent, (*archives, "-DincludeScope=runtime"), (pom,)),
         kubernetes("kube-apiserver"),
-        Recipe("etcd", module, ("go", "build", *plain, "-s -w", "-o", "{out}", "./etcd"), pins, go),
+        Recipe("etcd", module, ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", "./etcd"), pins, go),
         kubernetes("kube-scheduler"),
         kubernetes("kube-controller-manager"),
         Recipe("kwok", module, kwok, (), (*go, ("GOBIN", "{folder}"))),
     )
+
+
+def _go() -> tuple[tuple[str, str], ...]:
+    return (("CGO_ENABLED", "0"), ("GOFLAGS", f"{os.environ.get('GOFLAGS', '')} -p=2".strip()))
 
 
 def _existing(recipe: Recipe) -> Path | None:

@@ -1,0 +1,130 @@
+"""Karpenter's side: a control plane with its whole controller and its kwok provider."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+import yaml
+
+from simulator.aws.region import builtin_region
+from tests.e2e.audit_book import AuditBook
+from tests.e2e.cloud.kubelets import Pace
+from tests.e2e.cloud.server import ZONES, in_zones
+from tests.e2e.parts import builds
+from tests.e2e.parts.admin import Admin, until
+from tests.e2e.parts.control_plane import ADMIN, ControlPlane
+from tests.e2e.parts.processes import Processes, answers, free_ports
+from tests.e2e.peer import catalogue, objects
+from tests.e2e.peer.figures import Footprint
+
+CRD_FOLDERS: Final = ("pkg/apis/crds", "kwok/apis/crds")
+READY_SECONDS: Final = 60.0
+CPU_REQUESTS: Final = "2000"
+"""Milli-CPU that it believes to have; it takes its concurrency from that. The machine has two cores."""
+
+
+class KarpenterSide:
+    """Karpenter as it is by default: batching of one to ten seconds, 200 requests a second, no feature gate changed."""
+
+    name = "karpenter"
+
+    def __init__(self, folder: Path) -> None:
+        self._open = ExitStack()
+        self._folder = folder
+        self._processes = self._open.enter_context(Processes(folder / "logs"))
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._open.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def admin(self) -> Admin:
+        """The cluster's administrator; Karpenter has its identity."""
+        return self._plane.admin
+
+    def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
+        """With a KWOKNodeClass whose nodes take as long to boot as our kubelets."""
+        own = [objects.for_karpenter(pool) for pool in pools]
+        self.admin.apply([objects.kwok_node_class(Pace().boot), *own])
+        until(lambda: all(map(self._is_ready, own)), seconds=READY_SECONDS, what="Karpenter's NodePools ready")
+
+    def claims(self) -> list[datetime]:
+        """The creation of each NodeClaim, in whole seconds."""
+        found = self.admin.list("nodeclaims.karpenter.sh")
+        return [datetime.fromisoformat(one["metadata"]["creationTimestamp"]) for one in found]
+
+    def evictions(self) -> int:
+        """Nobody else of its group evicts."""
+        self._book.read()
+        return self._book.evictions[201]
+
+    def footprint(self) -> Footprint:
+        """Of the one process."""
+        return Footprint(memory_mb={"controller": _peak_mb(self._part.pid)}, cpu_seconds=_cpu_seconds(self._part.pid))
+
+    def failures(self) -> list[str]:
+        """Only its end; what it logs on the way it tries again."""
+        return [] if self._part.is_running else [f"Karpenter ended with {self._part.exit_code}: {self._part.tail()}"]
+
+    def _start(self) -> None:
+        program, sources = builds.karpenter(), builds.karpenter_sources()
+        self._plane = ControlPlane(self._processes, self._folder / "control-plane")
+        self._open.callback(self._plane.stop)
+        self._plane.start()
+        self.admin.apply(_definitions(sources))
+        self._book = AuditBook(self._plane.audit_log, ADMIN.groups[0])
+        metrics, health = free_ports(2)
+        environment = {
+            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+            "KUBECONFIG": str(self._plane.kubeconfig(self._plane.admin_token)),
+            "INSTANCE_TYPES_FILE_PATH": str(self._write_types()),
+            "DISABLE_LEADER_ELECTION": "true",
+            "METRICS_PORT": str(metrics),
+            "HEALTH_PROBE_PORT": str(health),
+            "SYSTEM_NAMESPACE": "default",
+            "CPU_REQUESTS": CPU_REQUESTS,
+        }
+        self._part = self._processes.start(
+            "karpenter", [program], environment=environment, ready=answers(health, "/healthz")
+        )
+
+    def _write_types(self) -> Path:
+        path = self._folder / "instance-types.json"
+        region, pool = in_zones(builtin_region(), ZONES), objects.pools()[0]
+        path.write_bytes(msgspec.json.encode(catalogue.instance_types(region.types, objects.admitted(pool))))
+        return path
+
+    def _is_ready(self, pool: dict[str, Any]) -> bool:
+        found = self.admin.get("nodepools.karpenter.sh", pool["metadata"]["name"]) or {}
+        conditions = found.get("status", {}).get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _definitions(sources: Path) -> Iterator[dict[str, Any]]:
+    for folder in CRD_FOLDERS:
+        for path in sorted((sources / folder).glob("*.yaml")):
+            yield from (one for one in yaml.safe_load_all(path.read_text()) if one)
+
+
+def _peak_mb(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return round(int(next(line for line in lines if line.startswith("VmHWM:")).split()[1]) / 1024, 1)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """User and system time: fields 14 and 15 of proc(5)'s stat."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return round((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), 2)

@@ -1,0 +1,137 @@
+"""The burst and the night after it, measured on either side by what the API server says."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from tests.e2e.peer import objects
+from tests.e2e.peer.catalogue import NANO, Prices
+from tests.e2e.peer.figures import Burst, Halved, Result
+from tests.e2e.peer.side import Side
+
+JsonObject = dict[str, Any]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things are waited for, in seconds.
+
+    Attributes:
+        quiet: So long without a change of the nodes is settled: both sides look more often than that.
+    """
+
+    running: float = 600.0
+    settled: float = 600.0
+    quiet: float = 90.0
+
+
+LOOKS_EVERY: Final = 1.0
+
+
+def measure(side: Side, pods: int, prices: Prices, limits: Limits) -> Result:
+    """Play one size on a side that is ready for pods and has none."""
+    result = Result(side=side.name, pods=pods, taken_at=datetime.now(UTC).isoformat(timespec="seconds"), load=[_load()])
+    side.apply_pools(objects.pools())
+    deployments = objects.workload(pods)
+    result.burst = _burst(side, deployments, prices, limits)
+    result.halved = _halve(side, deployments, prices, limits)
+    result.failures = side.failures()
+    result.load.append(_load())
+    return result
+
+
+def _burst(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits: Limits) -> Burst:
+    admin, began = side.admin, time.time()
+    admin.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": objects.NAMESPACE}}, *deployments])
+    end = time.monotonic() + limits.running
+    while (waiting := _waiting(side)) and time.monotonic() < end:
+        time.sleep(LOOKS_EVERY)
+    claims, nodes = sorted(side.claims()), admin.list("nodes")
+    return Burst(
+        first_claim_seconds=_since(began, claims[0]) if claims else 0.0,
+        last_claim_seconds=_since(began, claims[-1]) if claims else 0.0,
+        last_running_seconds=None if waiting else _since(began, _last_ready(admin.list("pods", objects.NAMESPACE))),
+        waiting=waiting,
+        claims=len(claims),
+        nodes=len(nodes),
+        dollars_per_hour=_dollars(prices.per_hour(nodes)),
+        footprint=side.footprint(),
+    )
+
+
+def _halve(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits: Limits) -> Halved:
+    """Half of each Deployment's pods go and consolidation begins; wait until the nodes change no more."""
+    admin, evictions, began = side.admin, side.evictions(), time.monotonic()
+    before = {node["metadata"]["name"] for node in admin.list("nodes")}
+    for one in deployments:
+        half = {"spec": {"replicas": one["spec"]["replicas"] // 2}}
+        admin.patch("deployments.apps", one["metadata"]["name"], half, objects.NAMESPACE)
+    for pool in objects.pools():
+        admin.patch("nodepools.karpenter.sh", pool["metadata"]["name"], objects.consolidating())
+    trail: list[tuple[float, int, float]] = []
+    seen: object = None
+    changed = began
+    while (now := time.monotonic()) < min(changed + limits.quiet, began + limits.settled):
+        nodes = admin.list("nodes")
+        state = (sorted(node["metadata"]["name"] for node in nodes), sorted(_leaving(nodes)), _waiting(side) > 0)
+        if state != seen or _leaving(nodes):
+            changed = now
+        if state != seen:
+            trail.append((round(now - began, 1), len(nodes), _dollars(prices.per_hour(nodes))))
+        seen = state
+        time.sleep(LOOKS_EVERY)
+    nodes = admin.list("nodes")
+    return Halved(
+        seconds=round(changed - began, 1),
+        is_settled=time.monotonic() >= changed + limits.quiet,
+        evictions=side.evictions() - evictions,
+        launched=sum(1 for node in nodes if node["metadata"]["name"] not in before),
+        waiting=_waiting(side),
+        nodes=len(nodes),
+        dollars_per_hour=_dollars(prices.per_hour(nodes)),
+        trail=trail,
+        footprint=side.footprint(),
+    )
+
+
+def _waiting(side: Side) -> int:
+    """Pods that are wanted and not ready, as the Deployments' controller counts."""
+    found = side.admin.list("deployments.apps", objects.NAMESPACE)
+    return sum(max(0, one["spec"]["replicas"] - one["status"].get("readyReplicas", 0)) for one in found)
+
+
+def _leaving(nodes: Sequence[JsonObject]) -> list[str]:
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if "deletionTimestamp" in node["metadata"]
+        or any(taint["key"] == labels.DISRUPTED_TAINT for taint in node["spec"].get("taints") or ())
+    ]
+
+
+def _last_ready(pods: Sequence[JsonObject]) -> datetime:
+    """When the last pod became ready, in whole seconds."""
+    return max(
+        datetime.fromisoformat(condition["lastTransitionTime"])
+        for pod in pods
+        for condition in pod["status"]["conditions"]
+        if condition["type"] == "Ready"
+    )
+
+
+def _since(began: float, then: datetime) -> float:
+    return round(then.timestamp() - began, 1)
+
+
+def _dollars(nano: int) -> float:
+    return round(nano / NANO, 4)
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)

@@ -1,0 +1,66 @@
+"""What both sides are given: the burst's workload in three sizes, and NodePools of the same meaning."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from core import labels
+from core.model.requirements import Requirement, Requirements
+from tests.e2e.scenarios import burst
+
+JsonObject = dict[str, Any]
+
+NAMESPACE: Final = "burst"
+DEPLOYMENTS: Final = {300: 30, 1000: 40, 3000: 40}
+"""By pods; every size has all kinds of constraint, and pods of three or four sizes."""
+
+CONSOLIDATE_AFTER: Final = "10s"
+NODE_CLASS: Final = "default"
+
+
+def pools() -> list[JsonObject]:
+    """The NodePools in our form: one for everyone, one tainted."""
+    return burst.pools()
+
+
+def workload(pods: int) -> list[JsonObject]:
+    """The Deployments of so many pods."""
+    deployments = DEPLOYMENTS[pods]
+    return burst.workload(NAMESPACE, pods // deployments, deployments)
+
+
+def kwok_node_class(boot: timedelta) -> JsonObject:
+    """A KWOKNodeClass whose nodes register after `boot` (whole seconds)."""
+    return {
+        "apiVersion": "karpenter.kwok.sh/v1alpha1",
+        "kind": "KWOKNodeClass",
+        "metadata": {"name": NODE_CLASS},
+        "spec": {"nodeRegistrationDelay": f"{round(boot.total_seconds())}s"},
+    }
+
+
+def for_karpenter(pool: JsonObject) -> JsonObject:
+    """The NodePool with a KWOKNodeClass, and without the requirements that `catalogue.instance_types` has applied already."""
+    template = pool["spec"]["template"]
+    reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": NODE_CLASS}
+    kept = [one for one in template["spec"]["requirements"] if not _is_aws(one)]
+    spec = {**template["spec"], "nodeClassRef": reference, "requirements": kept}
+    return {**pool, "spec": {**pool["spec"], "template": {**template, "spec": spec}}}
+
+
+def admitted(pool: JsonObject) -> Requirements:
+    """The NodePool's requirements on its types."""
+    return Requirements(
+        Requirement.of(one["key"], one["operator"], one["values"])
+        for one in pool["spec"]["template"]["spec"]["requirements"]
+    )
+
+
+def consolidating() -> JsonObject:
+    """The patch with which a NodePool begins to consolidate."""
+    return {"spec": {"disruption": {"consolidateAfter": CONSOLIDATE_AFTER}}}
+
+
+def _is_aws(requirement: JsonObject) -> bool:
+    return str(requirement["key"]).startswith(f"{labels.AWS_GROUP}/")

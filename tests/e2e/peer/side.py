@@ -1,0 +1,45 @@
+"""What the measurement asks of a side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Protocol
+
+from tests.e2e.parts.admin import Admin
+from tests.e2e.peer.figures import Footprint
+
+
+class Side(Protocol):
+    """A running control plane with one provisioner on it, ready for pods.
+
+    Attributes:
+        name: For the report.
+    """
+
+    name: str
+
+    @property
+    def admin(self) -> Admin:
+        """The cluster's administrator."""
+        ...
+
+    def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
+        """Apply the NodePools in this side's form; returns when they can be used."""
+        ...
+
+    def claims(self) -> list[datetime]:
+        """When each claim that there is now was made."""
+        ...
+
+    def evictions(self) -> int:
+        """How many the eviction API let go so far."""
+        ...
+
+    def footprint(self) -> Footprint:
+        """What this side took so far."""
+        ...
+
+    def failures(self) -> list[str]:
+        """What went wrong, a sentence each."""
+        ...
