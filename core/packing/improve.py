@@ -13,11 +13,15 @@ from core.packing.exchange import exchange
 from core.packing.fill import cuts, guided_fill
 from core.packing.fluid import Fluid, relax
 from core.packing.knapsack import pack_by_value
+from core.packing.pairs import by_pairs
 from core.packing.problem import Ints, Packing, Problem, joined, resized
 
 GAP_COARSE: Final = 0.02
 PODS_PER_MACHINE_FEW: Final = 20
 """If the fluid solution rounds worse than that and machines hold no more pods, loads are looked for one by one."""
+
+PAIRS_KNOWN: Final = 3
+"""So many of the packings by pairs of types are where that begins."""
 
 PAIRS_MAX: Final = 30_000
 """Most pairs of class and type for which they are: with more, the most promising types only."""
@@ -63,15 +67,29 @@ def improve(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) 
 
     Types that another one dominates are left out of the search; no optimum needs them.
     """
+    return _improved(problem, incumbent, seed, budget, is_quick=False)
+
+
+def round_only(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
+    """As `improve`, but only what takes a fraction of a second."""
+    return _improved(problem, incumbent, seed, budget, is_quick=True)
+
+
+def _improved(problem: Problem, incumbent: Packing, seed: int, budget: Budget, *, is_quick: bool) -> Improved:
     kept = problem.undominated()
     small = problem.restricted(kept)
     fluid = relax(small)
     generator = np.random.default_rng(seed)
-    best = resized(small, incumbent)
-    best = _filled(small, fluid, best, generator, budget)
-    if _is_coarse(small, fluid, best) and not budget.is_spent:
-        best = _by_loads(small, fluid, best, generator, budget)
-    best = _ruin_and_recreate(small, fluid, best, generator, budget)
+    start = resized(small, incumbent)
+    best = _filled(small, fluid, start, generator, budget)
+    known = [best]
+    if best is not start and _is_coarse(small, fluid, best):
+        known = by_pairs(small, fluid, generator, budget)[:PAIRS_KNOWN] + known
+    if not is_quick and _is_coarse(small, fluid, best) and not budget.is_spent:
+        known.append(_by_loads(small, fluid, known, generator, budget))
+    best = _cheapest(small, known)
+    if not is_quick:
+        best = _ruin_and_recreate(small, fluid, best, generator, budget)
     found = Packing(kept[best.types], best.loads)
     found.check(problem)
     return Improved(found, fluid.bound)
@@ -98,15 +116,19 @@ def _is_coarse(problem: Problem, fluid: Fluid, best: Packing) -> bool:
     return is_small and best.cost(problem) > fluid.bound * (1 + GAP_COARSE)
 
 
-def _by_loads(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.Generator, budget: Budget) -> Packing:
-    """The configuration program's packing, if it is cheaper."""
+def _cheapest(problem: Problem, packings: list[Packing]) -> Packing:
+    costs = [packing.cost(problem) for packing in packings]
+    return packings[costs.index(min(costs))]
+
+
+def _by_loads(
+    problem: Problem, fluid: Fluid, known: list[Packing], generator: np.random.Generator, budget: Budget
+) -> Packing:
+    """The configuration program's packing, from the loads of those that are known."""
     types = _promising(problem, fluid, max(PROMISING_TYPES, PAIRS_MAX // len(problem.counts)))
-    types = np.union1d(types, best.types)
-    market = problem.restricted(types)
-    known = Packing(np.searchsorted(types, best.types), best.loads)
-    found = Configurations(market, generator, budget).packing([known], fluid.bound)
-    found = resized(problem, found)
-    return found if found.cost(problem) < best.cost(problem) else best
+    types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
+    start = [Packing(np.searchsorted(types, packing.types), packing.loads) for packing in known]
+    return resized(problem, Configurations(problem.restricted(types), generator, budget).packing(start, fluid.bound))
 
 
 def _ruin_and_recreate(

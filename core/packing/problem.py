@@ -89,6 +89,10 @@ class Problem:
             self.fit[:, types],
         )
 
+    def of_classes(self, classes: Ints, counts: Ints) -> Problem:
+        """The same types with so many pods of these classes only."""
+        return Problem(self.requests[classes], counts, self.room, self.prices, self.allowed[classes], self.fit[classes])
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:

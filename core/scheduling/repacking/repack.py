@@ -8,7 +8,6 @@ from typing import Final
 
 from core.packing.budget import Budget
 from core.packing.fluid import relax
-from core.packing.improve import improve
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.booking import booked
@@ -19,6 +18,7 @@ from core.scheduling.repacking.kinds import Kind
 from core.scheduling.repacking.part import Part
 from core.scheduling.repacking.parties import Bundle, Market, Parties
 from core.scheduling.repacking.relaxed import Relaxed
+from core.scheduling.repacking.search import search
 from core.scheduling.repacking.zones import Zones
 from core.scheduling.solve import Solution
 
@@ -49,12 +49,15 @@ class Repack:
         rooms = [dict(room.left) for room in solution.rooms]
         claims, replaceable = self._sorted_out(solution)
         tasks = [(old, self._parts(market, nodes)) for market, old, nodes in replaceable]
-        shares = iter(_shares([part for _, parts in tasks for part in parts]))
+        seed = self._ground.snapshot.options.seed
+        searches = search([part for _, parts in tasks for part in parts], seed, self._budget)
+        self._bounds = [(one.part.counts, one.bound) for one in searches]
+        found = iter([one.claims() for one in searches])
         for old, parts in tasks:
-            found = [self._searched(part, next(shares)) for part in parts]
-            anew = [claim for claims_of_part in found for claim in claims_of_part]
+            of_parts = [next(found) for _ in parts]
+            anew = [claim for claims_of_part in of_parts for claim in claims_of_part]
             room = solution.rooms[old[0].template.index]
-            claims += anew if all(found) and booked(anew, old, room) else old
+            claims += anew if all(of_parts) and booked(anew, old, room) else old
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
@@ -67,23 +70,11 @@ class Repack:
 
     def bound(self, relaxed: Relaxed) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut."""
-        known = next((bound for counts, bound in self._bounds if counts == relaxed.counts), None)
+        known = next((bound for counts, bound in self._bounds if bound and counts == relaxed.counts), None)
         if known is None:
             problem = problem_of(self._ground.templates, relaxed.counts, relaxed.rows)
             known = relax(problem.restricted(problem.undominated())).bound
         return known
-
-    def _searched(self, part: Part, share: float) -> list[InFlight]:
-        """Claims for a part's pods, found in a share of what is left of the budget."""
-        problem = part.problem()
-        if not problem.prices.all():
-            return []
-        budget = self._budget.portion(share)
-        seed = self._ground.snapshot.options.seed
-        found = improve(problem, part.incumbent(problem), seed=seed, budget=budget)
-        self._budget.steps += budget.steps
-        self._bounds.append((part.counts, found.lower_bound))
-        return part.claims_of(problem, found.packing)
 
     def _sorted_out(self, solution: Solution) -> tuple[list[InFlight], list[Replaceable]]:
         """The claims that stay as they are, and the others by market, each with its pods as bundles.
@@ -129,9 +120,3 @@ class Repack:
             if zones:
                 return [Part(self._ground, market, [there], zone) for zone, there in zones.items()]
         return [Part(self._ground, market, nodes)]
-
-
-def _shares(parts: Sequence[Part]) -> list[float]:
-    """For each part, which share of what is left of a budget it may spend: by how many pods there are from it on."""
-    sizes = [sum(part.counts.values()) for part in parts]
-    return [size / sum(sizes[position:]) for position, size in enumerate(sizes)]

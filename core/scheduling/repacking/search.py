@@ -1,0 +1,68 @@
+"""Shares a search's budget between the parts of a plan, and goes on with those that are far from their bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from core.packing.budget import Budget
+from core.packing.improve import improve, round_only
+from core.packing.problem import Packing
+from core.scheduling.in_flight import InFlight
+from core.scheduling.repacking.part import Part
+
+ROUNDS_MAX: Final = 20
+"""Most times that a part is searched; each begins with what the last one found and other dice."""
+
+GAP_DONE: Final = 1e-3
+"""Cost over bound at which a part is not searched again."""
+
+
+class Search:
+    """The best packing of one part so far."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._problem = part.problem()
+        self._packing: Packing | None = None
+        self.bound = 0
+
+    @property
+    def gap(self) -> int:
+        """Nano-dollars per hour that might yet be saved; nothing where machines cost nothing, for they have no order."""
+        if self._packing is None:
+            return int(self._problem.counts.sum()) if self._problem.prices.all() else 0
+        gap = self._packing.cost(self._problem) - self.bound
+        return gap if gap > self.bound * GAP_DONE else 0
+
+    def advance(self, seed: int, budget: Budget, *, is_quick: bool) -> bool:
+        """Search once, and say whether that found anything cheaper."""
+        start = self._packing or self.part.incumbent(self._problem)
+        found = (round_only if is_quick else improve)(self._problem, start, seed=seed, budget=budget)
+        is_cheaper = self._packing is None or found.packing.cost(self._problem) < self._packing.cost(self._problem)
+        self._packing, self.bound = found.packing, found.lower_bound
+        return is_cheaper
+
+    def claims(self) -> list[InFlight]:
+        """Claims for what was found, nothing where nothing was."""
+        return [] if self._packing is None else self.part.claims_of(self._problem, self._packing)
+
+
+def search(parts: Iterable[Part], seed: int, budget: Budget) -> list[Search]:
+    """Search every part, again and again while that saves anything and the budget lasts.
+
+    Where there are several, each gets its quick stages before any gets the slow ones.
+    """
+    searches = [Search(part) for part in parts]
+    for number in range(ROUNDS_MAX):
+        is_quick = number == 0 and len(searches) > 1
+        left = sorted((one for one in searches if one.gap), key=lambda one: -one.gap)
+        gaps = [one.gap for one in left]
+        saved = False
+        for position, one in enumerate(left):
+            portion = budget.portion(gaps[position] / sum(gaps[position:]))
+            saved |= one.advance(seed + number, portion, is_quick=is_quick)
+            budget.steps += portion.steps
+        if not saved or budget.is_spent:
+            break
+    return searches
