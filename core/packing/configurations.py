@@ -31,8 +31,11 @@ SAVED_MIN: Final = 3e-4
 """The search ends too when so many rounds together have not saved that share."""
 
 GAP_DONE: Final = 5e-4
-DIVE_SHARE: Final = 0.1
-"""Which share of the machines is fixed at once where none is bought whole: those bought the most."""
+DIVE_SHARES: Final = (0.1, 0.02, 0.3)
+"""Which share of the machines is fixed at once where none is bought whole, in turn: those bought the most."""
+
+DIVES_FAILED_MAX: Final = 3
+"""Dives in a row that found nothing cheaper and end the search."""
 
 DIVE_ROUNDS_OF_PRICING: Final = 2
 
@@ -59,7 +62,12 @@ class Configurations:
         for packing in known:
             self._add(packing)
         self._generate(bound)
-        return self._dive()
+        best, fails, dives = self._dive(DIVE_SHARES[0]), 0, 1
+        while fails < DIVES_FAILED_MAX and best.cost(self._problem) > bound * (1 + GAP_DONE) and self._budget.step():
+            found = self._dive(DIVE_SHARES[dives % len(DIVE_SHARES)])
+            is_better = found.cost(self._problem) < best.cost(self._problem)
+            best, fails, dives = found if is_better else best, 0 if is_better else fails + 1, dives + 1
+        return best
 
     def _add(self, packing: Packing) -> int:
         return self._master.add(packing.types, packing.loads)
@@ -89,8 +97,11 @@ class Configurations:
         self._is_fine = True
         return self._add(Beam(problem, demand, tried, rent).loads())
 
-    def _dive(self) -> Packing:
-        """Buy whole machines, those bought most in the fluid mix first, and solve again for the pods that are left."""
+    def _dive(self, share: float) -> Packing:
+        """Buy whole machines, those bought most in the fluid mix first, and solve again for the pods that are left.
+
+        What it buys becomes known: loads for the last pods make the next mix and the next dive better.
+        """
         demand, parts = self._problem.counts.copy(), list[Packing]()
         while demand.any():
             if not self._budget.step(sure=not parts):
@@ -98,12 +109,14 @@ class Configurations:
                 parts.append(pack_by_value(self._problem, demand, values, self._generator))
                 break
             mix = self._master.solved(demand) if not parts else self._priced_anew(demand)
-            part = self._whole(mix, demand)
+            part = self._whole(mix, demand, share)
             if not len(part.types):
                 part = pack_by_value(self._problem, demand, mix.values, self._generator)
             demand = demand - part.loads.sum(axis=0)
             parts.append(part)
-        return resized(self._problem, joined(parts, len(demand)))
+        found = resized(self._problem, joined(parts, len(demand)))
+        self._add(found)
+        return found
 
     def _priced_anew(self, demand: Ints) -> Mix:
         """The mix for what is left, with loads made for it."""
@@ -116,11 +129,11 @@ class Configurations:
             mix = self._master.solved(demand)
         return mix
 
-    def _whole(self, mix: Mix, demand: Ints) -> Packing:
+    def _whole(self, mix: Mix, demand: Ints, share: float) -> Packing:
         """What the mix buys whole; where that is nothing, what it buys most of."""
         times = np.floor(mix.machines + 1e-6).astype(np.int64)
         if not times.any():
-            most = np.argsort(-mix.machines, kind="stable")[: max(1, int(DIVE_SHARE * mix.machines.sum()))]
+            most = np.argsort(-mix.machines, kind="stable")[: max(1, int(share * mix.machines.sum()))]
             times[most] = 1
         bought = self._master.bought(times)
         loads = self._stand_ins.seated(bought.loads, mix.flows, demand)
