@@ -77,7 +77,7 @@ CASES: Final = (
     Case(name="skewed-1k", make=_on_ec2(skewed, 1_000), peer_repeats=5, is_quick=True),
     Case(name="skewed-10k", make=_on_ec2(skewed, 10_000)),
     Case(name="skewed-10k-64", make=_on_ec2(skewed, 10_000, cpus_max=64)),
-    Case(name="services-1k", make=_on_ec2(ruled, 1_000, 50), is_quick=True),
+    Case(name="services-500", make=_on_ec2(ruled, 500, 30), is_quick=True),
     Case(name="services-2k", make=_on_ec2(ruled, 2_000, 100), budgets=(1.0, 5.0)),
     Case(
         name="openb-cpu",
