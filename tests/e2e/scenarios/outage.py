@@ -1,0 +1,46 @@
+"""The API server is away for a minute: what runs stays, and what came meanwhile is taken up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tests.e2e.play import Play
+from tests.e2e.scenarios.objects import deployment, node_class, on, own_pool
+
+POOL: Final = "outage"
+SECONDS: Final = 60.0
+FUNCTIONS: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
+
+
+def scene(playing: Play, ready: Callable[[], None]) -> None:
+    """Two pods run, two more are asked for, and the server stops; `ready` is waited for first."""
+    world = playing.world
+    playing.forgiven |= {f"{name} error" for name in FUNCTIONS}
+    playing.apply(node_class(), own_pool(POOL))
+    playing.ready()
+    playing.apply(deployment(POOL, "web", 2, **on(POOL)))
+    playing.wait_until_running(2, 120)
+    playing.wait_until_settled()
+    before = {record.instance_id for record in playing.claims()}
+    ready()
+    playing.apply(deployment(POOL, "later", 2, cpu="3", **on(POOL)))
+    world.control_plane.stop_api_server()
+    time.sleep(SECONDS)
+    world.control_plane.start_api_server()
+    playing.wait_until_running(4, 120)
+    if lost := before - {record.instance_id for record in playing.claims()}:
+        playing.violations.append(f"instances were let go during the outage: {sorted(lost)}")
+    if not _complaints(playing):
+        playing.violations.append("no function said that it could not reach the API server")
+
+
+def _complaints(playing: Play) -> list[str]:
+    """What functions logged of it."""
+    return [
+        line
+        for name in FUNCTIONS
+        for line in playing.world.log_of(name).read_text().splitlines()
+        if "TransientError" in line and "kube:" in line
+    ]
