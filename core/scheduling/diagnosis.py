@@ -12,7 +12,7 @@ from core import labels
 from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE
-from core.model.requirements import Requirement
+from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import BEST_EFFORT
 from core.model.taints import first_untolerated
 from core.scheduling import reasons
@@ -106,7 +106,7 @@ class Diagnosis:
         if not template.mask:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
         if not stage.asks:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, "what the pod demands contradicts itself")
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, _contradiction(pod_class, stage))
         narrowed = [self._ground.table.narrowed(template.offered, ask) for ask in stage.asks]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
@@ -124,7 +124,10 @@ class Diagnosis:
             missing = sorted(key for key in table.needed(stage.asks[0]) if key not in offered)
             return f"its nodes do not carry {', '.join(missing)}"
         own = f"it offers {_shown(offered[key])}" if key in offered else "its nodes do not carry the label"
-        return f"the pod demands {_shown(asked[key])}, but {own}"
+        hint = (
+            f"; use {labels.ZONE}, zone ids are known of nodes that have joined only" if key == labels.ZONE_ID else ""
+        )
+        return f"the pod demands {_shown(asked[key])}, but {own}{hint}"
 
     def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
@@ -135,6 +138,14 @@ class Diagnosis:
             return funnel.finding(
                 reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
             )
+        rule = self._broken(draft, funnel.pod_class.shape, stage)
+        if rule is not None:
+            code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
+            if not rule.is_hostname and not types.values(draft.mask, draft.reqs, rule.key):
+                return funnel.finding(
+                    code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
+                )
+            return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
         room = self._solution.rooms[template.index]
         allowed = room.mask(types, draft.mask) if room.left else draft.mask
         if not allowed:
@@ -144,16 +155,8 @@ class Diagnosis:
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
             return funnel.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
-        rule = self._broken(draft, funnel.pod_class.shape, stage)
-        if rule is None and self._broken(draft.held_to(allowed), funnel.pod_class.shape, stage) is not None:
+        if self._broken(draft.held_to(allowed), funnel.pod_class.shape, stage) is not None:
             return funnel.finding(reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go")
-        if rule is not None:
-            code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
-            if not rule.is_hostname and not types.values(draft.mask, draft.reqs, rule.key):
-                return funnel.finding(
-                    code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
-                )
-            return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
         if self._misses_values(draft.held_to(allowed), funnel.pod_class.shape, stage):
             return funnel.finding(
                 reasons.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
@@ -336,6 +339,23 @@ def _preferences_in(stage: Stage) -> int:
 
 def _finding(template: Template, reason: str, message: str, nearest: str = "") -> PoolFinding:
     return PoolFinding(node_pool=template.pool.name, reason=reason, message=message, nearest=nearest)
+
+
+def _contradiction(pod_class: PodClass, stage: Stage) -> str:
+    """Which label the pod demands in vain, whatever nodes there are."""
+    terms = stage.wishes.terms[0].requirements if stage.wishes.terms else ()
+    by_key: dict[str, list[Requirement]] = {}
+    for requirement in (*pod_class.shape.spec.node_selector, *terms):
+        by_key.setdefault(requirement.key, []).append(requirement)
+    for key, asked in by_key.items():
+        merged = Requirements(asked).get(key)
+        if (
+            merged is not None
+            and merged.operator == "DoesNotExist"
+            and any(r.operator != "DoesNotExist" for r in asked)
+        ):
+            return f"what the pod demands contradicts itself: no value of {key} is left"
+    return "what the pod demands contradicts itself, with its volumes or within"
 
 
 def _by_name(ground: Ground) -> Iterable[NodePool]:
