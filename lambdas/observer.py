@@ -21,6 +21,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.snapshot import Snapshot
+from lambdas.expectations import with_expected_pods
 from lambdas.masking import without_unavailable
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, Listing
 from lambdas.settings import Settings
@@ -147,13 +148,14 @@ class Observer:
         """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for.
 
         Those are pods that wait, and pods on a node that a command is removing, for which the launch is the replacement.
+        Pods that wait for the node of a launched claim count as bound to it.
         """
         removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
         leaving = {record.node_name for record in records if record.name in removed}
         patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
         requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
         spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
-        return msgspec.structs.replace(
+        joined = msgspec.structs.replace(
             snapshot,
             pods=tuple(
                 pod
@@ -171,6 +173,7 @@ class Observer:
             marked_for_deletion=tuple(sorted(removed)),
             nominated_until=self._memory.nominations.until(snapshot.now),
         )
+        return with_expected_pods(joined, [record for record in records if record.name not in removed])
 
 
 def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:

@@ -16,6 +16,7 @@ from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
 from lambdas.decisions import Outcome
+from lambdas.expectations import awaits_pods
 from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory, Observer
@@ -99,7 +100,7 @@ class Provisioning:
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
             requested = self._memory.claims.request(records, limits, lease) if records else None
             refused = self._launch(requested.accepted, view, outcome, deadline) if requested else 0
-            self._nominate(plan, outcome)
+            self._nominate(plan, view, outcome)
             self._buffers.write(view, plan, outcome)
             if not refused:
                 self._report(plan, requested.refused if requested else (), outcome)
@@ -160,12 +161,13 @@ class Provisioning:
             self._work.send([work_on_claim(claim.name, now)], delay=delay)
         return refused
 
-    def _nominate(self, plan: Plan, outcome: Outcome) -> None:
+    def _nominate(self, plan: Plan, view: View, outcome: Outcome) -> None:
         now = self._clock.now()
         for binding in plan.bindings:
             outcome.decide("bind", binding.pod, "FitsExisting", f"expected on {binding.node}")
-        if plan.bindings:
-            names = {binding.node for binding in plan.bindings}
+        names = {binding.node for binding in plan.bindings}
+        names |= {record.name for record in view.claims.values() if awaits_pods(record)}
+        if names:
             self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 
     def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], outcome: Outcome) -> None:

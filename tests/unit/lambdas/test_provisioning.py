@@ -84,8 +84,32 @@ def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
     outcome = lab.provision()
-    assert kinds_of(outcome) == ["bind"]
+    assert kinds_of(outcome) == []
     assert len(lab.cloud.instances()) == 1
+    assert lab.claim.name in lab.rows.nominated
+
+
+def test_a_later_pod_does_not_take_the_room_of_those_that_a_node_was_launched_for(lab: Lab) -> None:
+    """Else a burst that comes in parts moves its pods about with each part, and launches more nodes than it needs."""
+    lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
+    lab.provision()
+    lab.kubernetes.put(a_pending_pod("a", cpu="1500m"))
+    lab.provision()
+    assert sorted(claim.plan.pods for claim in lab.claims) == [("default/a",), ("default/p",)]
+
+
+def test_a_pod_that_its_node_did_not_get_is_planned_for_again(lab: Lab) -> None:
+    """Else it waits for ever where the scheduler gave its room to another."""
+    lab.kubernetes.put(a_pending_pod("p", cpu="1500m"))
+    lab.provision()
+    lab.tick(3)
+    lab.boot()
+    lab.tick(3)
+    assert lab.claim.phase is ClaimPhase.INITIALIZED
+    taker = a_pending_pod("taker", cpu="3500m", nodeName=lab.claim.node_name)
+    lab.kubernetes.put({**taker, "status": {"phase": "Running"}})
+    lab.provision()
+    assert len(lab.claims) == 2
 
 
 def test_a_refused_offering_is_remembered_and_another_found_in_the_same_run(lab: Lab) -> None:
