@@ -101,8 +101,7 @@ class Planner:
         ground = self._ground
         more = frozenset(gone) - ground.leaving
         displaced = [pod for p in sorted(more) for pod in ground.evictions.movable(ground.views[p].state.pods)]
-        waiting = [(pod, False) for pod in (*ground.pending, *ground.moving)]
-        waiting += [(pod, consolidation) for pod in displaced]
+        waiting = [((*ground.pending, *ground.moving), False), (displaced, consolidation)]
         return Solve(ground, batches_of(ground, waiting), ground.leaving | more, more).run(), displaced
 
     def _outcome(self, solution: Solution, displaced: list[Pod]) -> Outcome:
@@ -116,7 +115,7 @@ class Planner:
             claims=claims,
             bindings=tuple(sorted(Binding(pod.key, view.name) for pod, view in real)),
             unschedulable=self._unschedulable(solution),
-            buffers=buffer_rooms(ground.pending, solution),
+            buffers=buffer_rooms(ground.pending, solution) if ground.snapshot.buffers else (),
             cost=Cost(sum(claim.price for claim in claims)),
         )
         held = {views[position].name for pod, position in solution.bound if is_virtual(pod)}

@@ -102,14 +102,14 @@ class _Forms:
 
 
 def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> PlannedClaim:
-    virtual = sorted(pod.key for pod in claim.pods if is_virtual(pod))
-    everyone = sorted(pod.key for pod in claim.pods)
+    everyone = sorted([pod.key for pod in claim.pods])
+    virtual = [pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)]
     return msgspec.structs.replace(
         form.blank,
         name=name,
         resources=axis.amounts(plus(claim.used, form.overhead)),
         pods=tuple(key for key in everyone if key not in virtual) if virtual else tuple(everyone),
-        buffer_pods=tuple(virtual),
+        buffer_pods=tuple(sorted(virtual)),
     )
 
 

@@ -17,8 +17,8 @@ class Shapes:
     def __init__(self, snapshot: Snapshot, pods: Iterable[Pod], axis: ResourceAxis) -> None:
         self._defaults = DefaultSpreads(snapshot)
         self._has_defaults = bool(snapshot.options.default_spreads)
-        by_key = {pod.key: pod for pod in pods}
-        specs = {id(pod.spec): pod.spec for pod in by_key.values()}
+        ordered = sorted(pods, key=lambda pod: pod.key)
+        specs = {id(pod.spec): pod.spec for pod in ordered}
         numbers: dict[tuple[object, ...], int] = {}
         self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
@@ -26,7 +26,7 @@ class Shapes:
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._known: dict[tuple[object, ...], Alike] = {}
-        self._of = {key: self._alike(by_key[key]) for key in sorted(by_key)}
+        self._of = {id(pod): self._alike(pod) for pod in ordered}
 
     @property
     def all(self) -> list[Shape]:
@@ -34,8 +34,8 @@ class Shapes:
         return list(self._shapes.values())
 
     def of(self, pod: Pod) -> Alike:
-        """A pod of the snapshot with those that are like it."""
-        return self._of[pod.key]
+        """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
+        return self._of[id(pod)]
 
     def _alike(self, pod: Pod) -> Alike:
         spec, own = pod.spec, pod.labels

@@ -46,23 +46,24 @@ class Solution:
     reservations: Reservations
 
 
-def batches_of(ground: Ground, pods: Iterable[tuple[Pod, bool]]) -> list[Batch]:
+def batches_of(ground: Ground, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[Batch]:
     """Pods in the order in which they get a place: CPU, then memory, the most first; then age; alike pods together.
 
     Virtual pods of capacity buffers come last: spare room must not take what a NodePool's limits leave from a pod that waits.
 
     Args:
         ground: The snapshot.
-        pods: Each with whether it must let resting nodes rest.
+        pods: Some with whether they must let resting nodes rest.
     """
     grouped: dict[tuple[int, bool, bool], Batch] = {}
-    for pod, avoids in pods:
-        pod_class = ground.classes.of(pod)
-        kind = (pod_class.index, avoids, is_virtual(pod))
-        batch = grouped.get(kind)
-        if batch is None:
-            batch = grouped[kind] = Batch(pod_class, [], avoids)
-        batch.pods.append(pod)
+    for some, avoids in pods:
+        for pod in some:
+            pod_class = ground.classes.of(pod)
+            kind = (pod_class.index, avoids, bool(pod.annotations) and is_virtual(pod))
+            batch = grouped.get(kind)
+            if batch is None:
+                batch = grouped[kind] = Batch(pod_class, [], avoids)
+            batch.pods.append(pod)
     for batch in grouped.values():
         batch.pods.sort(key=_age)
     return sorted(grouped.values(), key=_turn)
