@@ -66,6 +66,16 @@ def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
     assert before.cost.lower_bound is None
 
 
+def test_nodes_of_a_few_large_pods_are_cheap_too() -> None:
+    """GPU and database clusters would pay for the gaps that fractions of pods do not show."""
+    sizes = [("21", "60Gi"), ("11", "4Gi"), ("5", "6Gi"), ("3", "10Gi")]  # two and two fill a machine
+    large = tuple(a_pod(f"p{i:03}", cpu=sizes[i % 4][0], memory=sizes[i % 4][1]) for i in range(80))
+    plan = schedule(a_world(steps=80, pods=large))
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.hourly <= plan.cost.lower_bound * 1.01
+    assert plan.cost.hourly < greedy(a_world(pods=large)).cost.hourly * 0.95
+
+
 def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
     """One type out of capacity would hold up the launch; all those named hold the pods at a price near the cheapest."""
     plan = schedule(a_world())
