@@ -59,6 +59,10 @@ class Verb(msgspec.Struct, frozen=True, order=True):
         return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
 
 
+WRITES_EVENTS: Final = Verb("", "events", "create")
+"""EKS' audit policy leaves events out, so whoever sees one of ours notes it here."""
+
+
 class AuditBook:
     """Reads on where it stopped before, at each `read`.
 

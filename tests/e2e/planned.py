@@ -76,6 +76,18 @@ class Planned:
         for record in self._store.all():
             self._take(record)
 
+    def doubles(self) -> list[tuple[str, str, str]]:
+        """Pods that a second claim was requested for while their first one was not launched yet; with the claims' names."""
+        found: list[tuple[str, str, str]] = []
+        first: dict[str, str] = {}
+        for name in sorted(self._seen, key=lambda claim: (self.claims[claim].requested_at, claim)):
+            for pod in self._seen[name]:
+                before = self.launches.get(first.get(pod, ""))
+                if before is not None and self.claims[name].requested_at < before.called_at:
+                    found.append((pod, before.claim, name))
+                first[pod] = name
+        return found
+
     def current(self) -> tuple[ClaimRecord, ...]:
         """The claims that there are now."""
         return self._store.all()

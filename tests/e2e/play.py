@@ -151,6 +151,9 @@ class Play:
         for instance in alive:
             if instance.id not in claims:
                 yield f"instance {instance.id} has no claim"
+        for pod, one, other in self.world.planned.doubles():
+            if pod.partition("/")[0] in self._namespaces:
+                yield f"pod {pod} was planned for {one} and for {other} at once"
         for found in sorted(claims.keys() - {instance.id for instance in alive}):
             yield f"claim {claims[found]} has no instance"
         names = [instance.tags.get(labels.NODECLAIM, "") for instance in alive]

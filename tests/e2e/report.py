@@ -28,9 +28,15 @@ class Report:
         self.elsewhere: dict[str, list[Elsewhere]] = {}
 
     def write(
-        self, path: Path, *, cold_starts: dict[str, int], missing: Iterable[object], unused: Iterable[object]
-    ) -> dict[str, Any]:
-        """Write the report, and return it."""
+        self,
+        path: Path,
+        *,
+        cold_starts: dict[str, int],
+        missing: Iterable[object],
+        unused: Iterable[object],
+        functions: dict[str, dict[str, int]],
+    ) -> None:
+        """Write the report, and beside it what people ask next: who is elsewhere, and what each function took."""
         report: dict[str, Any] = {
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
             "latencySeconds": {"audit": _spread(self.audit), "poll": _spread(self.poll)},
@@ -40,8 +46,8 @@ class Report:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-        path.with_name("e2e-elsewhere.json").write_bytes(msgspec.json.format(msgspec.json.encode(self.elsewhere)))
-        return report
+        details = {"functions": functions, "elsewhere": self.elsewhere}
+        path.with_name("e2e-details.json").write_bytes(msgspec.json.format(msgspec.json.encode(details), indent=2))
 
 
 def _spread(values: list[float]) -> dict[str, float | None]:

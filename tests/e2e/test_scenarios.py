@@ -17,6 +17,7 @@ SCENES: dict[str, Scene] = {
     "emptiness": disruption.empty,
     "consolidation under budgets": disruption.underutilized,
     "NodePool deleted": disruption.pool_deleted,
+    "terminationGracePeriod": disruption.forced,
 }
 
 

@@ -109,13 +109,12 @@ class Functions:
                 found[invocation.function].append(invocation.init_ms)
         return {name: round(median(values)) for name, values in sorted(found.items())}
 
-    def first_responses(self) -> dict[str, int]:
-        """Milliseconds from the start of a process to its first answer, the median for each function."""
-        found: dict[str, list[float]] = defaultdict(list)
+    def figures(self) -> dict[str, dict[str, int]]:
+        """What each function took: invocations, time that Lambda bills, most memory, first answer of a cold start (median)."""
+        found: dict[str, list[Invocation]] = defaultdict(list)
         for invocation in self.invocations:
-            if invocation.init_ms:
-                found[invocation.function].append(invocation.init_ms + invocation.duration_ms)
-        return {name: round(median(values)) for name, values in sorted(found.items())}
+            found[invocation.function].append(invocation)
+        return {name: _figures(mine) for name, mine in sorted(found.items())}
 
     def _run(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
         sandbox = self._sandbox(spec)
@@ -145,3 +144,13 @@ class Functions:
         with self._lock:
             self._busy[spec.name].append(sandbox)
         return sandbox
+
+
+def _figures(invocations: list[Invocation]) -> dict[str, int]:
+    first = [found.init_ms + found.duration_ms for found in invocations if found.init_ms]
+    return {
+        "invocations": len(invocations),
+        "billedMillis": sum(found.billed_ms for found in invocations),
+        "memoryKilobytes": max(found.memory_kb for found in invocations),
+        "firstAnswerMillis": round(median(first)) if first else 0,
+    }

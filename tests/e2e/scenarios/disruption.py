@@ -10,6 +10,7 @@ from tests.e2e.scenarios.objects import budget, deployment, node_class, on, own_
 AFTER: Final = "5s"
 """consolidateAfter; people set minutes."""
 
+GRACE: Final = "10s"
 SECONDS: Final = 120.0
 ON_DEMAND: Final = requirement("karpenter.sh/capacity-type", "on-demand")
 SIZES: Final = requirement("node.kubernetes.io/instance-type", "m5.large", "m5.xlarge", "m5.2xlarge")
@@ -64,6 +65,22 @@ def pool_deleted(playing: Play) -> None:
     playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's nodes are gone", SECONDS)
     playing.world.admin.delete("deployments.apps", "web", pool)
     playing.wait(lambda: not playing.pods(), "the pods are gone")
+
+
+def forced(playing: Play) -> None:
+    """A budget that lets no pod go holds a deleted NodePool's node until terminationGracePeriod has passed, no longer."""
+    pool = "forced"
+    playing.apply(node_class(), own_pool(pool, template={"terminationGracePeriod": GRACE}))
+    playing.ready()
+    playing.apply(deployment(pool, "web", 1, **on(pool)), budget(pool, "web", maxUnavailable=0))
+    playing.wait_until_running(1, SECONDS)
+    refused = playing.world.book_now().evictions[429]
+    playing.world.admin.delete("nodepools.karpenter.sh", pool)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's node is gone", SECONDS)
+    if playing.world.book_now().evictions[429] == refused:
+        playing.violations.append("no eviction was tried before the pod was forced off")
+    playing.world.admin.delete("deployments.apps", "web", pool)
+    playing.wait(lambda: not playing.pods(), "the pod is gone")
 
 
 def _price(playing: Play) -> int:

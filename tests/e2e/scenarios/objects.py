@@ -106,7 +106,8 @@ def deployment(
 
 def own_pool(name: str, *requirements: JsonObject, **more: Any) -> JsonObject:
     """A NodePool for the pods of one scene alone, see `on`."""
-    template = {"taints": [{"key": "scene", "value": name, "effect": "NoSchedule"}], **more.pop("template", {})}
+    taint = {"key": "scene", "value": name, "effect": "NoSchedule"}
+    template = {"taints": [taint], **more.pop("template", {})}
     return node_pool(name, *requirements, template=template, **more)
 
 
