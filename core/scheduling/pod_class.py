@@ -58,20 +58,13 @@ class Shape:
 
 @dataclass(eq=False, slots=True, frozen=True)
 class Rule:
-    """One topology group that a pod has to obey.
-
-    Attributes:
-        selects_self: Whether the pod is one of those that the rule speaks of.
-        together: The group with those of the pod's other required affinity terms: a pod is the first of its kind, and needs no
-            company, only where none of them counts anybody (Kubernetes).
-    """
+    """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
 
     group: int
     kind: str
     key: str
     is_hostname: bool
     selects_self: bool
-    together: tuple[int, ...] = ()
 
 
 @dataclass(eq=False, slots=True)

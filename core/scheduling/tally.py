@@ -135,9 +135,9 @@ class Tally:
         return known
 
     def is_first(self, rule: Rule) -> bool:
-        """Whether nobody counts yet for an affinity and those that are met together with it."""
-        hosts = (self._hosts[number].total for number in rule.together if number in self._hosts)
-        return not any(any(self.of(number).values()) for number in rule.together) and not any(hosts)
+        """Whether nobody counts yet for an affinity."""
+        hosts = self._hosts.get(rule.group)
+        return not any(self.of(rule.group).values()) and not (hosts and hosts.total)
 
     def _concerned(self, shape: Shape) -> Iterable[int]:
         groups = self._topology.groups

@@ -21,7 +21,6 @@ from core.scheduling.topology_group import (
     Namespaces,
     NodeGate,
     affinity_group,
-    affinity_groups,
     spread_group,
 )
 from core.scheduling.type_index import bits
@@ -72,9 +71,7 @@ class Topology:
         question = (shape.index, wishes)
         known = self._wishes.get(question)
         if known is None:
-            required = affinity_groups(wishes.affinity, shape.namespace, shape.labels, self._namespaces)
-            company = tuple(dict.fromkeys(self._number(group) for group in required))
-            own = (self._rule(group, shape, company) for group in self._groups_of(shape, wishes))
+            own = (self._rule(group, shape) for group in self._groups_of(shape, wishes))
             imposed = (self._rule(self.groups[number], shape) for number in shape.repelled_by)
             known = self._wishes[question] = (*own, *imposed)
         return known
@@ -212,8 +209,6 @@ class Topology:
         for spread in shape.spreads:
             if spread.when_unsatisfiable == DO_NOT_SCHEDULE:
                 self._hard.add(self._number(spread_group(spread, spec, shape.namespace, shape.labels)))
-        for group in affinity_groups(spec.affinity, shape.namespace, shape.labels, self._namespaces):
-            self._hard.add(self._number(group))
         for kind, terms in (
             (AFFINITY, spec.affinity),
             (ANTI_AFFINITY, spec.anti_affinity),
@@ -229,18 +224,16 @@ class Topology:
         shape.avoids = tuple(dict.fromkeys(self._number(group) for group in inverse))
 
     def _groups_of(self, shape: Shape, wishes: Wishes) -> list[Group]:
-        near = [weighted.term for weighted in wishes.preferred_affinity]
+        near = [*wishes.affinity, *(weighted.term for weighted in wishes.preferred_affinity)]
         far = [*wishes.anti_affinity, *(weighted.term for weighted in wishes.preferred_anti_affinity)]
         groups = [spread_group(s, shape.spec, shape.namespace, shape.labels) for s in wishes.spreads]
-        groups += affinity_groups(wishes.affinity, shape.namespace, shape.labels, self._namespaces)
         for kind, terms in ((AFFINITY, near), (ANTI_AFFINITY, far)):
             groups += [affinity_group(kind, term, shape.namespace, shape.labels, self._namespaces) for term in terms]
         return list(dict.fromkeys(groups))
 
-    def _rule(self, group: Group, shape: Shape, company: tuple[int, ...] = ()) -> Rule:
-        selects, number = group.selects(shape.namespace, shape.labels), self._number(group)
-        together = company if number in company else (number,)
-        return Rule(number, group.kind, group.key, group.is_hostname, selects, together)
+    def _rule(self, group: Group, shape: Shape) -> Rule:
+        selects = group.selects(shape.namespace, shape.labels)
+        return Rule(self._number(group), group.kind, group.key, group.is_hostname, selects)
 
     def _number(self, group: Group) -> int:
         number = self._numbers.get(group)

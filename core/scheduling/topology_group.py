@@ -59,17 +59,8 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
         return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
 
 
-Selects = tuple[tuple[str, ...] | None, LabelSelector | None]
-"""Namespaces (None for all) and labels of the pods that a term speaks of."""
-
-
-class Group(msgspec.Struct, frozen=True):
-    """One rule along one topology key, whoever has it. `namespaces` None stands for all.
-
-    Attributes:
-        also: What else a pod must match to count: the owner's other required affinity terms (Kubernetes counts only pods that
-            match all of them, for each of their topology keys).
-    """
+class Group(msgspec.Struct, frozen=True, order=True):
+    """One rule along one topology key, whoever has it. `namespaces` None stands for all."""
 
     kind: str
     key: str
@@ -78,7 +69,6 @@ class Group(msgspec.Struct, frozen=True):
     max_skew: int = 0
     min_domains: int = 0
     gate: NodeGate = NodeGate()
-    also: tuple[Selects, ...] = ()
 
     @property
     def is_hostname(self) -> bool:
@@ -87,9 +77,9 @@ class Group(msgspec.Struct, frozen=True):
 
     def selects(self, namespace: str, pod_labels: Mapping[str, str]) -> bool:
         """Whether a pod is one that the rule speaks of."""
-        return _matches((self.namespaces, self.selector), namespace, pod_labels) and all(
-            _matches(other, namespace, pod_labels) for other in self.also
-        )
+        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        return self.selector.matches(pod_labels)
 
 
 def spread_group(spread: TopologySpread, spec: PodSpec, namespace: str, pod_labels: Mapping[str, str]) -> Group:
@@ -116,19 +106,6 @@ def affinity_group(
     return Group(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
 
 
-def affinity_groups(
-    terms: Iterable[PodAffinityTerm], namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
-) -> list[Group]:
-    """The groups of a pod's required affinity, which are met together or not at all."""
-    groups = [affinity_group(AFFINITY, term, namespace, pod_labels, namespaces) for term in terms]
-    spoken_of = sorted({(group.namespaces, group.selector) for group in groups}, key=repr) if len(groups) > 1 else []
-    if len(spoken_of) < 2:
-        return groups
-    return [
-        msgspec.structs.replace(g, also=tuple(o for o in spoken_of if o != (g.namespaces, g.selector))) for g in groups
-    ]
-
-
 class Namespaces:
     """The cluster's namespaces, for terms that select them. One that is only known by its pods has its name as label."""
 
@@ -144,13 +121,6 @@ class Namespaces:
             return None
         selected = (name for name, found in self._labels.items() if selector.matches(found))
         return tuple(sorted({*term.namespaces, *selected}))
-
-
-def _matches(selection: Selects, namespace: str, pod_labels: Mapping[str, str]) -> bool:
-    namespaces, selector = selection
-    if selector is None or (namespaces is not None and namespace not in namespaces):
-        return False
-    return selector.matches(pod_labels)
 
 
 def _with_label_keys(

@@ -133,13 +133,6 @@ class Rules:
             found.append(TermView(term, picked, self._picks(term, pod, pod)))
         return found
 
-    def company(self, pod: Pod) -> list[TermView]:
-        """What the pod's required affinity speaks of: only pods that match all of its terms, whichever key each is along."""
-        views = self.terms(pod, pod.spec.affinity)
-        everyone = set.intersection(*(view.selected for view in views)) if views else set()
-        is_one = all(view.selects_self for view in views)
-        return [TermView(view.term, everyone, is_one) for view in views]
-
     def counts(self, pod: Pod) -> bool:
         """Whether anybody minds a pod: not one that is being deleted, but the successor of one that is planned for."""
         return pod.key not in self.fading
@@ -152,29 +145,18 @@ class Rules:
 
     def lacks_company(self, terms: list[TermView], place: Place, located: Located) -> str:
         """Why a required affinity is not met; empty where it is. The first of its kind needs no company."""
-        if self._is_first(terms, located):
-            missing = [view.term.topology_key for view in terms if place.domain(view.term.topology_key) is None]
-            return f"no {missing[0]}" if missing else ""
         for view in terms:
             key = view.term.topology_key
             domain = place.domain(key)
-            where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
             if domain is None:
                 return f"no {key}"
-            if domain != OPEN and domain not in where:
+            if domain == OPEN:
+                continue
+            where = [self.places[located[pod]].domain(key) for pod in view.selected if pod in located]
+            is_first = view.selects_self and not any(found is not None for found in where)
+            if domain not in where and not is_first:
                 return f"nobody by {key}={domain}"
         return ""
-
-    def _is_first(self, terms: list[TermView], located: Located) -> bool:
-        """Whether the pod is one of those that it seeks, and none of them is in any domain of any of the keys."""
-        keys = [view.term.topology_key for view in terms]
-        seen = {
-            self.places[located[pod]].domain(key)
-            for view in terms
-            for pod in view.selected & located.keys()
-            for key in keys
-        }
-        return all(view.selects_self for view in terms) and not seen - {None}
 
 
 def looks_at(spread: TopologySpread, owner: Pod, place: Place, eligible: Callable[[Iterable[bool]], bool]) -> bool:
@@ -260,7 +242,7 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
     """The pods that cannot be placed in any order that was tried, with the reason; empty where some order works."""
     coming = {pod.key: number for number, place in enumerate(rules.places) for pod in place.coming}
     views = {key: rules.spreads(rules.pods[key], eligible=eligible) for key in coming}
-    terms = {key: rules.company(rules.pods[key]) for key in coming}
+    terms = {key: rules.terms(rules.pods[key], rules.pods[key].spec.affinity) for key in coming}
     ruled = sorted(key for key in coming if views[key] or terms[key])
     mentioned = {pod for key in ruled for view in views[key] for pod in view.selected}
     mentioned |= {pod for key in ruled for term in terms[key] for pod in term.selected}

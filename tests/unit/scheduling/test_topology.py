@@ -177,26 +177,14 @@ def test_company_elsewhere_forbids_a_new_start() -> None:
     assert reasons_of(plan) == {"p0": reasons.POD_AFFINITY}
 
 
-BOTH = tuple(PodAffinityTerm(labels.ZONE, a_selector(**own)) for own in ({"app": "web"}, {"tier": "gold"}))
-WHOLE = {"app": "web", "tier": "gold"}
-
-
-def test_a_pod_counts_for_an_affinity_only_if_it_matches_all_its_terms() -> None:
-    """kube-scheduler would not bind the pod next to two pods of which each matches one half."""
-    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=BOTH)
-    halves = (running("w", "n"), running("g", "n", labels={"tier": "gold"}))
-    apart = plan_of(types=(TYPE,), nodes=(node,), pods=(*halves, seeker))
-    assert reasons_of(apart) == {"seeker": reasons.POD_AFFINITY}
-    together = plan_of(types=(TYPE,), nodes=(node,), pods=(running("b", "n", labels=WHOLE), seeker))
-    assert places(together) == {"seeker": "n"}
-
-
-def test_half_a_match_keeps_nobody_from_being_the_first() -> None:
-    """For kube-scheduler nobody is there yet; the pods would wait for ever."""
-    pods = tuple(a_pod(f"p{n}", labels=WHOLE, affinity=BOTH) for n in range(3))
-    plan = plan_of(types=(ONE_POD,), nodes=(a_node("n", ZONES[0]),), pods=(running("half", "n"), *pods))
-    assert reasons_of(plan) == {}
-    assert len(set(zones(plan).values())) == 1
+def test_each_affinity_term_may_be_met_by_another_pod() -> None:
+    """The API's words: the nodes of each term are intersected. Each of two services is company of its own."""
+    terms = tuple(PodAffinityTerm(labels.ZONE, a_selector(app=app)) for app in ("web", "db"))
+    node, seeker = a_node("n", ZONES[0], pods="9"), a_pod("seeker", cpu="100m", affinity=terms)
+    both = (running("w", "n"), running("d", "n", app="db"))
+    assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(*both, seeker))) == {"seeker": "n"}
+    half = plan_of(types=(TYPE,), nodes=(node,), pods=(both[0], seeker))
+    assert reasons_of(half) == {"seeker": reasons.POD_AFFINITY}
 
 
 def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
