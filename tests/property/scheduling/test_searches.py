@@ -1,0 +1,117 @@
+"""Asking all nodes and claims at once gives what asking each of them gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core import labels
+from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+from core.scheduling.ground import Ground
+from core.scheduling.host_counts import HostCounts
+from core.scheduling.solve import Solve, batches_of
+from core.scheduling.type_filter import positions
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.property.naive.clusters import random_cluster
+from tests.property.naive.extras import rich_cluster
+from tests.property.scheduling.one_by_one import OneByOne
+
+SEEDS = st.integers(0, 2**40)
+APPS = ("a", "b", "c")
+
+
+@given(SEEDS)
+@settings(max_examples=150, deadline=None)
+def test_plans_are_the_same(seed: int) -> None:
+    """A claim or node that the bit sets leave out, or take in, would hold other pods than the rules say."""
+    _agree(random_cluster(seed))
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_plans_of_rich_clusters_are_the_same(seed: int) -> None:
+    """As above, with reservations, overlays, buffers and default spreads."""
+    _agree(rich_cluster(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plans_of_many_pods_on_many_claims_are_the_same(seed: int) -> None:
+    """Small clusters never fill a claim, empty a level of pod counts, or pin hundreds of claims to zones."""
+    _agree(_crowd(Random(seed), 400))  # noqa: S311 - a test's dice
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_what_ifs_are_the_same(seed: int) -> None:
+    """A node that goes would still be offered, or its pods still counted."""
+    snapshot = random_cluster(seed)
+    ground = Ground(snapshot)
+    for view in ground.views[:3]:
+        _agree_without(ground, frozenset({view.index}) - ground.leaving)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=20), st.integers(1, 4))
+def test_host_counts_agree_with_counting(added: list[tuple[int, int]], highest: int) -> None:
+    """A spread over hosts would let one pod too many onto a node, or keep one out."""
+    counts, expected = HostCounts(highest), Counter[int]()
+    for claim, times in added:
+        counts.add(claim, times)
+        expected[claim] += times
+    for claim in list(expected)[::2]:
+        counts.add(claim, -1)
+        expected[claim] -= 1
+    assert counts.total == expected.total()
+    for least in range(1, highest + 1):
+        assert set(positions(counts.with_at_least(least))) == {c for c, count in expected.items() if count >= least}
+
+
+def _agree(snapshot: Snapshot) -> None:
+    _agree_without(Ground(snapshot), frozenset())
+
+
+def _agree_without(ground: Ground, gone: frozenset[int]) -> None:
+    displaced = [pod for p in sorted(gone) for pod in ground.evictions.movable(ground.views[p].state.pods)]
+    assert _placed(Solve, ground, gone, displaced) == _placed(OneByOne, ground, gone, displaced)
+
+
+def _placed(kind: type[Solve], ground: Ground, gone: frozenset[int], displaced: list[Pod]) -> object:
+    """All that a run decides: claims with what they are held to, places on nodes, and who is left."""
+    batches = batches_of(ground, [((*ground.pending, *ground.moving), False), (displaced, True)])
+    found = kind(ground, batches, ground.leaving | gone, gone).run()
+    claims = [
+        (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservation, [pod.key for pod in c.pods])
+        for c in found.claims
+    ]
+    left = [pod.key for batch in found.unplaced for pod in batch.pods[batch.placed :]]
+    return claims, [(pod.key, position) for pod, position in found.bound], left
+
+
+def _crowd(draw: Random, count: int) -> Snapshot:
+    """Pods with every kind of rule on few sizes of machine; most claims end up full."""
+    types = tuple(
+        a_type(f"t{cpu}", cpu=str(cpu), memory=f"{memory}Gi", pods="12", price=cpu * 0.04, zones=ZONES[: 2 + cpu % 3])
+        for cpu, memory in ((4, 8), (4, 32), (8, 16), (9, 64))
+    )
+    pods = tuple(_of_a_kind(draw, number) for number in range(count))
+    return a_snapshot(types=types, node_pools=(a_pool("default"),), pods=pods)
+
+
+def _of_a_kind(draw: Random, number: int) -> Pod:
+    own, other = draw.choice(APPS), draw.choice(APPS)
+    selector: LabelSelector = a_selector(app=other)
+    rules: tuple[dict[str, object], ...] = (
+        {},
+        {"node_selector": (Requirement.one_of(labels.ZONE, draw.choice(ZONES)),)},
+        {"spreads": (TopologySpread(labels.ZONE, 1, selector=selector),)},
+        {"spreads": (TopologySpread(labels.HOSTNAME, draw.choice((1, 2)), selector=selector),)},
+        {"affinity": (PodAffinityTerm(labels.ZONE, a_selector(app=own)),)},
+        {"anti_affinity": (PodAffinityTerm(labels.HOSTNAME, selector),)},
+    )
+    sizes = {"cpu": draw.choice(("250m", "500m", "1", "1500m")), "memory": draw.choice(("256Mi", "1Gi", "3Gi"))}
+    return a_pod(f"p{number}", labels={"app": own}, **sizes, **draw.choice(rules))  # type: ignore[arg-type]
