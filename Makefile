@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHARED ?= ../shared
+SIZES ?= 300,1000,3000
 SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e coverage check fix docs synth package deploy trace conformance bench bench-quick clean
+.PHONY: help setup demo test test-long e2e e2e-peer coverage check fix docs synth package deploy trace conformance bench bench-quick clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ SEED ?= 1
 PROCESSES ?= 2
 fuzz: setup ## Random clusters against the naive judge: CASES=20000 SEED=1 PROCESSES=2
 	$(BIN)/python -m tests.property.naive.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+
+e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000)
+	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES)
 
 coverage: setup ## Branch coverage of core/, at least 90 %
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property

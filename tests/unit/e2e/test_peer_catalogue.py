@@ -1,0 +1,95 @@
+"""Karpenter must be given the types, prices and room that our functions get, or the comparison says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.quantity import nanodollars, parse
+from simulator.aws.region import builtin_region
+from tests.builders import a_type
+from tests.e2e.cloud.server import ZONES, in_zones
+from tests.e2e.peer import catalogue, objects
+
+KWOK_TAKES = {"cpu": parse("100m", "cpu"), "memory": parse("10Mi", "memory")}
+"""What Karpenter's kwok provider holds back on every type (kubeReserved in its helpers)."""
+
+
+@pytest.fixture(scope="module")
+def types() -> tuple[InstanceType, ...]:
+    return in_zones(builtin_region(), ZONES).types
+
+
+@pytest.fixture(scope="module")
+def translated(types: tuple[InstanceType, ...]) -> dict[str, dict[str, Any]]:
+    found = catalogue.instance_types(types, objects.admitted(objects.pools()[0]))
+    return {one["name"]: one for one in found}
+
+
+def test_karpenter_may_choose_among_the_same_types(
+    types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
+) -> None:
+    """A type too few and it pays more than it would; a type too many and it cheats."""
+
+    def is_everyday(one: InstanceType) -> bool:
+        (category,) = one.labels["karpenter.k8s.aws/instance-category"]
+        (generation,) = one.labels["karpenter.k8s.aws/instance-generation"]
+        return category in "cmr" and int(generation) > 4 and one.labels[labels.ARCH] == ("amd64",)
+
+    assert sorted(translated) == sorted(one.name for one in types if is_everyday(one))
+
+
+def test_a_node_has_the_same_room_on_both_sides(
+    types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]
+) -> None:
+    """Otherwise one side packs more pods onto the same machine."""
+    for one in types:
+        if one.name in translated:
+            given = {key: parse(text, key) for key, text in translated[one.name]["resources"].items()}
+            left = {key: amount - KWOK_TAKES.get(key, 0) for key, amount in given.items()}
+            assert left == one.allocatable()
+
+
+def test_every_offering_has_its_price(types: tuple[InstanceType, ...], translated: dict[str, dict[str, Any]]) -> None:
+    """Otherwise one side shops in a cheaper market."""
+    for one in types:
+        if one.name in translated:
+            given = {_place(offering): nanodollars(offering["Price"]) for offering in translated[one.name]["offerings"]}
+            assert given == {(o.capacity_type, o.zone): o.price for o in one.offerings}
+
+
+def test_the_nodepool_keeps_its_meaning() -> None:
+    """What the types' file has said already is left out; taints, labels, weight and all else stay."""
+    for pool in objects.pools():
+        own = objects.for_karpenter(pool)
+        template, before = own["spec"]["template"], pool["spec"]["template"]
+        keys = [one["key"] for one in template["spec"]["requirements"]]
+        assert keys == [labels.ARCH, labels.CAPACITY_TYPE]
+        assert template["metadata"] == before["metadata"]
+        assert template["spec"].get("taints") == before["spec"].get("taints")
+        assert {**own["spec"], "template": {}} == {**pool["spec"], "template": {}}
+
+
+@pytest.mark.parametrize("pods", objects.DEPLOYMENTS)
+def test_every_size_has_as_many_pods_as_it_says(pods: int) -> None:
+    assert sum(one["spec"]["replicas"] for one in objects.workload(pods)) == pods
+
+
+def test_nodes_cost_what_their_place_costs() -> None:
+    """A spot node in one zone is not an on-demand node in another; a node that has no place yet costs nothing known."""
+    prices = catalogue.Prices([a_type("m5.large", price=0.1)])
+    place = {labels.INSTANCE_TYPE: "m5.large", labels.ZONE: "us-east-1a"}
+    nodes = [
+        {"metadata": {"labels": place | {labels.CAPACITY_TYPE: labels.SPOT}}},
+        {"metadata": {"labels": place | {labels.CAPACITY_TYPE: labels.ON_DEMAND}}},
+        {"metadata": {"labels": {labels.CAPACITY_TYPE: labels.SPOT}}},
+    ]
+    assert prices.per_hour(nodes) == nanodollars(0.14)
+
+
+def _place(offering: dict[str, Any]) -> tuple[str, str]:
+    values = {one["key"]: one["values"][0] for one in offering["Requirements"]}
+    return values[labels.CAPACITY_TYPE], values[labels.ZONE]
