@@ -104,11 +104,16 @@ class Solve:
     def run(self) -> Solution:
         """Place all that can be placed."""
         queue = [batch for batch in self.batches if not batch.pod_class.reason]
+        spare = [batch for batch in queue if is_virtual(batch.pods[0])]
+        self._settle([batch for batch in queue if batch not in spare] if spare else queue)
+        self._settle(spare)
+        unplaced = [batch for batch in self.batches if batch.waiting]
+        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.reservations)
+
+    def _settle(self, queue: list[Batch]) -> None:
         left = self._rounds(queue)
         while left and (self._squeeze() or self.claims.settle()):
             left = self._rounds(left)
-        unplaced = [batch for batch in self.batches if batch.waiting]
-        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.reservations)
 
     def _rounds(self, queue: list[Batch]) -> list[Batch]:
         """Go through the queue until a whole round places nobody; each round places one pod at least, so they end.

@@ -61,6 +61,7 @@ RICH_SEEDS = (
     201462,
     300035,
     300708,
+    1001285,
 )
 """The same of `rich_cluster`: reservations, overlays, minValues, explanations; and a search where everything is free."""
 

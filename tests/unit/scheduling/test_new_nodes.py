@@ -290,6 +290,18 @@ def test_a_pod_that_waits_gets_the_last_of_a_limit_before_a_buffer_does() -> Non
     assert [(room.buffer, room.without_room) for room in plan.buffers] == [("default/spare", 1)]
 
 
+def test_a_buffer_takes_no_room_from_a_pod_that_must_wait_for_its_company() -> None:
+    """The larger pod is tried first and fails, its company comes second, and the buffer had the room before its next turn."""
+    near = (PodAffinityTerm(labels.ZONE, a_selector(app="db")),)
+    spare = PodSpec(requests={"cpu": 1000, "memory": 2**20, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    pool = a_pool("default", limits={"nodes": 1})
+    pods = (a_pod("seeker", cpu="1", affinity=near), a_pod("db", cpu="900m", labels={"app": "db"}))
+    plan = plan_of(types=(SMALL,), node_pools=(pool,), buffers=(buffer,), options=on, pods=pods)
+    assert reasons_of(plan) == {}
+
+
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
     """The headroom would be missing, or pods that do not exist would be reported."""
     spec = PodSpec(requests={"cpu": 1500, "memory": 2**30, "pods": 1})
