@@ -18,7 +18,8 @@ class Verdict(msgspec.Struct, kw_only=True, rename="camel"):
 
     Attributes:
         pods: Pods that were to run, without daemons.
-        bound_as_planned: On the node of the claim, or on the node, that they were planned for.
+        bound_as_planned: On the node of the claim, or on the node, that they were planned for; or where one that was evicted
+            was to go, in its place.
         bound_elsewhere: On another, or on one that had room before anything was planned.
         pending: Not running though they should.
         empty_nodes: Nodes of ours with nothing but daemons on them.
@@ -47,6 +48,7 @@ def judge(
 ) -> tuple[Verdict, list[Elsewhere]]:
     """Compare the cluster as it is with the plans; violations are for the caller to add."""
     by_provider = {node["spec"].get("providerID", ""): node for node in nodes}
+    providers = {node["metadata"]["name"]: provider for provider, node in by_provider.items()}
     running = [pod for pod in pods if _counts(pod)]
     elsewhere: list[Elsewhere] = []
     as_planned = pending = 0
@@ -56,7 +58,7 @@ def judge(
             continue
         key, found = _key(pod), pod["spec"]["nodeName"]
         expected = planned.node_expected(key, by_provider)
-        if expected == found:
+        if expected == found or (expected is None and planned.expects_kin(key, providers.get(found, ""))):
             as_planned += 1
         else:
             elsewhere.append(Elsewhere(key, expected or "", found))

@@ -68,8 +68,7 @@ class Planned:
             return
         for decision in answer.get("decisions") or ():
             if decision["kind"] == "bind":
-                self.node_of[decision["subject"]] = decision["message"].removeprefix("expected on ")
-                self.claim_of.pop(decision["subject"], None)
+                self._expect(decision["subject"], decision["message"].removeprefix("expected on "))
 
     def look(self) -> None:
         """Take in the table as it is."""
@@ -101,6 +100,22 @@ class Planned:
         node = nodes.get(record.provider_id) if record is not None else None
         return None if node is None else str(node["metadata"]["name"])
 
+    def expects_kin(self, pod: str, provider_id: str) -> bool:
+        """Whether this instance was launched for a pod of the same owner: the one that was evicted, and this one follows."""
+        return any(
+            record.provider_id == provider_id and kin_of(pod) in map(kin_of, self._seen.get(name, ()))
+            for name, record in self.claims.items()
+        )
+
+    def _expect(self, pod: str, where: str) -> None:
+        """A pod is expected on a node, or on the one that a claim on its way will be."""
+        if where in self.claims:
+            self.claim_of[pod] = where
+            self.node_of.pop(pod, None)
+        else:
+            self.node_of[pod] = where
+            self.claim_of.pop(pod, None)
+
     def _take(self, record: ClaimRecord) -> None:
         self.claims[record.name] = record
         pods = record.plan.pods
@@ -123,3 +138,8 @@ class Planned:
                 self.look()
             except PortError:
                 continue
+
+
+def kin_of(pod: str) -> str:
+    """What pods of one owner have in common: their name less its last part, as controllers make names."""
+    return pod.rpartition("-")[0]

@@ -14,7 +14,7 @@ def scene(playing: Play) -> None:
     playing.apply(node_class(), *burst.pools())
     playing.ready()
     playing.apply(*burst.workload("burst"))
-    playing.wait_until_running(burst.DEPLOYMENTS * burst.REPLICAS, seconds=180)
+    playing.wait_until_running(burst.DEPLOYMENTS * burst.REPLICAS, seconds=400)
 
 
 def test_a_burst_of_a_thousand_pods(world: World, report: Report) -> None:

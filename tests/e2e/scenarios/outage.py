@@ -14,7 +14,7 @@ SECONDS: Final = 60.0
 FUNCTIONS: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
 
 
-def scene(playing: Play, ready: Callable[[], None]) -> None:
+def scene(playing: Play, ready: Callable[[], object]) -> None:
     """Two pods run, two more are asked for, and the server stops; `ready` is waited for first."""
     world = playing.world
     playing.forgiven |= {f"{name} error" for name in FUNCTIONS}
