@@ -56,7 +56,16 @@ class Dashboard(Construct):
         page.add_widgets(
             self._graph("Objects that cannot be used", "InvalidNodePools", "InvalidNodeClasses"),
             self._graph("Seconds from an audit event to us", "AuditLagSeconds"),
-            self._graph("Calls and runs that failed", "PortErrors", "FailedRuns", statistic="Sum"),
+            self._graph(
+                "Calls, runs and searches that failed", "PortErrors", "FailedRuns", "FailedImprovements", statistic="Sum"
+            ),
+        )
+        page.add_widgets(
+            self._graph(
+                "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
+                "PlannedMicrodollars",
+                "BoundMicrodollars",
+            ),
         )
         page.add_widgets(
             self._functions("Errors", functions, "errors"),

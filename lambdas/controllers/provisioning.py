@@ -10,7 +10,7 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
-from core.scheduling import schedule
+from core.scheduling import Planner, schedule
 from lambdas.clock import stopwatch
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
@@ -115,12 +115,21 @@ class Provisioning:
         world, now = fingerprint(snapshot), self._clock.now()
         plan = self._last.recall(world, now)
         if plan is None:
-            plan = schedule(snapshot, stopwatch(self._clock, self._improving))
+            plan = self._improved(snapshot, outcome)
             outcome.count("plannedMicrodollars", plan.cost.hourly // 1000)
             outcome.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
             if not plan.claims:
                 self._last.keep(world, now, plan)
         return plan
+
+    def _improved(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
+        """The best plan that the time allows; the greedy one where the search for cheaper nodes breaks down."""
+        try:
+            return schedule(snapshot, stopwatch(self._clock, self._improving))
+        except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
+            outcome.count("failedImprovements")
+            outcome.decide("skip", self._settings.cluster_name, "ImprovementFailed", f"{type(error).__name__}: {error}")
+            return Planner(snapshot).outcome().plan
 
     def _hand_over(self, view: View, outcome: Outcome) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""

@@ -268,3 +268,21 @@ def test_pods_expected_on_a_node_protect_it_from_disruption(lab: Lab) -> None:
     lab.provision()
     lab.disrupt()
     assert lab.rows.commands == {}
+
+
+def test_a_search_for_cheaper_nodes_that_breaks_down_costs_money_not_pods(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one unforeseen plan leaves every pending pod of the cluster waiting, run after run."""
+
+    def broken(*_: object) -> None:
+        raise ArithmeticError("two columns are one")
+
+    monkeypatch.setattr("core.scheduling.planner.improved", broken)
+    lab.kubernetes.put(a_pending_pod("p"))
+    outcome = lab.provision()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+    assert outcome.counts["failedImprovements"] == 1
+    assert [d.message for d in outcome.decisions if d.reason == "ImprovementFailed"] == [
+        "ArithmeticError: two columns are one"
+    ]
