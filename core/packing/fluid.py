@@ -9,7 +9,7 @@ import highspy
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints, Problem
-from core.packing.rivals import first_choice, rents_elsewhere, rivals
+from core.packing.rivals import Elsewhere, first_choice, rivals
 from core.packing.solver import quiet_solver
 
 BOUND_SLACK: Final = 1e-9
@@ -68,14 +68,15 @@ def _over_types(
 ) -> tuple[Floats, Floats, Floats]:
     """`_solved` over as many types as it takes."""
     chosen = first_choice(prices, room, requests, fits)
+    others = Elsewhere(prices, room, requests, fits)
     while True:
         machines, loads, rents = np.zeros(len(prices)), np.zeros(fits.shape), np.zeros(room.shape)
         found = _solved(prices[chosen], room[chosen], requests, counts, fits[:, chosen])
         machines[chosen], loads[:, chosen], rents[chosen] = found
         paid = np.where(fits[:, chosen], requests @ rents[chosen].T, np.inf).min(axis=1)
-        elsewhere, least = rents_elsewhere(prices, room, requests, fits, paid, rents[chosen])
-        others = np.setdiff1d(np.arange(len(prices)), chosen)
-        rents[others] = elsewhere[others]
+        elsewhere, least = others.rents(paid, rents[chosen])
+        unchosen = np.setdiff1d(np.arange(len(prices)), chosen)
+        rents[unchosen] = elsewhere[unchosen]
         more = rivals(prices, least, chosen)
         if not more.size:
             return machines, loads, rents
@@ -84,14 +85,17 @@ def _over_types(
 
 def _cells(problem: Problem) -> Ints:
     """[class], the number of the cell that it is solved in: classes that fit the same types and request nearly the same."""
+    cells: Ints = np.arange(len(problem.counts))
+    pairs_each = min(len(problem.prices), TYPES_USUAL)
+    if len(cells) * pairs_each <= LOADS_MAX:
+        return cells
     _, pattern = np.unique(problem.fit > 0, axis=0, return_inverse=True)
     sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
-    cells: Ints = np.arange(len(problem.counts))
     for steps in STEPS_PER_DOUBLING:
-        if (cells.max() + 1) * min(len(problem.prices), TYPES_USUAL) <= LOADS_MAX:
-            break
         keys = np.column_stack([pattern.ravel(), np.floor(sizes * steps)])
         cells = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+        if (cells.max() + 1) * pairs_each <= LOADS_MAX:
+            break
     return cells
 
 

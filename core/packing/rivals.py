@@ -24,6 +24,9 @@ APART: Final = 1.1
 TOLERANCE: Final = 1e-4
 """How far from paying its worth a pod may be for a type not to count as a rival; the proof allows for it."""
 
+_NOBODY: Final = 1e30
+"""What pods pay where none fits: such a type is nobody's rival."""
+
 
 def first_choice(prices: Floats, room: Floats, requests: Floats, fits: Bools) -> Ints:
     """Types to begin with: for every class one that it fits."""
@@ -36,29 +39,37 @@ def first_choice(prices: Floats, room: Floats, requests: Floats, fits: Bools) ->
     return np.unique(np.concatenate([alone, spread]))
 
 
-def rents_elsewhere(
-    prices: Floats, room: Floats, requests: Floats, fits: Bools, values: Floats, known: Floats
-) -> tuple[Floats, Floats]:
-    """For every type the best of the known prices of resources, and how much of its worth each pod pays there at the least.
+class Elsewhere:
+    """What pods would pay on types that were not solved, by the prices of resources that were found on others."""
 
-    Args:
-        prices, room, requests, fits: The relaxation's numbers.
-        values: [class], what a pod is worth.
-        known: [any, resource], prices of resources found for other types; scaled to what the type costs.
+    def __init__(self, prices: Floats, room: Floats, requests: Floats, fits: Bools) -> None:
+        self._prices = prices
+        self._room = room
+        self._requests = requests
+        patterns, pattern = np.unique(np.packbits(fits, axis=0), axis=1, return_inverse=True)
+        self._pattern: Ints = pattern.ravel().astype(np.int64)
+        self._who = np.unpackbits(patterns, axis=0, count=len(fits)).astype(np.bool_)
 
-    Returns:
-        [type, resource] prices of resources, and [type] the smallest part of its worth that a pod pays.
-    """
-    rents, best = np.zeros(room.shape), np.full(len(prices), -1.0)
-    worth = np.maximum(values, 1e-300)[:, None]
-    for candidate in np.unique(known, axis=0):
-        total = room @ candidate
-        scale = np.where(total > 0, prices / np.maximum(total, 1e-300), 0.0)
-        paid = np.where(fits, (requests @ candidate)[:, None] * scale / worth, np.inf).min(axis=0)
-        better = paid > best
-        best[better] = paid[better]
-        rents[better] = candidate * scale[better, None]
-    return rents, best
+    def rents(self, values: Floats, known: Floats) -> tuple[Floats, Floats]:
+        """For every type the best of the known prices of resources, and how much of its worth each pod pays there at the least.
+
+        Args:
+            values: [class], what a pod is worth.
+            known: [any, resource], prices of resources found for other types; scaled to what the type costs.
+
+        Returns:
+            [type, resource] prices of resources, and [type] the smallest part of its worth that a pod pays.
+        """
+        rents, best = np.zeros(self._room.shape), np.full(len(self._prices), -1.0)
+        for candidate in np.unique(known, axis=0):
+            total = self._room @ candidate
+            scale = np.where(total > 0, self._prices / np.maximum(total, 1e-300), 0.0)
+            part = (self._requests @ candidate) / np.maximum(values, 1e-300)
+            least = np.where(self._who, part[:, None], _NOBODY).min(axis=0)[self._pattern] * scale
+            better = least > best
+            best[better] = least[better]
+            rents[better] = candidate * scale[better, None]
+        return rents, best
 
 
 def rivals(prices: Floats, paid: Floats, chosen: Ints) -> Ints:

@@ -48,9 +48,8 @@ class ZoneShares:
 
     def best(self) -> Floats:
         """[kind, zone], which share of the kind each zone gets; zones in the order in which they were given."""
-        joint = self._joint()
-        fluid = _relaxed(joint)
-        even = self._level(fluid)
+        fluid = _relaxed(self._joint())
+        even = self._level(fluid.values)
         if self._bound(even) <= fluid.bound * (1 + EVEN_COST):
             return even
         ends = np.cumsum([len(block.prices) for block in self._blocks])[:-1]
@@ -73,12 +72,16 @@ class ZoneShares:
             allowed=np.concatenate(columns, axis=1),
         )
 
-    def _level(self, fluid: Fluid) -> Floats:
-        """Shares by what pods held to one zone are worth there, for every kind alike."""
+    def _level(self, values: Floats) -> Floats:
+        """Shares by what pods held to one zone are worth there, for every kind alike.
+
+        Args:
+            values: [kind], what one of it is worth.
+        """
         may = np.zeros((len(self._kinds), len(self._blocks)), dtype=np.bool_)
         for zone, users in enumerate(self._users):
             may[users, zone] = True
-        held = np.where((may.sum(axis=1) == 1)[:, None], may * (self._counts * fluid.values)[:, None], 0.0).sum(axis=0)
+        held = np.where((may.sum(axis=1) == 1)[:, None], may * (self._counts * values)[:, None], 0.0).sum(axis=0)
         return _of_one(np.where(may, np.maximum(held, 1e-9 * held.max(initial=1.0)), 0.0))
 
     def _bound(self, shares: Floats) -> int:
