@@ -62,7 +62,7 @@ KUBELET_PACE: Final = kubelets.Pace(removal=timedelta(seconds=30))
 
 CLUSTER_WIDE: Final = ("nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "persistentvolumes")
 OUR_EVENTS: Final = "reportingComponent=fleetwright"
-RESET_SECONDS: Final = 30.0
+RESET_SECONDS: Final = 120.0
 
 
 class World:
@@ -74,8 +74,9 @@ class World:
         planned: What the functions planned.
     """
 
-    def __init__(self, folder: Path, pace: Pace = PACE) -> None:
+    def __init__(self, folder: Path, pace: Pace = PACE, kubelet_pace: kubelets.Pace = KUBELET_PACE) -> None:
         self._pace = pace
+        self._kubelet_pace = kubelet_pace
         self._open = ExitStack()
         self.processes = self._open.enter_context(Processes(folder / "logs"))
         self.dynamodb = DynamoDBLocal(self.processes)
@@ -128,6 +129,12 @@ class World:
     def reset(self) -> None:
         """Leave nothing of a scenario: objects, nodes, instances, rows, messages."""
         self.pump.pause()
+        try:
+            self._clear()
+        finally:
+            self.pump.resume()
+
+    def _clear(self) -> None:
         self.set_environment()
         self._delete_objects()
         with self.cloud.clock.lock:
@@ -141,7 +148,6 @@ class World:
         for url in self.cloud.queue_urls.values():
             sqs.purge_queue(QueueUrl=url)
         self.planned.forget()
-        self.pump.resume()
 
     def _start(self) -> None:
         self.dynamodb.start()
@@ -157,7 +163,7 @@ class World:
         self.control_plane.start()
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
         self.admin.apply([*crds.definitions(), *cluster_role.manifests()])
-        self.kubelets = self._open.enter_context(Kubelets(self.cloud, self.admin, KUBELET_PACE))
+        self.kubelets = self._open.enter_context(Kubelets(self.cloud, self.admin, self._kubelet_pace))
         self._start_helpers()
         self._start_functions()
 

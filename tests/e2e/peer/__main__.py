@@ -15,7 +15,6 @@ import msgspec
 
 from lambdas.ports import PortError
 from simulator.aws.region import builtin_region
-from tests.e2e.cloud.kubelets import Pace
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds, toolchain
 from tests.e2e.parts.processes import PartError
@@ -80,7 +79,7 @@ def _conditions(limits: Limits) -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "karpenter": builds.KARPENTER_PACKAGE,
-        "bootSeconds": Pace().boot.total_seconds(),
+        "bootSeconds": objects.BOOT.total_seconds(),
         "consolidateAfter": objects.CONSOLIDATE_AFTER,
         "quietSeconds": limits.quiet,
         "settleSeconds": limits.settled,

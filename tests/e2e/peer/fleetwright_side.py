@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from lambdas.wiring import BY_NAME
+from tests.e2e.cloud.kubelets import Pace as KubeletPace
 from tests.e2e.functions.pump import Pace
 from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import Admin, until
+from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Footprint
 from tests.e2e.scenarios.objects import node_class
 from tests.e2e.world import World
@@ -27,7 +29,7 @@ class FleetwrightSide:
 
     def __init__(self, folder: Path) -> None:
         self._open = ExitStack()
-        self._world = World(folder, Pace())
+        self._world = World(folder, Pace(), KubeletPace(boot=objects.BOOT))
 
     def __enter__(self) -> Self:
         self._open.enter_context(self._world)

@@ -14,7 +14,6 @@ import yaml
 
 from simulator.aws.region import builtin_region
 from tests.e2e.audit_book import AuditBook
-from tests.e2e.cloud.kubelets import Pace
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds
 from tests.e2e.parts.admin import Admin, until
@@ -58,7 +57,7 @@ class KarpenterSide:
     def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
         """With a KWOKNodeClass whose nodes take as long to boot as our kubelets."""
         own = [objects.for_karpenter(pool) for pool in pools]
-        self.admin.apply([objects.kwok_node_class(Pace().boot), *own])
+        self.admin.apply([objects.kwok_node_class(), *own])
         until(lambda: all(map(self._is_ready, own)), seconds=READY_SECONDS, what="Karpenter's NodePools ready")
 
     def claims(self) -> list[datetime]:

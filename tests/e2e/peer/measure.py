@@ -28,7 +28,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     running: float = 600.0
     settled: float = 600.0
-    quiet: float = 90.0
+    quiet: float = 75.0
 
 
 LOOKS_EVERY: Final = 1.0
