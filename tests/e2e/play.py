@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from core import labels
@@ -43,6 +44,8 @@ class Play:
         self._namespaces: set[str] = set()
         self._pools: set[str] = set()
         self._ignored: set[str] = set()
+        self._unmeasured: set[str] = set()
+        self._ran: Verdict | None = None
 
     def apply(self, *objects: JsonObject) -> None:
         """Apply manifests; namespaces that they name are made, and they and the NodePools are this scene's from now on."""
@@ -73,6 +76,7 @@ class Play:
     def wait_until_running(self, pods: int, seconds: float = SECONDS) -> None:
         """Wait until so many pods run, daemons not counted, and no other waits."""
         self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running", seconds)
+        self._ran = self.judge()[0]
 
     def wait_until_settled(self, seconds: float = SECONDS) -> None:
         """Wait until no claim of this scene has a next step, and no command any."""
@@ -102,10 +106,17 @@ class Play:
         """These pods (`namespace/name`) are not meant to run."""
         self._ignored |= set(pods)
 
+    def leave_unmeasured(self, *prefixes: str) -> None:
+        """Pods whose key begins like this wait for something else than the trigger; they are no sample of its latency."""
+        self._unmeasured |= set(prefixes)
+
     def judge(self) -> tuple[Verdict, list[Elsewhere]]:
         """The scene as it is now."""
         self.world.planned.look()
         verdict, elsewhere = judge(self.name, self.pods(), self.nodes(), self.world.planned)
+        if not verdict.pods and self._ran is not None:  # a scene that ends with nothing: what came of its pods counts
+            ran = self._ran
+            verdict = msgspec.structs.replace(ran, pending=0, empty_nodes=verdict.empty_nodes)
         verdict.violations = [*self.violations, *self._orphans()]
         return verdict, elsewhere
 
@@ -116,7 +127,9 @@ class Play:
             for launch in self.world.planned.launches.values()
             if any(pod.partition("/")[0] in self._namespaces for pod in launch.pods)
         ]
-        return seconds_to_launch(mine, self.world.book.pods_created)
+        created = self.world.book.pods_created
+        measured = {pod: at for pod, at in created.items() if not pod.startswith(tuple(self._unmeasured))}
+        return seconds_to_launch(mine, measured)
 
     def _waiting(self) -> bool:
         """Whether any of its pods waits; a small question, as the judge's is not."""

@@ -7,30 +7,37 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.play import Outcome, Play, play_together
+from tests.e2e.play import Outcome, Play, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import killed, outage
+from tests.e2e.scenarios import killed, outage, singles
 from tests.e2e.world import World
 
 KILLED = "function killed in a launch"
+SINGLES = "one pod at a time"
 OUTAGE = "API server stopped for a minute"
 PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
 def outcomes(world: World, report: Report) -> dict[str, Outcome]:
-    """Both at once: the killed function's lease is over when the server is back."""
-    was_killed = threading.Event()
+    """All at once: the killed function's lease is over when the server is back."""
+    was_killed, all_run = threading.Event(), threading.Event()
+
+    def both() -> bool:
+        return was_killed.wait(PATIENCE) and all_run.wait(PATIENCE)
 
     def kill(playing: Play) -> None:
         killed.scene(playing, was_killed.set)
 
-    return play_together(
-        world, report, {KILLED: kill, OUTAGE: partial(outage.scene, ready=lambda: was_killed.wait(PATIENCE))}
-    )
+    scenes: dict[str, Scene] = {
+        SINGLES: partial(singles.scene, launched=all_run.set),
+        KILLED: kill,
+        OUTAGE: partial(outage.scene, ready=both),
+    }
+    return play_together(world, report, scenes)
 
 
-@pytest.mark.parametrize("name", [KILLED, OUTAGE])
+@pytest.mark.parametrize("name", [SINGLES, KILLED, OUTAGE])
 def test_what_was_cut_off_is_taken_up_again(outcomes: dict[str, Outcome], name: str) -> None:
     """If this failed, a crash or an outage would cost a second instance, a running node, or pods that wait for ever."""
     outcomes[name].assert_lawful()

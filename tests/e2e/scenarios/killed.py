@@ -24,6 +24,7 @@ def scene(playing: Play, was_killed: Callable[[], None]) -> None:
             was_killed()
 
     playing.forgiven.add("provision crash")
+    playing.leave_unmeasured(f"{POOL}/")
     playing.apply(node_class(), own_pool(POOL))
     playing.ready()
     world.cloud.http.after("ec2:CreateFleet", kill)

@@ -18,6 +18,7 @@ def scene(playing: Play, ready: Callable[[], object]) -> None:
     """Two pods run, two more are asked for, and the server stops; `ready` is waited for first."""
     world = playing.world
     playing.forgiven |= {f"{name} error" for name in FUNCTIONS}
+    playing.leave_unmeasured(f"{POOL}/later")
     playing.apply(node_class(), own_pool(POOL))
     playing.ready()
     playing.apply(deployment(POOL, "web", 2, **on(POOL)))

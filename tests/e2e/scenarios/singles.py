@@ -1,0 +1,25 @@
+"""One pod after the other, each for a node of its own: what the trigger takes when nothing else is going on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tests.e2e.play import Play
+from tests.e2e.scenarios.objects import deployment, node_class, on, own_pool
+
+POOL: Final = "singles"
+PODS: Final = 6
+APART: Final = 1.5
+
+
+def scene(playing: Play, launched: Callable[[], None]) -> None:
+    """Ask for the pods one by one; `launched` is called when each has its claim."""
+    playing.apply(node_class(), own_pool(POOL))
+    playing.ready()
+    for number in range(PODS):
+        playing.apply(deployment(POOL, f"single-{number}", 1, cpu="1500m", **on(POOL)))
+        time.sleep(APART)
+    playing.wait_until_running(PODS, 120)
+    launched()
