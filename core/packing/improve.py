@@ -11,9 +11,10 @@ from core.packing.budget import Budget
 from core.packing.configurations import Configurations
 from core.packing.exchange import exchange
 from core.packing.fill import cuts, guided_fill
-from core.packing.fluid import Fluid, relax
+from core.packing.fluid import Fluid
 from core.packing.knapsack import pack_by_value
 from core.packing.pairs import by_pairs
+from core.packing.prepared import Prepared
 from core.packing.problem import Ints, Packing, Problem, joined, resized
 
 GAP_COARSE: Final = 0.02
@@ -62,23 +63,18 @@ class Improved:
     lower_bound: int
 
 
-def improve(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
-    """Return a packing at most as dear as `incumbent`.
-
-    Types that another one dominates are left out of the search; no optimum needs them.
-    """
-    return _improved(problem, incumbent, seed, budget, is_quick=False)
+def improve(ready: Prepared, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
+    """Return a packing at most as dear as `incumbent`."""
+    return _improved(ready, incumbent, seed, budget, is_quick=False)
 
 
-def round_only(problem: Problem, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
+def round_only(ready: Prepared, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
     """As `improve`, but only what takes a fraction of a second."""
-    return _improved(problem, incumbent, seed, budget, is_quick=True)
+    return _improved(ready, incumbent, seed, budget, is_quick=True)
 
 
-def _improved(problem: Problem, incumbent: Packing, seed: int, budget: Budget, *, is_quick: bool) -> Improved:
-    kept = problem.undominated()
-    small = problem.restricted(kept)
-    fluid = relax(small)
+def _improved(ready: Prepared, incumbent: Packing, seed: int, budget: Budget, *, is_quick: bool) -> Improved:
+    small, fluid = ready.small, ready.fluid
     generator = np.random.default_rng(seed)
     start = resized(small, incumbent)
     best = _filled(small, fluid, start, generator, budget)
@@ -90,8 +86,8 @@ def _improved(problem: Problem, incumbent: Packing, seed: int, budget: Budget, *
     best = _cheapest(small, known)
     if not is_quick:
         best = _ruin_and_recreate(small, fluid, best, generator, budget)
-    found = Packing(kept[best.types], best.loads)
-    found.check(problem)
+    found = Packing(ready.kept[best.types], best.loads)
+    found.check(ready.problem)
     return Improved(found, fluid.bound)
 
 

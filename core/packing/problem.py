@@ -89,6 +89,11 @@ class Problem:
             self.fit[:, types],
         )
 
+    def with_room(self, types: Ints, room: Ints) -> Problem:
+        """The same pods with these types only, each with less room than it has."""
+        fit = np.minimum(self.fit[:, types], _fit(self.requests, room))
+        return Problem(self.requests, self.counts, room, self.prices[types], self.allowed[:, types], fit)
+
     def of_classes(self, classes: Ints, counts: Ints) -> Problem:
         """The same types with so many pods of these classes only."""
         return Problem(self.requests[classes], counts, self.room, self.prices, self.allowed[classes], self.fit[classes])

@@ -14,7 +14,6 @@ from core.scheduling.repacking.booking import booked
 from core.scheduling.repacking.census import census, keeps_counts
 from core.scheduling.repacking.columns import problem_of
 from core.scheduling.repacking.host_rules import HostRules
-from core.scheduling.repacking.kinds import Kind
 from core.scheduling.repacking.part import Part
 from core.scheduling.repacking.parties import Bundle, Market, Parties
 from core.scheduling.repacking.relaxed import Relaxed
@@ -40,7 +39,6 @@ class Repack:
         self._budget = budget
         self._rules = HostRules(ground.topology.groups)
         self._parties = Parties(ground, self._rules)
-        self._bounds: list[tuple[dict[Kind, int], int]] = []
 
     def improved(self, solution: Solution) -> Solution:
         """The solution with cheaper claims, or as it is. Limits are booked anew."""
@@ -51,7 +49,6 @@ class Repack:
         tasks = [(old, self._parts(market, nodes)) for market, old, nodes in replaceable]
         seed = self._ground.snapshot.options.seed
         searches = search([part for _, parts in tasks for part in parts], seed, self._budget)
-        self._bounds = [(one.part.counts, one.bound) for one in searches]
         found = iter([one.claims() for one in searches])
         for old, parts in tasks:
             of_parts = [next(found) for _ in parts]
@@ -70,11 +67,8 @@ class Repack:
 
     def bound(self, relaxed: Relaxed) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut."""
-        known = next((bound for counts, bound in self._bounds if bound and counts == relaxed.counts), None)
-        if known is None:
-            problem = problem_of(self._ground.templates, relaxed.counts, relaxed.rows)
-            known = relax(problem.restricted(problem.undominated())).bound
-        return known
+        problem = problem_of(self._ground.templates, relaxed.counts, relaxed.rows)
+        return relax(problem.restricted(problem.undominated())).bound
 
     def _sorted_out(self, solution: Solution) -> tuple[list[InFlight], list[Replaceable]]:
         """The claims that stay as they are, and the others by market, each with its pods as bundles.

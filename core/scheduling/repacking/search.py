@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from core.packing.budget import Budget
-from core.packing.improve import improve, round_only
-from core.packing.problem import Packing
+from core.packing.improve import Improved, improve, round_only
+from core.packing.prepared import leaving_a_choice
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.part import Part
 
@@ -22,30 +22,36 @@ class Search:
     """The best packing of one part so far."""
 
     def __init__(self, part: Part) -> None:
-        self.part = part
-        self._problem = part.problem()
-        self._packing: Packing | None = None
-        self.bound = 0
+        self._part = part
+        problem = part.problem()
+        self._ready = leaving_a_choice(problem) if problem.prices.all() else None
+        self._best: Improved | None = None
 
     @property
     def gap(self) -> int:
         """Nano-dollars per hour that might yet be saved; nothing where machines cost nothing, for they have no order."""
-        if self._packing is None:
-            return int(self._problem.counts.sum()) if self._problem.prices.all() else 0
-        gap = self._packing.cost(self._problem) - self.bound
-        return gap if gap > self.bound * GAP_DONE else 0
+        if self._ready is None:
+            return 0
+        if self._best is None:
+            return int(self._ready.fluid.bound) + 1
+        bound = self._best.lower_bound
+        gap = self._best.packing.cost(self._ready.problem) - bound
+        return gap if gap > bound * GAP_DONE else 0
 
     def advance(self, seed: int, budget: Budget, *, is_quick: bool) -> bool:
         """Search once, and say whether that found anything cheaper."""
-        start = self._packing or self.part.incumbent(self._problem)
-        found = (round_only if is_quick else improve)(self._problem, start, seed=seed, budget=budget)
-        is_cheaper = self._packing is None or found.packing.cost(self._problem) < self._packing.cost(self._problem)
-        self._packing, self.bound = found.packing, found.lower_bound
-        return is_cheaper
+        if self._ready is None:
+            return False
+        problem, before = self._ready.problem, self._best
+        start = before.packing if before else self._part.incumbent(problem)
+        self._best = (round_only if is_quick else improve)(self._ready, start, seed=seed, budget=budget)
+        return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
     def claims(self) -> list[InFlight]:
         """Claims for what was found, nothing where nothing was."""
-        return [] if self._packing is None else self.part.claims_of(self._problem, self._packing)
+        if self._ready is None or self._best is None:
+            return []
+        return self._part.claims_of(self._ready.problem, self._best.packing)
 
 
 def search(parts: Iterable[Part], seed: int, budget: Budget) -> list[Search]:

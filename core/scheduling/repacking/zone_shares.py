@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from core.packing.fluid import Fluid, relax
+from core.packing.fluid import relax
 from core.packing.problem import Floats, Ints, Problem
 from core.scheduling.repacking.columns import problem_of
 from core.scheduling.repacking.kinds import Kind
@@ -41,14 +41,12 @@ class ZoneShares:
         self._counts = np.array(list(counts.values()), dtype=np.int64)
         numbers = {kind: number for number, kind in enumerate(self._kinds)}
         self._users = [np.array([numbers[kind] for kind in kinds], dtype=np.int64) for kinds in homes.values()]
-        self._blocks = [
-            problem_of(templates, {there: counts[kind] for kind, there in kinds.items()}, rows)
-            for kinds in homes.values()
-        ]
+        blocks = (_block(templates, kinds, counts, rows) for kinds in homes.values())
+        self._blocks = [block.restricted(block.undominated()) for block in blocks]
 
     def best(self) -> Floats:
         """[kind, zone], which share of the kind each zone gets; zones in the order in which they were given."""
-        fluid = _relaxed(self._joint())
+        fluid = relax(self._joint())
         even = self._level(fluid.values)
         if self._bound(even) <= fluid.bound * (1 + EVEN_COST):
             return even
@@ -91,17 +89,18 @@ class ZoneShares:
             counts: Ints = np.rint(self._counts[users] * shares[users, zone] * _FINELY).astype(np.int64)
             present = np.flatnonzero(counts)
             if present.size:
-                total += _relaxed(block.of_classes(present, counts[present])).bound
+                total += relax(block.of_classes(present, counts[present])).bound
         return total // _FINELY
 
 
-def _relaxed(problem: Problem) -> Fluid:
-    """The fluid solution, with loads by all types of the problem."""
-    kept = problem.undominated()
-    fluid = relax(problem.restricted(kept))
-    loads = np.zeros(problem.allowed.shape)
-    loads[:, kept] = fluid.loads
-    return Fluid(fluid.bound, fluid.machines, loads, fluid.values)
+def _block(
+    templates: Sequence[Template], kinds: Mapping[Kind, Kind], counts: Mapping[Kind, int], rows: Mapping[int, int]
+) -> Problem:
+    """One zone's problem, a class for each kind: two that differ elsewhere may be alike there."""
+    alike = {there: number for number, there in enumerate(dict.fromkeys(kinds.values()))}
+    problem = problem_of(templates, dict.fromkeys(alike, 1), rows)
+    classes = np.array([alike[there] for there in kinds.values()], dtype=np.int64)
+    return problem.of_classes(classes, np.array([counts[kind] for kind in kinds], dtype=np.int64))
 
 
 def _of_one(loads: Floats) -> Floats:

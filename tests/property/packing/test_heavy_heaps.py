@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from core.packing.budget import Budget
 from core.packing.improve import improve
+from core.packing.prepared import prepared
 from tests.unit.packing.heaps import a_heavy_heap, one_each
 
 SEEDS = st.integers(0, 2**32)
@@ -20,10 +21,11 @@ ROOT = Path(__file__).parents[3]
 PRINT_PACKINGS = """
 from core.packing.budget import Budget
 from core.packing.improve import improve
+from core.packing.prepared import prepared
 from tests.unit.packing.heaps import a_heavy_heap, one_each
 for seed in range(3):
     problem = a_heavy_heap(seed)
-    found = improve(problem, one_each(problem), seed=0, budget=Budget(40))
+    found = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(40))
     print(found.lower_bound, found.packing.types.tolist(), found.packing.loads.tolist())
 """
 
@@ -34,7 +36,7 @@ def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, 
     """A pod would be lost or doubled between two stages, money wasted by searching, or the proof be none."""
     problem = a_heavy_heap(seed, classes=classes, pods=60)
     before = one_each(problem)
-    found = improve(problem, before, seed=seed, budget=Budget(steps))
+    found = improve(prepared(problem), before, seed=seed, budget=Budget(steps))
     found.packing.check(problem)
     assert found.lower_bound <= found.packing.cost(problem) <= before.cost(problem)
 

@@ -13,6 +13,7 @@ from core.packing.configurations import Configurations
 from core.packing.fluid import relax
 from core.packing.improve import improve
 from core.packing.master import Master
+from core.packing.prepared import prepared
 from core.packing.pricing import worthwhile_loads
 from core.packing.problem import Floats, Ints, Problem
 from core.packing.rents import Rents
@@ -59,7 +60,7 @@ def most_worth(problem: Problem, values: Floats) -> Floats:
 def test_a_heap_of_heavy_pods_comes_close_to_the_bound(seed: int) -> None:
     """GPU and database clusters would cost seven percent more than they have to."""
     problem = a_heavy_heap(seed)
-    found = improve(problem, one_each(problem), seed=0, budget=Budget(120))
+    found = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(120))
     found.packing.check(problem)
     assert found.lower_bound <= found.packing.cost(problem) <= found.lower_bound * 1.06
 
@@ -83,7 +84,7 @@ def test_a_search_that_is_cut_short_still_packs_every_pod(steps: int) -> None:
 def test_caps_hold_for_found_loads() -> None:
     """Two replicas that must be apart would share a machine."""
     problem = capped(a_problem([(0.5, 1), (0.4, 1), (1.5, 7)], [30, 30, 8]), [1, 2, 0])
-    packing = improve(problem, one_each(problem), seed=0, budget=Budget(100)).packing
+    packing = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(100)).packing
     packing.check(problem)
     assert packing.loads[:, 0].max() == 1
     assert packing.loads[:, 1].max() <= 2

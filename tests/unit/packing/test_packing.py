@@ -15,6 +15,7 @@ from core.packing.fill import cuts, guided_fill
 from core.packing.fluid import relax
 from core.packing.improve import improve
 from core.packing.knapsack import pack_by_value
+from core.packing.prepared import prepared
 from core.packing.problem import Packing, Problem, resized
 from core.packing.rough import rough_bound
 from tests.unit.packing.heaps import SHAPES, a_heap, a_problem, one_each
@@ -32,7 +33,7 @@ def rough(problem: Problem) -> int:
 def test_the_search_comes_close_to_the_bound(seed: int) -> None:
     """Money that the solver has shown how to save would be spent."""
     problem = a_heap(seed)
-    found = improve(problem, one_each(problem), seed=0, budget=Budget(200))
+    found = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(200))
     found.packing.check(problem)
     assert found.lower_bound <= found.packing.cost(problem) <= found.lower_bound * 1.06
 
@@ -41,15 +42,15 @@ def test_the_search_comes_close_to_the_bound(seed: int) -> None:
 def test_what_is_good_already_is_never_made_dearer(steps: int) -> None:
     """A later stage would throw away what an earlier one found."""
     problem = a_heap(7)
-    good = improve(problem, one_each(problem), seed=0, budget=Budget(300)).packing
-    again = improve(problem, good, seed=1, budget=Budget(steps)).packing
+    good = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(300)).packing
+    again = improve(prepared(problem), good, seed=1, budget=Budget(steps)).packing
     assert again.cost(problem) <= good.cost(problem)
 
 
 def test_the_same_seed_and_steps_give_the_same_packing() -> None:
     """A run could not be repeated."""
     problem = a_heap(3)
-    one, two = (improve(problem, one_each(problem), seed=5, budget=Budget(60)).packing for _ in range(2))
+    one, two = (improve(prepared(problem), one_each(problem), seed=5, budget=Budget(60)).packing for _ in range(2))
     assert one.types.tolist() == two.types.tolist()
     assert one.loads.tolist() == two.loads.tolist()
 
@@ -66,7 +67,7 @@ def test_pods_stay_where_they_may_run() -> None:
     """A pod would land on an architecture that it was not built for."""
     may = [[size < 4 for size in range(len(SHAPES))], [size >= 4 for size in range(len(SHAPES))]]
     problem = a_problem([(0.5, 1), (0.5, 1)], [40, 40], may)
-    packing = improve(problem, one_each(problem), seed=0, budget=Budget(100)).packing
+    packing = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(100)).packing
     assert (packing.loads[packing.types < 4, 1] == 0).all()
     assert (packing.loads[packing.types >= 4, 0] == 0).all()
 
@@ -80,7 +81,7 @@ def test_no_packing_undercuts_the_bounds(seed: int) -> None:
     cheapest = cheapest_of_all(problem)
     assert relax(problem).bound <= cheapest
     assert rough(problem) <= cheapest
-    found = improve(problem, one_each(problem), seed=0, budget=Budget(100))
+    found = improve(prepared(problem), one_each(problem), seed=0, budget=Budget(100))
     assert found.packing.cost(problem) <= cheapest * 1.1
 
 

@@ -1,0 +1,46 @@
+"""What every search of a problem begins with: the types worth buying, and the fluid relaxation over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from core.packing.bundles import bundled
+from core.packing.fluid import Fluid, relax
+from core.packing.problem import Ints, Problem
+
+CHOICE_COST_MAX: Final = 0.01
+"""What planning for bundles may cost, by the fluid relaxation; where it costs more, types are planned for one by one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A problem, made ready for searching.
+
+    Attributes:
+        problem: As it was given.
+        kept: The types that no other one dominates; no optimum needs the others.
+        small: The problem with these only.
+        fluid: Its relaxation.
+    """
+
+    problem: Problem
+    kept: Ints
+    small: Problem
+    fluid: Fluid
+
+
+def prepared(problem: Problem) -> Prepared:
+    """The problem as it is."""
+    kept = problem.undominated()
+    small = problem.restricted(kept)
+    return Prepared(problem, kept, small, relax(small))
+
+
+def leaving_a_choice(problem: Problem) -> Prepared:
+    """The problem with each type as small as its bundle, or as it is where that costs too much."""
+    plain, held = prepared(problem), bundled(problem)
+    if held is None:
+        return plain
+    choice = prepared(held)
+    return choice if choice.fluid.bound <= plain.fluid.bound * (1 + CHOICE_COST_MAX) else plain
