@@ -57,12 +57,13 @@ class ClaimSearch:
             smallest: The least that any waiting pod requests; a claim without room for that is not looked at again.
         """
         left = self._candidates(pod_class, stage)
+        is_plain = not pod_class.ports and not pod_class.volumes.attachments
         for among in self._index.by_count if left else ():
             here = among & left
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
-                look = self._seen(claim, pod_class)
+                look = self._index.looks[claim.index] if is_plain else self._burdened(claim, pod_class)
                 ways = self._narrowing.of(look, pod_class.shape, stage) if look is not None else ()
                 if look is not None and not ways:
                     left &= ~(look.claims | bit)
@@ -77,19 +78,22 @@ class ClaimSearch:
 
     def _candidates(self, pod_class: PodClass, stage: Stage) -> int:
         """Claims that are worth a look, as a bit set."""
-        left = self._index.open & ~self._without_room.get(pod_class.requests, 0)
-        left &= ~self._unfit.get((pod_class.index, stage.number), 0)
+        left = self._index.open
+        without_room = self._without_room.get(pod_class.requests)
+        if without_room is not None:
+            left &= ~without_room
+        unfit = self._unfit.get((pod_class.index, stage.number))
+        if unfit is not None:
+            left &= ~unfit
         for rule in stage.host_rules:
             left &= ~self._tally.barred(rule)
         return left
 
-    def _seen(self, claim: InFlight, pod_class: PodClass) -> Look | None:
+    def _burdened(self, claim: InFlight, pod_class: PodClass) -> Look | None:
         """The claim's look once the pod's ports and volumes are there; None where the ports are taken."""
-        look = self._index.looks[claim.index]
-        if not pod_class.ports and not pod_class.volumes.attachments:
-            return look
         if conflict(pod_class.ports, claim.ports):
             return None
+        look = self._index.looks[claim.index]
         return self._looks.of(look.template, look.reqs, claim.allowed_with(pod_class))
 
     def _fit(self, claim: InFlight, ways: Sequence[Look], total: Vector) -> Fit | None:

@@ -41,6 +41,7 @@ class Relaxed:
         largest = sorted((n for n in apart if apart[n] > 1), key=lambda number: (-apart[number], number))[:ROWS_MAX]
         self.rows = dict.fromkeys(sorted(largest), 1)
         self.counts: dict[Kind, int] = {}
+        self._ways_of: dict[int, tuple[Way, ...]] = {}
         for pod_class, count in classes.items():
             kind = self._kind(pod_class)
             self.counts[kind] = self.counts.get(kind, 0) + count
@@ -56,7 +57,10 @@ class Relaxed:
         return rough_bound((kind.requests, count, self._offers(kind)) for kind, count in self.counts.items())
 
     def _kind(self, pod_class: PodClass) -> Kind:
-        ways = tuple(dict.fromkeys(self._ways(pod_class)))
+        shape = pod_class.shape.index
+        ways = self._ways_of.get(shape)
+        if ways is None:
+            ways = self._ways_of[shape] = tuple(dict.fromkeys(self._ways(pod_class)))
         rows = tuple((number, 1) for number in sorted(self._keeps_apart(pod_class)) if number in self.rows)
         return Kind(pod_class.requests, ways, rows=rows)
 
