@@ -24,7 +24,7 @@ from tests.e2e.world import World
 SECONDS: Final = 60.0
 """What a scene waits for at most, unless it says more."""
 
-LOOKS_EVERY: Final = 0.5
+LOOKS_EVERY: Final = 1.0
 
 
 class Play:
@@ -136,7 +136,7 @@ class Play:
         waiting = [
             f"{name}/{pod['metadata']['name']}"
             for name in sorted(self._namespaces)
-            for pod in self.world.admin.list("pods", name, fields="status.phase=Pending")
+            for pod in self.world.admin.some("pods", len(self._ignored) + 1, name, fields="status.phase=Pending")
         ]
         return bool(set(waiting) - self._ignored)
 
