@@ -92,6 +92,12 @@ class Admin:
         except NotFoundError:
             return None
 
+    def some(self, resource: str, number: int, namespace: str = "", *, fields: str = "") -> list[JsonObject]:
+        """At most so many of the objects: whether there are any, at little cost."""
+        query = urlencode({"limit": number, "fieldSelector": fields})
+        found: list[JsonObject] = self._send("list", "GET", f"{self._kind(resource).at(namespace)}?{query}")["items"]
+        return found
+
     def list(self, resource: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[JsonObject]:
         """Every object of a kind, in one namespace or in all, whose labels and fields fit the selectors."""
         path, found, more = self._kind(resource).at(namespace), [], ""
@@ -102,12 +108,6 @@ class Admin:
             more = page["metadata"].get("continue", "")
             if not more:
                 return found
-
-    def some(self, resource: str, number: int, namespace: str = "", *, fields: str = "") -> list[JsonObject]:
-        """At most so many of the objects: whether there are any, at little cost."""
-        query = urlencode({"limit": number, "fieldSelector": fields})
-        found: list[JsonObject] = self._send("list", "GET", f"{self._kind(resource).at(namespace)}?{query}")["items"]
-        return found
 
     def patch(
         self, resource: str, name: str, body: JsonObject, namespace: str = "", *, subresource: str = ""
