@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -23,5 +24,4 @@ def percentile(values: Iterable[float], share: float) -> float | None:
     ordered = sorted(values)
     if not ordered:
         return None
-    rank = max(0, min(len(ordered) - 1, round(share * len(ordered) + 0.5) - 1))
-    return round(ordered[rank], 2)
+    return round(ordered[math.ceil(share * len(ordered)) - 1], 2)
