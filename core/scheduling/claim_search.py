@@ -126,12 +126,7 @@ class ClaimSearch:
             self._turn(claim, look)
         claim.used = fit.total
         self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
-        claim.pods.append(pod)
-        claim.shapes.append(pod_class.shape)
-        if pod_class.ports:
-            claim.ports.extend(pod_class.ports)
-        if pod_class.volumes.attachments:
-            claim.attached.update(pod_class.volumes.attachments)
+        claim.seat(pod, pod_class)
         self._tally.record_on_claim(pod_class.shape, look, claim.index)
 
     def hold(self, claim: InFlight, allowed: int) -> None:

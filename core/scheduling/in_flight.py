@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod
@@ -33,11 +34,11 @@ class InFlight:
     used: Vector
     pods: list[Pod] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
-    ports: list[HostPort] = field(default_factory=list)
-    attached: set[tuple[str, str]] = field(default_factory=set)
+    ports: tuple[HostPort, ...] = ()
+    attached: frozenset[tuple[str, str]] = frozenset()
     charged: int = 0
     reservation: str = ""
-    min_values: dict[str, int] = field(default_factory=dict)
+    min_values: Mapping[str, int] = field(default_factory=dict)
     min_values_relaxed: bool = False
 
     @property
@@ -46,6 +47,15 @@ class InFlight:
         types = self.template.types
         left = types.survivors(types.mask(self.reqs) & self.allowed, self.used)
         return types.cheapest(left, self.reqs) or 0
+
+    def seat(self, pod: Pod, pod_class: PodClass) -> None:
+        """Take in a pod; `used` and what follows from it are the caller's."""
+        self.pods.append(pod)
+        self.shapes.append(pod_class.shape)
+        if pod_class.ports:
+            self.ports += pod_class.ports
+        if pod_class.volumes.attachments:
+            self.attached |= frozenset(pod_class.volumes.attachments)
 
     def allowed_with(self, pod_class: PodClass) -> int:
         """Its types that have a pod's host ports free and can attach the pod's volumes too."""

@@ -73,7 +73,7 @@ class NewClaims:
         template, size = claim.template, claim.allowed
         room = self._rooms[template.index]
         claim.allowed = room.mask(template.types, size) if room.left else size
-        claim.min_values = dict(template.min_values)
+        claim.min_values = template.min_values
         question = (pod_class.index, stage.number, template.index, claim.allowed)
         is_barred = any(self._tally.bars_new(rule) for rule in stage.host_rules)
         look = self._alike.get(question)
@@ -134,7 +134,7 @@ class NewClaims:
             return True
         if not self._may_relax(claim):
             return False
-        claim.min_values |= missing
+        claim.min_values = {**claim.min_values, **missing}
         claim.min_values_relaxed = True
         return True
 

@@ -17,7 +17,7 @@ class ResourceAxis:
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """The amounts in order, zero where there is none."""
-        return tuple([amounts.get(name, 0) for name in self.names])
+        return tuple(map(amounts.get, self.names, self.zero))
 
     def amounts(self, vector: Vector) -> dict[str, int]:
         """A vector as a mapping again, without zeros."""

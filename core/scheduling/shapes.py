@@ -39,7 +39,7 @@ class Shapes:
 
     def _alike(self, pod: Pod) -> Alike:
         spec, own = pod.spec, pod.labels
-        read = tuple([(key, own[key]) for key in self._read_keys if key in own])
+        read = tuple(map(own.get, self._read_keys))
         spreads = self._defaults.of(pod) if self._has_defaults else None
         requests = self._requests[id(spec)]
         question = (self._terms[id(spec)], pod.namespace, read, spreads, requests)

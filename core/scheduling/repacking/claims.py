@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from core.model.pod import Pod
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.parties import Bundle, Market
@@ -39,16 +38,10 @@ class ClaimBuilder:
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else 0
         if not kept:
             return None
-        pods = [pod for _, members in bundles for pod in members]
-        claim = InFlight(0, template, reqs, kept, used, pods, charged=kept)
-        self._describe(claim, pods)
+        claim = InFlight(0, template, reqs, kept, used, charged=kept)
+        for pod in (pod for _, members in bundles for pod in members):
+            claim.seat(pod, self._ground.classes.of(pod))
         return claim
-
-    def _describe(self, claim: InFlight, pods: Sequence[Pod]) -> None:
-        for pod_class in map(self._ground.classes.of, pods):
-            claim.shapes.append(pod_class.shape)
-            claim.ports.extend(pod_class.ports)
-            claim.attached.update(pod_class.volumes.attachments)
 
     def _types(self, reqs: int, allowed: int, used: Vector) -> int:
         """Types that hold the pods, cut to those near the cheapest."""
