@@ -15,12 +15,25 @@ from core.scheduling.ground import Ground
 
 _FUNCTIONS_SHOWN: Final = 15
 _PARTS: Final = (
-    ("existing nodes", ("node_search", "existing_node", "state_node")),
-    ("grouping pods", ("classes", "pod_class", "selection", "pending", "preferences", "default_spreads")),
-    ("topology", ("topology", "tally", "pinning")),
-    ("new claims", ("claim_search", "in_flight", "thresholds", "limits", "reservations", "min_values")),
+    ("existing nodes", ("node_search", "node_sets", "existing_node", "state_node")),
+    ("grouping pods", ("shapes", "classes", "pod_class", "selection", "pending", "preferences", "default_spreads")),
+    ("topology", ("topology", "tally", "host_counts", "pinning", "narrowing")),
+    (
+        "new claims",
+        (
+            "claim_search",
+            "claim_index",
+            "new_claims",
+            "look",
+            "in_flight",
+            "thresholds",
+            "limits",
+            "reservations",
+            "min_values",
+        ),
+    ),
     ("instance types", ("type_", "template", "requirement", "resource_axis", "daemons", "overlays", "catalogue")),
-    ("final types", ("results",)),
+    ("final types", ("results", "price_order")),
     ("greedy, the rest", ("solve", "planner", "ground", "scheduling/")),
     ("packing", ("packing/", "repack", "improve")),
 )
