@@ -23,12 +23,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How long things are waited for, in seconds.
 
     Attributes:
-        quiet: So long without a change of the nodes is settled: both sides look more often than that.
+        quiet: So long without a change of the nodes is settled: two looks of `disrupt` with what it checks in between.
     """
 
     running: float = 600.0
     settled: float = 600.0
-    quiet: float = 75.0
+    quiet: float = 150.0
 
 
 LOOKS_EVERY: Final = 1.0
