@@ -44,12 +44,11 @@ KINDS: Final[tuple[Kind, ...]] = (
 
 
 def pools() -> list[JsonObject]:
-    """A pool for everyone, and a tainted one."""
+    """A pool for everyone, and a tainted one; where kube-scheduler leaves a node empty it goes."""
     both = requirement(CAPACITY, "spot", "on-demand")
-    dedicated = node_pool(
-        "dedicated", AMD64, both, labels={"pool": "dedicated"}, template={"taints": [DEDICATED]}, weight=10
-    )
-    return [node_pool("burst", AMD64, both), dedicated]
+    empty_go: JsonObject = {"policy": "WhenEmpty", "consolidate_after": "15s"}
+    tainted: JsonObject = {"labels": {"pool": "dedicated"}, "template": {"taints": [DEDICATED]}, "weight": 10}
+    return [node_pool("burst", AMD64, both, **empty_go), node_pool("dedicated", AMD64, both, **empty_go, **tainted)]
 
 
 def workload(namespace: str, replicas: int = REPLICAS, deployments: int = DEPLOYMENTS) -> list[JsonObject]:
