@@ -34,7 +34,7 @@ class Classes:
         taints += [t for node in snapshot.nodes for t in node.taints]
         self._tolerate_at_last = any(taint.effect == PREFER_NO_SCHEDULE for taint in taints)
         self._known: dict[tuple[Shape, Vector, VolumeNeeds], PodClass] = {}
-        self._stages_of: dict[tuple[Shape, VolumeNeeds], tuple[Stage, ...]] = {}
+        self._asked: dict[tuple[Shape, VolumeNeeds], tuple[tuple[Stage, ...], str, str]] = {}
         self._stages_made = 0
 
     def of(self, pod: Pod) -> PodClass:
@@ -50,17 +50,18 @@ class Classes:
         question = (shape, requests, needs)
         known = self._known.get(question)
         if known is None:
-            reason, message = self._hopeless(shape.spec, needs)
-            stages = () if reason else self._stages(shape, needs)
-            known = PodClass(len(self._known), shape, requests, needs, stages, reason, message)
+            known = PodClass(len(self._known), shape, requests, needs, *self._stages(shape, needs))
             self._known[question] = known
         return known
 
-    def _stages(self, shape: Shape, needs: VolumeNeeds) -> tuple[Stage, ...]:
+    def _stages(self, shape: Shape, needs: VolumeNeeds) -> tuple[tuple[Stage, ...], str, str]:
+        """What pods of a shape ask for, or why that is hopeless and in which words; whatever their size."""
         question = (shape, needs)
-        known = self._stages_of.get(question)
+        known = self._asked.get(question)
         if known is None:
-            known = self._stages_of[question] = tuple(self._steps(shape, needs))
+            reason, message = self._hopeless(shape.spec, needs)
+            stages = () if reason else tuple(self._steps(shape, needs))
+            known = self._asked[question] = (stages, reason, message)
         return known
 
     def _hopeless(self, spec: PodSpec, needs: VolumeNeeds) -> tuple[str, str]:
