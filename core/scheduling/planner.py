@@ -16,6 +16,7 @@ from core.scheduling.ground import Ground
 from core.scheduling.improve import improved
 from core.scheduling.pending import is_virtual
 from core.scheduling.results import buffer_rooms, planned_claims
+from core.scheduling.second_turn import SecondTurn
 from core.scheduling.solve import Solution, Solve, batches_of
 
 
@@ -102,7 +103,9 @@ class Planner:
         more = frozenset(gone) - ground.leaving
         displaced = [pod for p in sorted(more) for pod in ground.evictions.movable(ground.views[p].state.pods)]
         waiting = [((*ground.pending, *ground.moving), False), (displaced, consolidation)]
-        return Solve(ground, batches_of(ground, waiting), ground.leaving | more, more).run(), displaced
+        if more:
+            return Solve(ground, batches_of(ground, waiting), ground.leaving | more, more).run(), displaced
+        return SecondTurn(ground, lambda: batches_of(ground, waiting)).solution(), displaced
 
     def _outcome(self, solution: Solution, displaced: list[Pod]) -> Outcome:
         ground = self._ground

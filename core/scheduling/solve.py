@@ -76,12 +76,14 @@ class Solve:
     Attributes:
         leaving: Positions of nodes that offer nothing.
         vanished: Those of them that this plan takes away: their pods count nowhere, and the limits are free of them.
+        first: Classes of pods that go before the others.
     """
 
     ground: Ground
     batches: list[Batch]
     leaving: frozenset[int]
     vanished: frozenset[int]
+    first: frozenset[int] = frozenset()
     tally: Tally = field(init=False)
     nodes: NodeSearch = field(init=False)
     claims: ClaimSearch = field(init=False)
@@ -105,7 +107,11 @@ class Solve:
         """Place all that can be placed."""
         queue = [batch for batch in self.batches if not batch.pod_class.reason]
         spare = [batch for batch in queue if is_virtual(batch.pods[0])]
-        self._settle([batch for batch in queue if batch not in spare] if spare else queue)
+        real = [batch for batch in queue if batch not in spare] if spare else queue
+        leading = [batch for batch in real if batch.pod_class.index in self.first] if self.first else []
+        if leading:
+            self._rounds(leading, _least_from(queue)[0])
+        self._settle([batch for batch in real if batch.waiting] if leading else real)
         self._settle(spare)
         unplaced = [batch for batch in self.batches if batch.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.reservations)
@@ -115,7 +121,7 @@ class Solve:
         while left and (self._squeeze() or self.claims.settle()):
             left = self._rounds(left)
 
-    def _rounds(self, queue: list[Batch]) -> list[Batch]:
+    def _rounds(self, queue: list[Batch], least: Vector | None = None) -> list[Batch]:
         """Go through the queue until a whole round places nobody; each round places one pod at least, so they end.
 
         A pod that fails may fit after others are placed: next to those that it must be near, or level with them.
@@ -123,7 +129,7 @@ class Solve:
         while queue:
             before = sum(batch.waiting for batch in queue)
             left: list[Batch] = []
-            least_left: Vector | None = None
+            least_left = least
             for batch, least_after in zip(queue, _least_from(queue), strict=True):
                 self._place(batch, _both(least_after, least_left))
                 if batch.waiting:

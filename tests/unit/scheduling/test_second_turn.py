@@ -1,0 +1,48 @@
+"""Pods whose place in the queue was their only trouble."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.node import Node
+from core.model.pod import PodAffinityTerm
+from core.model.requirements import Requirement
+from core.scheduling import reasons
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
+from tests.unit.scheduling.reading import places, plan_of, reasons_of
+
+TYPE = a_type("m", cpu="4", memory="16Gi", zones=ZONES[:1], capacity_types=(labels.ON_DEMAND,))
+BESIDE_DB = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+
+
+def a_node(name: str, zone: str) -> Node:
+    room = {"cpu": 4000, "memory": 2**34, "pods": 10}
+    known = {labels.HOSTNAME: name, labels.ZONE: zone}
+    return Node(name=name, labels=known, capacity=room, allocatable=room, is_ready=True)
+
+
+def test_a_pod_that_needs_one_node_gets_it_where_a_larger_one_could_use_another() -> None:
+    """A pod would wait for ever next to a node that is free."""
+    nodes = (a_node("n1", ZONES[0]), a_node("n2", ZONES[1]))
+    large = a_pod("large", cpu="3")
+    small = a_pod("small", cpu="2", node_selector=(Requirement.one_of(labels.ZONE, ZONES[0]),))
+    plan = plan_of(nodes=nodes, pods=(large, small), node_pools=())
+    assert places(plan) == {"large": "n2", "small": "n1"}
+
+
+def test_a_pod_and_the_one_that_it_must_be_near_go_together() -> None:
+    """What fills the node of a database first would keep its sidecar service away from it."""
+    pods = (
+        a_pod("large", cpu="3"),
+        a_pod("db", cpu="1", labels={"app": "db"}),
+        a_pod("web", cpu="500m", affinity=(BESIDE_DB,)),
+    )
+    where = places(plan_of(types=(TYPE,), pods=pods))
+    assert where["web"] == where["db"] != where["large"]
+
+
+def test_nobody_loses_a_place_to_a_pod_that_was_left() -> None:
+    """Small pods would drive out a large one for good wherever a limit is reached: the largest go first."""
+    pool = a_pool(limits={"cpu": 4000})
+    pods = (a_pod("large", cpu="3"), a_pod("p1", cpu="2"), a_pod("p2", cpu="2"))
+    plan = plan_of(types=(TYPE,), pods=pods, node_pools=(pool,))
+    assert reasons_of(plan) == {"p1": reasons.LIMIT_REACHED, "p2": reasons.LIMIT_REACHED}
