@@ -25,6 +25,10 @@ TYPES_USUAL: Final = 40
 """Most types that the relaxation is usually solved over: few at first, others join as they are needed."""
 
 
+ROUNDS_MAX: Final = 12
+"""Most rounds in which types join. Where very many cost the same for what they hold, each round would gain next to nothing."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Fluid:
     """The relaxation's solution.
@@ -66,10 +70,10 @@ def relax(problem: Problem) -> Fluid:
 def _over_types(
     prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
 ) -> tuple[Floats, Floats, Floats]:
-    """`_solved` over as many types as it takes."""
+    """`_solved` over as many types as it takes, or as many as join in `ROUNDS_MAX` rounds: what is proven holds all the same."""
     chosen = first_choice(prices, room, requests, fits)
     others = Elsewhere(prices, room, requests, fits)
-    while True:
+    for number in range(1, ROUNDS_MAX + 1):
         machines, loads, rents = np.zeros(len(prices)), np.zeros(fits.shape), np.zeros(room.shape)
         found = _solved(prices[chosen], room[chosen], requests, counts, fits[:, chosen])
         machines[chosen], loads[:, chosen], rents[chosen] = found
@@ -78,9 +82,10 @@ def _over_types(
         unchosen = np.setdiff1d(np.arange(len(prices)), chosen)
         rents[unchosen] = elsewhere[unchosen]
         more = rivals(prices, least, chosen)
-        if not more.size:
-            return machines, loads, rents
+        if not more.size or number == ROUNDS_MAX:
+            break
         chosen = np.union1d(chosen, more)
+    return machines, loads, rents
 
 
 def _cells(problem: Problem) -> Ints:
