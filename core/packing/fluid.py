@@ -70,7 +70,7 @@ def relax(problem: Problem) -> Fluid:
 def _over_types(
     prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
 ) -> tuple[Floats, Floats, Floats]:
-    """`_solved` over as many types as it takes, or as many as join in `ROUNDS_MAX` rounds: what is proven holds all the same."""
+    """`_solved` over as many types as it takes, or as join in `ROUNDS_MAX` rounds: what is proven holds anyway."""
     chosen = first_choice(prices, room, requests, fits)
     others = Elsewhere(prices, room, requests, fits)
     for number in range(1, ROUNDS_MAX + 1):

@@ -38,11 +38,9 @@ class Problem:
     def of(
         cls, *, requests: Ints, counts: Ints, room: Ints, prices: Ints, allowed: Bools, most: Ints | None = None
     ) -> Problem:
-        """Build one; `fit` follows from the rest.
+        """Build one from its attributes; `fit` follows from the others.
 
-        Args:
-            requests, counts, room, prices, allowed: As the attributes.
-            most: [class], the most pods of it on one machine whatever its room; zero for any number.
+        `most` is [class], the most pods of it on one machine whatever its room; zero for any number.
 
         Raises:
             InvariantError: If a class fits no type.
