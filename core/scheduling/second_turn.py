@@ -19,6 +19,9 @@ from core.scheduling.topology_group import AFFINITY
 TURNS_MAX: Final = 4
 """How many classes get a turn of their own, after one together."""
 
+PODS_MAX: Final = 1_000
+"""Among more pods they get one only together: a limit that is reached would multiply the planner's time."""
+
 CLASSES_MAX: Final = 16
 """How many classes are asked whether they would gain."""
 
@@ -59,13 +62,14 @@ class SecondTurn:
         """Who goes first: together all classes that would gain if they were alone, then one after the other."""
         if not left:
             return
-        classes = [batch.pod_class for batch in self._queue()]
+        queue = self._queue()
+        classes = [batch.pod_class for batch in queue]
         late = dict.fromkeys(one for one in classes if one.index in left)
         together = [self._with_company(one, classes) for one in [*late][:CLASSES_MAX]]
         gaining = [first for first, one in zip(together, late, strict=False) if self._gains(first, one, left)]
         if gaining:
             yield frozenset().union(*gaining)
-        if len(gaining) > 1:
+        if len(gaining) > 1 and sum(len(batch.pods) for batch in queue) <= PODS_MAX:
             yield from gaining[:TURNS_MAX]
 
     def _gains(self, first: frozenset[int], one: PodClass, left: _Left) -> bool:

@@ -208,7 +208,7 @@ class Topology:
             self._number(group)
         for spread in shape.spreads:
             if spread.when_unsatisfiable == DO_NOT_SCHEDULE:
-                self._hard.add(self._number(spread_group(spread, spec, shape.namespace, shape.labels)))
+                self._hard.add(self._number(spread_group(spread, shape.spreads, spec, shape.namespace, shape.labels)))
         for kind, terms in (
             (AFFINITY, spec.affinity),
             (ANTI_AFFINITY, spec.anti_affinity),
@@ -226,7 +226,7 @@ class Topology:
     def _groups_of(self, shape: Shape, wishes: Wishes) -> list[Group]:
         near = [*wishes.affinity, *(weighted.term for weighted in wishes.preferred_affinity)]
         far = [*wishes.anti_affinity, *(weighted.term for weighted in wishes.preferred_anti_affinity)]
-        groups = [spread_group(s, shape.spec, shape.namespace, shape.labels) for s in wishes.spreads]
+        groups = [spread_group(s, shape.spreads, shape.spec, shape.namespace, shape.labels) for s in wishes.spreads]
         for kind, terms in ((AFFINITY, near), (ANTI_AFFINITY, far)):
             groups += [affinity_group(kind, term, shape.namespace, shape.labels, self._namespaces) for term in terms]
         return list(dict.fromkeys(groups))

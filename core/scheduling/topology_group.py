@@ -82,9 +82,18 @@ class Group(msgspec.Struct, frozen=True, order=True):
         return self.selector.matches(pod_labels)
 
 
-def spread_group(spread: TopologySpread, spec: PodSpec, namespace: str, pod_labels: Mapping[str, str]) -> Group:
-    """The group of a spread constraint. Taints and labels of nodes count by the owner's whole affinity, relaxed or not."""
-    others = {labels.normalized(s.topology_key) for s in spec.spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
+def spread_group(
+    spread: TopologySpread,
+    spreads: Iterable[TopologySpread],
+    spec: PodSpec,
+    namespace: str,
+    pod_labels: Mapping[str, str],
+) -> Group:
+    """The group of a spread constraint among all that the owner has, be they its own or the cluster's defaults.
+
+    Taints and labels of nodes count by the owner's whole affinity, relaxed or not.
+    """
+    others = {labels.normalized(s.topology_key) for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
     others -= {labels.normalized(spread.topology_key), labels.HOSTNAME}
     honors_affinity = spread.node_affinity_policy == HONOR
     gate = NodeGate(

@@ -271,3 +271,14 @@ def test_default_spreads_follow_services_and_controllers() -> None:
     by_service = plan_of(types=(TYPE,), pods=webs(3), options=options, services=(service,))
     assert per_zone(by_owner) == per_zone(by_service) == [1, 1, 1]
     assert len(plan_of(types=(TYPE,), pods=webs(3), options=options).claims) == 1
+
+
+def test_with_several_default_spreads_a_node_counts_that_has_all_their_labels() -> None:
+    """kube-scheduler passes a node over that lacks one of the labels; pods there would keep the others from its zone."""
+    options = Options(default_spreads=(TopologySpread(labels.ZONE, 1), TopologySpread("rack", 9)))
+    service = Service(namespace="default", name="web", selector={"app": "web"})
+    nodes = (a_node("n1", ZONES[0], pods="3"),)
+    pods = (*(running(f"r{n}", "n1") for n in range(3)), *webs(3))
+    pool = a_pool(labels={"rack": "r1"})
+    plan = plan_of(types=(TYPE,), nodes=nodes, pods=pods, options=options, services=(service,), node_pools=(pool,))
+    assert per_zone(plan) == [1, 1, 1]
