@@ -24,6 +24,9 @@ from tests.e2e.world import World
 SECONDS: Final = 60.0
 """What a scene waits for at most, unless it says more."""
 
+PATIENCE: Final = 120.0
+"""The same where another scene may have stopped the API server for a minute."""
+
 LOOKS_EVERY: Final = 1.0
 
 
@@ -76,7 +79,7 @@ class Play:
     def wait_until_running(self, pods: int, seconds: float = SECONDS) -> None:
         """Wait until so many pods run, daemons not counted, and no other waits."""
         self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running", seconds)
-        self._ran = self.judge()[0]
+        self._ran = until(self.judge, seconds=PATIENCE, what=self.name, forgive=(PortError,))[0]
 
     def wait_until_settled(self, seconds: float = SECONDS) -> None:
         """Wait until no claim of this scene has a next step, and no command any."""
@@ -229,12 +232,14 @@ def _play(playing: Play, scene: Scene, outcome: Outcome) -> None:
     began = time.monotonic()
     try:
         scene(playing)
-        playing.wait_until_settled()
+        playing.wait_until_settled(PATIENCE)
     except Exception as error:  # noqa: BLE001 - told by the test of this scene, the others play on
         outcome.error = error
     try:
-        outcome.verdict, outcome.elsewhere = playing.judge()
-    except PortError as error:
+        what = f"{playing.name}: the API server, for the judge"
+        judged = until(playing.judge, seconds=PATIENCE, what=what, forgive=(PortError,), every=LOOKS_EVERY)
+        outcome.verdict, outcome.elsewhere = judged
+    except TimeoutError as error:
         outcome.error = outcome.error or error
     outcome.seconds = time.monotonic() - began
 

@@ -15,11 +15,12 @@ APART: Final = 1.5
 
 
 def scene(playing: Play, launched: Callable[[], None]) -> None:
-    """Ask for the pods one by one; `launched` is called when each has its claim."""
+    """Ask for the pods one by one; `launched` is called when each runs."""
     playing.apply(node_class(), own_pool(POOL))
     playing.ready()
     for number in range(PODS):
         playing.apply(deployment(POOL, f"single-{number}", 1, cpu="1500m", **on(POOL)))
         time.sleep(APART)
     playing.wait_until_running(PODS, 120)
+    playing.wait_until_settled()
     launched()
