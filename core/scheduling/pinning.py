@@ -218,7 +218,8 @@ class Pinning:
             for ask in batch.pod_class.stages[0].asks if batch.pod_class.stages else ():
                 reqs = self._table.narrowed(template.offered, ask)
                 if reqs != IMPOSSIBLE:
-                    found.update(template.types.values(template.types.mask(reqs), reqs, key))
+                    roomy = template.types.survivors(template.types.mask(reqs), batch.pod_class.requests)
+                    found.update(template.types.values(roomy, reqs, key))
             known = self._open_values[question] = tuple(sorted(found))
         return known
 

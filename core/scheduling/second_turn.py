@@ -76,9 +76,9 @@ class SecondTurn:
         return _left_behind(self._plan(first, alone=True))[one.index] < left[one.index]
 
     def _with_company(self, one: PodClass, classes: Iterable[PodClass]) -> frozenset[int]:
-        """A class with those that it must be near to."""
+        """A class with those that it must be near to and cannot do without."""
         rules = (*one.stages[0].host_rules, *one.stages[0].zone_rules)
-        near = {rule.group for rule in rules if rule.kind == AFFINITY}
+        near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
         return frozenset({one.index} | {other.index for other in classes if near.intersection(other.shape.selected_by)})
 
 

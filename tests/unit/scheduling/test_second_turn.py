@@ -12,6 +12,7 @@ from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
 TYPE = a_type("m", cpu="4", memory="16Gi", zones=ZONES[:1], capacity_types=(labels.ON_DEMAND,))
 BESIDE_DB = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+BY_FAMILY = PodAffinityTerm("family", a_selector(app="db"))
 
 
 def a_node(name: str, zone: str) -> Node:
@@ -46,3 +47,15 @@ def test_nobody_loses_a_place_to_a_pod_that_was_left() -> None:
     pods = (a_pod("large", cpu="3"), a_pod("p1", cpu="2"), a_pod("p2", cpu="2"))
     plan = plan_of(types=(TYPE,), pods=pods, node_pools=(pool,))
     assert reasons_of(plan) == {"p1": reasons.LIMIT_REACHED, "p2": reasons.LIMIT_REACHED}
+
+
+def test_a_pod_that_may_be_the_first_of_its_kind_goes_without_the_others() -> None:
+    """Alike pods that went where there are no accelerators would keep those that need one from every node."""
+    plain = a_type("plain", cpu="8", zones=ZONES[:1], family="c")
+    gpu = a_type("gpu", cpu="2", price=1.0, zones=ZONES[:1], extra={"nvidia.com/gpu": "1"}, family="g")
+    pods = (
+        a_pod("large", cpu="3", node_selector=(Requirement.one_of("family", "c"),)),
+        a_pod("db", cpu="1", labels={"app": "db"}),
+        a_pod("learner", cpu="500m", labels={"app": "db"}, extra={"nvidia.com/gpu": "1"}, affinity=(BY_FAMILY,)),
+    )
+    assert reasons_of(plan_of(types=(plain, gpu), pods=pods)) == {}

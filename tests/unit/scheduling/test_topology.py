@@ -282,3 +282,14 @@ def test_with_several_default_spreads_a_node_counts_that_has_all_their_labels() 
     pool = a_pool(labels={"rack": "r1"})
     plan = plan_of(types=(TYPE,), nodes=nodes, pods=pods, options=options, services=(service,), node_pools=(pool,))
     assert per_zone(plan) == [1, 1, 1]
+
+
+def test_a_pod_goes_where_those_that_must_be_near_it_fit() -> None:
+    """A cheaper family without accelerators would be chosen, where the pods that must follow have no room."""
+    plain = a_type("plain", family="c")
+    gpu = a_type("gpu", price=1.0, extra={"nvidia.com/gpu": "1"}, family="g")
+    near = PodAffinityTerm("family", a_selector(app="db"))
+    follower = a_pod("learner", cpu="500m", extra={"nvidia.com/gpu": "1"}, affinity=(near,))
+    plan = plan_of(types=(plain, gpu), pods=(a_pod("db", labels={"app": "db"}), follower))
+    assert claim_of(plan, "db").instance_types == ("gpu",)
+    assert reasons_of(plan) == {}
