@@ -57,7 +57,11 @@ class Dashboard(Construct):
             self._graph("Objects that cannot be used", "InvalidNodePools", "InvalidNodeClasses"),
             self._graph("Seconds from an audit event to us", "AuditLagSeconds"),
             self._graph(
-                "Calls, runs and searches that failed", "PortErrors", "FailedRuns", "FailedImprovements", statistic="Sum"
+                "Calls, runs and searches that failed",
+                "PortErrors",
+                "FailedRuns",
+                "FailedImprovements",
+                statistic="Sum",
             ),
         )
         page.add_widgets(
