@@ -23,8 +23,13 @@ NODE_CLASS: Final = "default"
 
 
 def pools() -> list[JsonObject]:
-    """The NodePools in our form: one for everyone, one tainted."""
-    return burst.pools()
+    """The NodePools in our form: one for everyone, one tainted; they consolidate nothing yet."""
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "Never",
+        "budgets": [{"nodes": "100%"}],
+    }
+    return [{**pool, "spec": {**pool["spec"], "disruption": disruption}} for pool in burst.pools()]
 
 
 def workload(pods: int) -> list[JsonObject]:

@@ -73,6 +73,15 @@ def test_the_nodepool_keeps_its_meaning() -> None:
         assert {**own["spec"], "template": {}} == {**pool["spec"], "template": {}}
 
 
+def test_the_burst_is_over_before_anything_is_consolidated() -> None:
+    """Otherwise the nodes counted after the burst are fewer than were bought; or, later, none but empty ones go."""
+    for pool in objects.pools():
+        before = pool["spec"]["disruption"]
+        after = before | objects.consolidating()["spec"]["disruption"]
+        assert (before["consolidateAfter"], after["consolidateAfter"]) == ("Never", objects.CONSOLIDATE_AFTER)
+        assert after["consolidationPolicy"] == "WhenEmptyOrUnderutilized"
+
+
 @pytest.mark.parametrize("pods", objects.DEPLOYMENTS)
 def test_every_size_has_as_many_pods_as_it_says(pods: int) -> None:
     assert sum(one["spec"]["replicas"] for one in objects.workload(pods)) == pods
