@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from core import labels
 from core.model.pod import Pod
 from core.model.requirements import Requirement
+from core.scheduling.books import Books
 from core.scheduling.claim_index import ClaimIndex
-from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
-from core.scheduling.limits import Room
-from core.scheduling.look import Look, Looks
+from core.scheduling.look import Look
 from core.scheduling.min_values import unmet
 from core.scheduling.narrowing import Narrowing
 from core.scheduling.new_claims import Fit
-from core.scheduling.pinning import Pinning
 from core.scheduling.pod_class import PodClass, Stage
 from core.scheduling.ports import conflict
-from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector, plus
-from core.scheduling.tally import Tally
 from core.scheduling.template import any_value
 from core.scheduling.type_filter import positions
 
@@ -28,22 +24,14 @@ from core.scheduling.type_filter import positions
 class ClaimSearch:
     """The claims of one plan."""
 
-    def __init__(
-        self,
-        ground: Ground,
-        tally: Tally,
-        pinning: Pinning,
-        rooms: Sequence[Room],
-        reservations: Reservations,
-        looks: Looks,
-    ) -> None:
-        self._ground = ground
-        self._tally = tally
-        self._rooms = rooms
-        self._reservations = reservations
-        self._looks = looks
+    def __init__(self, books: Books) -> None:
+        self._ground = books.ground
+        self._tally = books.tally
+        self._rooms = books.rooms
+        self._reservations = books.reservations
+        self._looks = books.looks
         self._index = ClaimIndex()
-        self._narrowing = Narrowing(ground, tally, pinning, looks)
+        self._narrowing = Narrowing(books)
         self._without_room: dict[Vector, int] = {}
         self._unfit: dict[tuple[int, int], int] = {}
         self.claims: list[InFlight] = []

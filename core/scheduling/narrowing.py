@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.scheduling.ground import Ground
-from core.scheduling.look import Look, Looks
-from core.scheduling.pinning import Draft, Pinning
+from core.scheduling.books import Books
+from core.scheduling.look import Look
+from core.scheduling.pinning import Draft
 from core.scheduling.pod_class import Rule, Shape, Stage
 from core.scheduling.requirement_table import IMPOSSIBLE
-from core.scheduling.tally import Tally
 
 Held = tuple[Look, tuple[tuple[Rule, str], ...]]
 """What a claim becomes that has one value of every key already, where the rules still admit these values."""
@@ -18,11 +17,11 @@ Held = tuple[Look, tuple[tuple[Rule, str], ...]]
 class Narrowing:
     """Answers for looks instead of claims, and remembers what cannot change while a plan is made."""
 
-    def __init__(self, ground: Ground, tally: Tally, pinning: Pinning, looks: Looks) -> None:
-        self._ground = ground
-        self._tally = tally
-        self._pinning = pinning
-        self._looks = looks
+    def __init__(self, books: Books) -> None:
+        self._ground = books.ground
+        self._tally = books.tally
+        self._pinning = books.pinning
+        self._looks = books.looks
         self._steady: dict[tuple[int, int], Sequence[Look]] = {}
         self._held: dict[tuple[int, int], Held] = {}
         self._granted_by: dict[tuple[int, int], tuple[Look, ...]] = {}

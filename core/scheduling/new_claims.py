@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from core.model.snapshot import BEST_EFFORT
-from core.scheduling.ground import Ground
+from core.scheduling.books import Books
 from core.scheduling.in_flight import InFlight
-from core.scheduling.limits import Room
-from core.scheduling.look import Look, Looks
-from core.scheduling.pinning import Draft, Pinning
+from core.scheduling.look import Look
+from core.scheduling.pinning import Draft
 from core.scheduling.pod_class import PodClass, Stage
-from core.scheduling.reservations import Reservations
 from core.scheduling.resource_axis import Vector
-from core.scheduling.tally import Tally
 
 
 class Fit(NamedTuple):
@@ -33,21 +29,13 @@ class NewClaims:
         limited: Templates whose limits have kept pods out.
     """
 
-    def __init__(
-        self,
-        ground: Ground,
-        tally: Tally,
-        pinning: Pinning,
-        rooms: Sequence[Room],
-        reservations: Reservations,
-        looks: Looks,
-    ) -> None:
-        self._ground = ground
-        self._tally = tally
-        self._pinning = pinning
-        self._rooms = rooms
-        self._reservations = reservations
-        self._looks = looks
+    def __init__(self, books: Books) -> None:
+        self._ground = books.ground
+        self._tally = books.tally
+        self._pinning = books.pinning
+        self._rooms = books.rooms
+        self._reservations = books.reservations
+        self._looks = books.looks
         self._barren: set[tuple[int, int, int]] = set()
         self._alike: dict[tuple[int, int, int, int], Look] = {}
         self.limited: set[int] = set()

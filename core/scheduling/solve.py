@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from core.model import quantity
 from core.model.pod import Pod
+from core.scheduling.books import Books
 from core.scheduling.claim_search import ClaimSearch
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
@@ -99,9 +100,9 @@ class Solve:
         self.rooms = ground.limit_rooms(sorted(self.vanished))
         self.nodes = NodeSearch(ground, self.tally, self.leaving)
         pinning = Pinning(ground.topology, self.tally, self.batches)
-        looks, self.reservations = Looks(), Reservations(ground.templates, ground.table)
-        self.new = NewClaims(ground, self.tally, pinning, self.rooms, self.reservations, looks)
-        self.claims = ClaimSearch(ground, self.tally, pinning, self.rooms, self.reservations, looks)
+        self.reservations = Reservations(ground.templates, ground.table)
+        books = Books(ground, self.tally, pinning, self.rooms, self.reservations, Looks())
+        self.new, self.claims = NewClaims(books), ClaimSearch(books)
 
     def run(self) -> Solution:
         """Place all that can be placed."""
@@ -111,20 +112,25 @@ class Solve:
         leading = [batch for batch in real if batch.pod_class.index in self.first] if self.first else []
         if leading:
             self._rounds(leading, _least_from(queue)[0])
-        self._settle([batch for batch in real if batch.waiting] if leading else real)
+        later = _least_from(spare)[0] if spare else None
+        self._settle([batch for batch in real if batch.waiting] if leading else real, later)
         self._settle(spare)
         unplaced = [batch for batch in self.batches if batch.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.reservations)
 
-    def _settle(self, queue: list[Batch]) -> None:
-        left = self._rounds(queue)
+    def _settle(self, queue: list[Batch], least: Vector | None = None) -> None:
+        left = self._rounds(queue, least)
         while left and (self._squeeze() or self.claims.settle()):
-            left = self._rounds(left)
+            left = self._rounds(left, least)
 
     def _rounds(self, queue: list[Batch], least: Vector | None = None) -> list[Batch]:
         """Go through the queue until a whole round places nobody; each round places one pod at least, so they end.
 
         A pod that fails may fit after others are placed: next to those that it must be near, or level with them.
+
+        Args:
+            queue: Who waits.
+            least: The least that anyone requests who comes after the queue.
         """
         while queue:
             before = sum(batch.waiting for batch in queue)

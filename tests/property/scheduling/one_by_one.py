@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.model.taints import first_untolerated
+from core.scheduling.books import Books
 from core.scheduling.claim_search import ClaimSearch
 from core.scheduling.existing_node import can_attach, ports_free
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.look import Looks
-from core.scheduling.new_claims import Fit
+from core.scheduling.new_claims import Fit, NewClaims
 from core.scheduling.node_search import NodeSearch
 from core.scheduling.pinning import Draft, Pinning
 from core.scheduling.pod_class import Batch, PodClass, Rule, Shape, Stage
@@ -30,10 +31,10 @@ class OneByOne(Solve):
         """Take plain searches in place of those that ask all at once."""
         super().__post_init__()
         self.nodes = EachNode(self.ground, self.tally, self.leaving)
-        pinning, looks = Pinning(self.ground.topology, self.tally, self.batches), Looks()
-        self.claims = EachClaim(self.ground, self.tally, pinning, self.rooms, self.reservations, looks)
+        pinning = Pinning(self.ground.topology, self.tally, self.batches)
+        books = Books(self.ground, self.tally, pinning, self.rooms, self.reservations, Looks())
+        self.new, self.claims = NewClaims(books), EachClaim(books)
         self.claims.plain_pinning = pinning
-        self.new._pinning, self.new._looks = pinning, looks
 
 
 class EachNode(NodeSearch):
