@@ -6,6 +6,7 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from core.model.plan import Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
@@ -35,7 +36,19 @@ def test_a_what_if_agrees_with_a_world_without_the_node(seed: int) -> None:
     free = [node.name for node in snapshot.nodes if not node.provider_id and node.deleted_at is None]
     assume(free)
     asked = Planner(snapshot).what_if(free[:1], consolidation=False).plan
-    assert asked == schedule(_without(snapshot, free[0]))
+    plan = schedule(_without(snapshot, free[0]))
+    if asked.unschedulable:  # a plan gives pods that are left behind a second turn, a what-if does not
+        assert {entry.pod for entry in plan.unschedulable} <= {entry.pod for entry in asked.unschedulable}
+    else:
+        assert _decided(asked) == _decided(plan)
+
+
+def _decided(plan: Plan) -> object:
+    """Who goes where at which price.
+
+    Which dearer types a claim keeps may differ: a rule of a pod that goes with its node still names its key.
+    """
+    return [(claim.node_pool, claim.pods, claim.price) for claim in plan.claims], plan.bindings
 
 
 def _without(snapshot: Snapshot, name: str) -> Snapshot:
