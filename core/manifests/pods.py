@@ -24,7 +24,7 @@ from core.model.pod import (
     VolumeUse,
 )
 from core.model.requirements import Requirement
-from core.model.taints import EFFECTS, Toleration
+from core.model.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses
@@ -186,8 +186,8 @@ def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: st
 
 def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:
     operator = written.operator or "Equal"
-    if operator not in ("Equal", "Exists"):
-        problem = f"unknown operator {operator!r}, use Equal or Exists"
+    if operator not in TOLERATION_OPERATORS:
+        problem = f"unknown operator {operator!r}, use one of {', '.join(TOLERATION_OPERATORS)}"
         raise InvalidInputError(problem, field=f"{field}.operator")
     if written.effect and written.effect not in EFFECTS:
         problem = f"unknown effect {written.effect!r}, use one of {', '.join(EFFECTS)}"

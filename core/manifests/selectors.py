@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from core.errors import InvalidInputError
 from core.manifests import wire_common
 from core.model.pod import LabelSelector, NodeSelectorTerm
-from core.model.requirements import Requirement
+from core.model.requirements import Requirement, is_integer
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, "Gt", "Lt", "Gte", "Lte")
+_BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
+_NODE_OPERATORS: Final = (*_LABEL_OPERATORS, *_BOUNDS)
 
 
 def label_selector(written: wire_common.LabelSelector | None, *, field: str) -> LabelSelector | None:
@@ -23,8 +26,12 @@ def label_selector(written: wire_common.LabelSelector | None, *, field: str) -> 
     if written is None:
         return None
     equal = [Requirement(key, False, (value,)) for key, value in written.match_labels.items()]
-    where = f"{field}.matchExpressions"
-    return LabelSelector(ordered((*equal, *_requirements(written.match_expressions, _LABEL_OPERATORS, where))))
+    read = _requirements(written.match_expressions, _LABEL_OPERATORS, f"{field}.matchExpressions")
+    listed = (
+        msgspec.structs.replace(requirement, key=expression.key)
+        for requirement, expression in zip(read, written.match_expressions, strict=True)
+    )
+    return LabelSelector(ordered((*equal, *listed)))
 
 
 def equality_selector(labels: dict[str, str]) -> LabelSelector:
@@ -47,13 +54,15 @@ def node_terms(written: wire_common.NodeSelector | None, *, field: str) -> tuple
 
 
 def node_term(written: wire_common.NodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
-    """One alternative.
+    """One alternative. Where Gt or Lt names no number, which the API server lets through, no node meets it: it is empty.
 
     Raises:
-        InvalidInputError: If an expression has an unknown operator or unfit values.
+        InvalidInputError: If an expression has an unknown operator or lacks its values.
     """
-    where = f"{field}.matchExpressions"
-    requirements = ordered(_requirements(written.match_expressions, _NODE_OPERATORS, where))
+    expressions = written.match_expressions
+    if any(e.operator in _BOUNDS and len(e.values) == 1 and not is_integer(e.values[0]) for e in expressions):
+        return NodeSelectorTerm(uses_fields=bool(written.match_fields))
+    requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
     return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
 
 

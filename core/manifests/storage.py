@@ -13,7 +13,7 @@ from core.manifests import wire_cluster
 from core.manifests.selectors import node_terms
 from core.model.pod import NodeSelectorTerm
 from core.model.requirements import Requirement
-from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
+from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, default_class
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"
@@ -80,6 +80,7 @@ def storage_class(written: wire_cluster.StorageClass) -> StorageClass:
             _allowed(topology, field=f"allowedTopologies[{i}]") for i, topology in enumerate(written.allowed_topologies)
         ),
         is_default=any(annotations.get(key) == "true" for key in _DEFAULT_ANNOTATIONS),
+        created_at=written.metadata.creation_timestamp,
     )
 
 
@@ -95,8 +96,8 @@ def attachment(written: wire_cluster.VolumeAttachment) -> VolumeAttachment:
 def with_default_class(
     claims: Iterable[PersistentVolumeClaim], classes: Iterable[StorageClass]
 ) -> tuple[PersistentVolumeClaim, ...]:
-    """Claims that name no class get the default one, as the API server gives it; of several the first by name."""
-    default = min((found.name for found in classes if found.is_default), default=None)
+    """Claims that name no class get the default one, as the API server gives it."""
+    default = default_class(classes)
     return tuple(
         msgspec.structs.replace(claim, storage_class=default)
         if claim.storage_class is None and not claim.volume_name

@@ -6,6 +6,7 @@ become Gte and Lte. Requirements form a lattice under `intersection`, with Exist
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from core import labels
 from core.errors import InvalidInputError
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
 
 
@@ -206,22 +208,24 @@ class Requirements(Mapping[str, Requirement]):
         return self.incompatibility(asked, allow_undefined=allow_undefined) is None
 
 
+def is_integer(text: str) -> bool:
+    """Whether a label's value is a whole number as Kubernetes reads it; Python would take `1_0` for one too."""
+    return _INTEGER.fullmatch(text) is not None
+
+
 def _bound(key: str, operator: str, values: tuple[str, ...]) -> int:
-    if len(values) != 1 or not values[0].isdecimal():
+    if len(values) != 1 or not is_integer(values[0]):
         shown = ", ".join(values) or "none"
-        raise InvalidInputError(
-            f"{operator} on {key} takes one whole number of zero or more, not {shown}", field="values"
-        )
+        raise InvalidInputError(f"{operator} on {key} takes one whole number, not {shown}", field="values")
     return int(values[0])
 
 
 def _within(value: str, gte: int | None, lte: int | None) -> bool:
     if gte is None and lte is None:
         return True
-    try:
-        number = int(value)
-    except ValueError:
+    if not is_integer(value):
         return False
+    number = int(value)
     return (gte is None or number >= gte) and (lte is None or number <= lte)
 
 

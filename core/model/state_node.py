@@ -94,8 +94,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
             present = self.claim.taints if self.claim is not None else ()
         if self.claim is None or self.is_initialized:
             return present
-        startup = {(taint.key, taint.effect, taint.value) for taint in self.claim.startup_taints}
-        return tuple(t for t in present if not is_ephemeral(t) and (t.key, t.effect, t.value) not in startup)
+        startup = self.claim.startup_taints
+        return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(one) for one in startup))
 
     @property
     def capacity(self) -> Mapping[str, int]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
 import msgspec
 
 from core.model.pod import NodeSelectorTerm
 
 IMMEDIATE = "Immediate"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+_OLDEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class PersistentVolume(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +45,14 @@ class StorageClass(msgspec.Struct, frozen=True, kw_only=True):
     binding_mode: str = IMMEDIATE
     allowed_topologies: tuple[NodeSelectorTerm, ...] = ()
     is_default: bool = False
+    created_at: datetime | None = None
+
+
+def default_class(classes: Iterable[StorageClass]) -> str | None:
+    """The class of claims that name none: of several defaults the newest, then the first by name (Kubernetes)."""
+    by_name = sorted((found for found in classes if found.is_default), key=lambda found: found.name)
+    newest = max(by_name, key=lambda found: found.created_at or _OLDEST, default=None)
+    return newest.name if newest is not None else None
 
 
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,9 @@ from core import labels
 NO_SCHEDULE: Final = "NoSchedule"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 NO_EXECUTE: Final = "NoExecute"
+TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
+"""Lt and Gt compare numbers where Kubernetes' gate for that is on; here, as by default there, they tolerate nothing."""
+
 EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 
 
@@ -21,6 +24,10 @@ class Taint(msgspec.Struct, frozen=True, order=True):
     key: str
     effect: str
     value: str = ""
+
+    def matches(self, other: Taint) -> bool:
+        """Whether both are the same mark: key and effect decide, a node holds each pair of them once."""
+        return (self.key, self.effect) == (other.key, other.effect)
 
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
@@ -40,7 +47,7 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
             return False
         if self.operator == "Exists":
             return not self.key or self.key == taint.key
-        return self.key == taint.key and self.value == taint.value
+        return self.operator == "Equal" and self.key == taint.key and self.value == taint.value
 
 
 DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
@@ -60,7 +67,7 @@ READINESS_PREFIX: Final = "readiness.k8s.io/"
 
 def is_ephemeral(taint: Taint) -> bool:
     """Whether the taint is one that only marks a node as not yet ready."""
-    return taint in KNOWN_EPHEMERAL or taint.key.startswith(READINESS_PREFIX)
+    return taint.key.startswith(READINESS_PREFIX) or any(taint.matches(known) for known in KNOWN_EPHEMERAL)
 
 
 def first_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:

@@ -11,7 +11,7 @@ from core import labels
 from core.model.pod import NodeSelectorTerm, Pod, VolumeUse
 from core.model.requirements import Requirements
 from core.model.snapshot import Snapshot
-from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass
+from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass, default_class
 from core.scheduling import reasons
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
@@ -47,8 +47,7 @@ class VolumeIndex:
         self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
         self._volumes = {volume.name: volume for volume in snapshot.volumes}
         self._classes = {storage.name: storage for storage in snapshot.storage_classes}
-        defaults = sorted(storage.name for storage in snapshot.storage_classes if storage.is_default)
-        self._default_class = defaults[0] if defaults else None
+        self._default_class = default_class(snapshot.storage_classes)
 
     def label_keys(self) -> set[str]:
         """Node labels that some volume or class refers to."""
@@ -80,9 +79,16 @@ class VolumeIndex:
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
-        """What a running pod has attached, as far as its claims are known."""
+        """What a running pod has attached, as far as its claims are known; a claim that is being deleted has it still."""
         uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
-        return tuple(sorted(a for use, name in uses for a in self._needs_of(pod.namespace, name, use).attachments))
+        return tuple(sorted(a for use, name in uses for a in self._held(pod.namespace, name, use)))
+
+    def _held(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
+        claim = self._claims.get((namespace, name))
+        driver = self.driver_of(claim.volume_name) if claim is not None else ""
+        if claim is not None and driver:
+            return ((driver, claim.volume_name),)
+        return self._needs_of(namespace, name, use).attachments
 
     def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
         claim = self._claims.get((namespace, name))

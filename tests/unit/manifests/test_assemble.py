@@ -54,7 +54,8 @@ def test_a_bad_object_is_named_and_the_rest_goes_on() -> None:
     assert [pod.name for pod in snapshot.pods] == ["a", "c"]
     (problem,) = problems
     assert (problem.resource, problem.position, problem.is_warning) == (kinds.PODS, 1, False)
-    assert str(problem) == "Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', use Equal or Exists"
+    known = "use one of Equal, Exists, Lt, Gt"
+    assert str(problem) == f"Pod default/bad: spec.tolerations[0].operator: unknown operator 'Like', {known}"
 
 
 def test_a_bad_node_pool_stays_in_marked() -> None:

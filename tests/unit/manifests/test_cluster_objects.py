@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -133,6 +134,9 @@ def test_claims_without_a_class_get_the_default() -> None:
     classes = (StorageClass(name="b", is_default=True), StorageClass(name="a"))
     found = storage.with_default_class(claims, classes)
     assert [claim.storage_class for claim in found] == ["b", "", None]
+    newer = StorageClass(name="c", is_default=True, created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    (found_of_two,) = storage.with_default_class((a_claim(),), (*classes, newer))
+    assert found_of_two.storage_class == "c", "of several defaults the newest"
 
 
 def test_attachments_name_volume_and_node() -> None:

@@ -13,7 +13,7 @@ from core.manifests import wire
 from core.manifests.pods import PodTranslator
 from core.model.pod import HostPort, Owner, Pod, VolumeUse
 from core.model.requirements import Requirement
-from core.model.taints import Toleration
+from core.model.taints import NO_SCHEDULE, Taint, Toleration
 
 
 def a_wire_pod(
@@ -113,9 +113,35 @@ def test_in_without_values_is_refused() -> None:
     assert error.field.endswith("matchExpressions[0].values")
 
 
-def test_a_bound_that_is_no_number_names_its_field() -> None:
-    """Gt compares whole numbers only."""
-    assert fault(affinity=node_affinity({"key": "a", "operator": "Gt", "values": ["x"]})).field.endswith("[0].values")
+def test_a_bound_takes_one_value() -> None:
+    """The API server refuses more."""
+    error = fault(affinity=node_affinity({"key": "a", "operator": "Gt", "values": ["1", "2"]}))
+    assert error.field.endswith("[0].values")
+
+
+def test_what_the_api_server_lets_through_is_no_reason_to_leave_a_pod_out() -> None:
+    """A running pod that is left out would make its node look empty. No node meets a bound that is no number."""
+    term = translated(affinity=node_affinity({"key": "a", "operator": "Gt", "values": ["x"]})).spec.required_terms[0]
+    assert term.requirements == ()
+    assert not term.uses_fields
+    below = translated(affinity=node_affinity({"key": "a", "operator": "Lt", "values": ["-1"]})).spec.required_terms[0]
+    assert [r.lte for r in below.requirements] == [-2]
+    (toleration,) = translated(tolerations=[{"key": "k", "operator": "Gt", "value": "1"}]).spec.tolerations
+    assert not toleration.tolerates(Taint("k", NO_SCHEDULE, "1"))
+
+
+def test_deprecated_keys_in_a_pod_selector_stay_as_written() -> None:
+    """They are aliases of node labels; a pod's label by that name has no other."""
+    key = "beta.kubernetes.io/arch"
+    spread = {
+        "topologyKey": "topology.kubernetes.io/zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchExpressions": [{"key": key, "operator": "Exists"}]},
+    }
+    selector = translated(topologySpreadConstraints=[spread]).spec.spreads[0].selector
+    assert selector is not None
+    assert selector.matches({key: "arm64"})
 
 
 def test_an_affinity_without_terms_is_refused() -> None:

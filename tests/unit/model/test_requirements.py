@@ -18,7 +18,8 @@ of = Requirement.of
         (of("k", "NotIn", ["a"]), ["b", ""], ["a"]),
         (of("k", "Exists"), ["a", "1"], []),
         (of("k", "DoesNotExist"), [], ["a", ""]),
-        (of("k", "Gt", ["4"]), ["5", "100"], ["4", "-1", "x"]),
+        (of("k", "Gt", ["4"]), ["5", "100"], ["4", "-1", "x", "1_0"]),
+        (of("k", "Gt", ["-2"]), ["-1", "+3"], ["-2"]),
         (of("k", "Gte", ["4"]), ["4"], ["3"]),
         (of("k", "Lt", ["4"]), ["3", "-7"], ["4", "x"]),
         (of("k", "Lte", ["4"]), ["4"], ["5"]),
@@ -29,7 +30,7 @@ def test_operators_allow_what_they_say(requirement: Requirement, inside: list[st
     assert not any(requirement.has(value) for value in outside)
 
 
-@pytest.mark.parametrize("values", [[], ["1", "2"], ["-1"], ["1.5"], ["x"]])
+@pytest.mark.parametrize("values", [[], ["1", "2"], ["1_0"], ["1.5"], ["x"]])
 def test_a_bound_takes_one_whole_number(values: list[str]) -> None:
     with pytest.raises(InvalidInputError, match="one whole number"):
         of("k", "Gt", values)

@@ -55,6 +55,17 @@ def test_until_it_is_initialized_boot_taints_and_gaps_in_its_resources_are_looke
     assert state.allocatable == {"cpu": 0}
 
 
+def test_a_startup_taint_is_known_by_key_and_effect() -> None:
+    """Whoever removes it may have given it another value; pods would wait for a node that is about to take them."""
+    claim = msgspec.structs.replace(CLAIM, startup_taints=(Taint("init", NO_SCHEDULE, "a"),))
+    cloud = Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "false")
+    booting = msgspec.structs.replace(
+        BOOTING, taints=(Taint("init", NO_SCHEDULE, "b"), cloud, Taint("init", NO_EXECUTE))
+    )
+    (state,) = state_nodes(a_snapshot(nodes=(booting,), node_claims=(claim,)))
+    assert state.taints == (Taint("init", NO_EXECUTE),)
+
+
 def test_what_is_going_is_known_by_claim_command_or_node() -> None:
     """Pods would be planned onto a node that is being removed."""
     ending = msgspec.structs.replace(CLAIM, conditions={INSTANCE_TERMINATING: Condition("True")})

@@ -114,6 +114,9 @@ def test_attachments_are_limited_where_the_node_says_so_and_shared_volumes_count
         types=(TYPE,), nodes=(node,), node_claims=(claim,), volumes=volumes, volume_claims=claims, pods=pods
     )
     assert placed(world) == {"same": "n1", "p": "n1", "q": "default-0"}
+    dying = msgspec.structs.replace(claims[0], is_terminating=True)
+    held = msgspec.structs.replace(world, pods=(pods[0], *pods[2:]), volume_claims=(dying, *claims[1:]))
+    assert placed(held) == {"p": "n1", "q": "default-0"}, "a volume whose claim is being deleted is attached still"
 
 
 def test_pods_of_a_going_node_are_planned_for_unless_they_may_not_move() -> None:
