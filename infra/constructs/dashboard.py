@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -13,6 +15,40 @@ from infra.constructs.queues import Queues
 from lambdas.observability import NAMESPACE
 
 PERIOD = cdk.Duration.minutes(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """One graph of our own metrics, a line each."""
+
+    title: str
+    metrics: tuple[str, ...]
+    statistic: str = "Maximum"
+
+
+_ROWS: Final = (
+    (
+        _Graph("Pods pending and unschedulable", ("PendingPods", "UnschedulablePods")),
+        _Graph("Nodes: claims and instances", ("Claims", "Instances")),
+        _Graph("Price of the fleet, thousandths of a dollar per hour", ("FleetMillidollarsPerHour",)),
+    ),
+    (
+        _Graph("Launched and terminated", ("DecisionsLaunch", "DecisionsTerminate"), "Sum"),
+        _Graph("Disrupted, expired, interrupted", ("DecisionsDisrupt", "DecisionsExpire", "DecisionsInterrupt"), "Sum"),
+        _Graph("Launches refused for capacity, or denied", ("RefusedLaunches", "DeniedLaunches"), "Sum"),
+    ),
+    (
+        _Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
+        _Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
+        _Graph("Calls, runs and searches that failed", ("PortErrors", "FailedRuns", "FailedImprovements"), "Sum"),
+    ),
+    (
+        _Graph(
+            "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
+            ("PlannedMicrodollars", "BoundMicrodollars"),
+        ),
+    ),
+)
 
 
 def service_name(cluster: str) -> str:
@@ -35,42 +71,8 @@ class Dashboard(Construct):
         super().__init__(scope, construct_id)
         self._service = service_name(cluster)
         page = cloudwatch.Dashboard(self, "Page", dashboard_name=f"fleetwright-{cluster}")
-        page.add_widgets(
-            self._graph("Pods pending and unschedulable", "PendingPods", "UnschedulablePods"),
-            self._graph("Nodes: claims and instances", "Claims", "Instances"),
-            self._graph("Price of the fleet, thousandths of a dollar per hour", "FleetMillidollarsPerHour"),
-        )
-        page.add_widgets(
-            self._graph("Launched and terminated", "DecisionsLaunch", "DecisionsTerminate", statistic="Sum"),
-            self._graph(
-                "Disrupted, expired, interrupted",
-                "DecisionsDisrupt",
-                "DecisionsExpire",
-                "DecisionsInterrupt",
-                statistic="Sum",
-            ),
-            self._graph(
-                "Launches refused for capacity, or denied", "RefusedLaunches", "DeniedLaunches", statistic="Sum"
-            ),
-        )
-        page.add_widgets(
-            self._graph("Objects that cannot be used", "InvalidNodePools", "InvalidNodeClasses"),
-            self._graph("Seconds from an audit event to us", "AuditLagSeconds"),
-            self._graph(
-                "Calls, runs and searches that failed",
-                "PortErrors",
-                "FailedRuns",
-                "FailedImprovements",
-                statistic="Sum",
-            ),
-        )
-        page.add_widgets(
-            self._graph(
-                "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
-                "PlannedMicrodollars",
-                "BoundMicrodollars",
-            ),
-        )
+        for row in _ROWS:
+            page.add_widgets(*(self._graph(graph) for graph in row))
         page.add_widgets(
             self._functions("Errors", functions, "errors"),
             self._functions("Duration, 99th percentile", functions, "duration"),
@@ -79,19 +81,19 @@ class Dashboard(Construct):
         for function in functions:
             self._alarm_on_errors(function)
 
-    def _graph(self, title: str, *metrics: str, statistic: str = "Maximum") -> cloudwatch.GraphWidget:
+    def _graph(self, graph: _Graph) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
             cloudwatch.Metric(
                 namespace=NAMESPACE,
                 metric_name=metric,
                 dimensions_map={"service": self._service},
-                statistic=statistic,
+                statistic=graph.statistic,
                 period=PERIOD,
                 label=metric,
             )
-            for metric in metrics
+            for metric in graph.metrics
         ]
-        return cloudwatch.GraphWidget(title=title, left=lines, width=8)
+        return cloudwatch.GraphWidget(title=graph.title, left=lines, width=8)
 
     def _functions(self, title: str, functions: Sequence[ProvisionerFunction], what: str) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
