@@ -36,6 +36,7 @@ from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
 from core.scheduling.ground import Ground
+from lambdas.garbage import collector_at_rest
 
 JsonObject = dict[str, Any]
 
@@ -120,9 +121,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
 
 def decoded(files: Files) -> Snapshot:
     """The snapshot, read as the functions read API pages."""
-    # As at every place where we read: nothing here lives in cycles, collecting costs more than reading.
-    gc.disable()
-    try:
+    with collector_at_rest():
         objects = dict(take_inventory(read([str(files.cluster)])).objects)
         pods = [pod for page in files.pages for pod in wire.decode_page(kinds.PODS, page.read_bytes()).items]
         snapshot, problems = assemble(
@@ -130,9 +129,7 @@ def decoded(files: Files) -> Snapshot:
             now=datetime.fromisoformat(NOW),
             catalogue=document.decode(files.catalogue.read_bytes()),
         )
-    finally:
-        gc.enable()
-        gc.freeze()
+    gc.freeze()
     broken = [str(problem) for problem in problems if not problem.is_warning]
     if broken:
         raise SystemExit("\n".join(broken))
@@ -161,9 +158,10 @@ class _Run(msgspec.Struct, frozen=True):
 def _timed(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> _Run:
     gc.collect()
     cpu, started = time.process_time(), time.perf_counter()
-    planner = Planner(snapshot, Ground(snapshot))
-    ready = time.perf_counter()
-    found = planner.plan(out_of_time)
+    with collector_at_rest():
+        planner = Planner(snapshot, Ground(snapshot))
+        ready = time.perf_counter()
+        found = planner.plan(out_of_time)
     ended = time.perf_counter()
     return _Run(found, ended - started, time.process_time() - cpu, ready - started)
 

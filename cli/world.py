@@ -21,6 +21,7 @@ from core.manifests import resources as kinds
 from core.manifests.assemble import assemble
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
+from lambdas.garbage import collector_at_rest
 
 
 class World(msgspec.Struct, frozen=True):
@@ -37,14 +38,10 @@ def look(arguments: argparse.Namespace) -> World:
         InputError: If anything given cannot be understood; nothing is used then.
     """
     started = time.perf_counter()
-    # Nothing here lives in cycles, and collecting while objects only pile up costs more than reading them.
-    gc.disable()
-    try:
+    with collector_at_rest():
         inventory = take_inventory(read(arguments.files))
         snapshot = _assembled(inventory, arguments)
-    finally:
-        gc.enable()
-        gc.freeze()
+    gc.freeze()  # all of it lives as long as the command: the collector need not look at it again
     for warning in inventory.warnings():
         warn(warning)
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:

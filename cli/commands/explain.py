@@ -33,10 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain one object."""
     from cli.progress import progress
     from cli.world import look
+    from lambdas.garbage import collector_at_rest
 
     with progress("reading"):
         snapshot = look(arguments).snapshot
-    with progress("deciding"):
+    with progress("deciding"), collector_at_rest():
         explanation = _explained(snapshot, arguments.target)
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return DONE

@@ -35,9 +35,10 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         world = look(arguments)
     from core.scheduling import schedule
+    from lambdas.garbage import collector_at_rest
 
     started = time.perf_counter()
-    with progress(f"planning {len(world.snapshot.pods)} pods"):
+    with progress(f"planning {len(world.snapshot.pods)} pods"), collector_at_rest():
         plan = schedule(world.snapshot, _out_of_time(arguments))
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)

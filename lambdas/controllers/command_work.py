@@ -21,6 +21,7 @@ from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.node_writes import patch_node, release_node
 from lambdas.decisions import Outcome
+from lambdas.garbage import collector_at_rest
 from lambdas.messages import work_on_claim
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
@@ -87,7 +88,8 @@ class CommandWork:
 
     def _verify(self, record: CommandRecord, outcome: Outcome) -> CommandRecord | None:
         view = self._observer.look()
-        refusal = validate(record.command, view.snapshot)
+        with collector_at_rest():
+            refusal = validate(record.command, view.snapshot)
         if refusal is not None:
             outcome.decide("abandon", record.id, "ValidationFailed", refusal)
             self._memory.commands.remove(record)

@@ -14,6 +14,7 @@ from core.lifecycle.records import CommandRecord
 from core.model.plan import Command, DisruptionPlan
 from lambdas.decisions import Outcome
 from lambdas.fingerprint import LastThought, fingerprint
+from lambdas.garbage import collector_at_rest
 from lambdas.messages import work_on_command
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, ConflictError, Queue
@@ -50,7 +51,8 @@ class Disruption:
         world, now = fingerprint(view.snapshot), self._clock.now()
         plan = None if is_window else self._quiet.recall(world, now)
         if plan is None:
-            plan = disrupt(view.snapshot)
+            with collector_at_rest():
+                plan = disrupt(view.snapshot)
         else:
             outcome.count("unchanged")
         self._report(plan, outcome)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -15,6 +12,7 @@ from core.manifests import wire
 from core.manifests.resources import PODS, Resource
 from lambdas.adapters.kube import errors
 from lambdas.adapters.kube.transport import Transport
+from lambdas.garbage import collector_at_rest
 from lambdas.ports import DeniedError, JsonObject, Listing, TransientError
 
 PAGE_SIZE: Final = 500
@@ -36,11 +34,8 @@ class HttpKubernetes:
         self._transport = transport
 
     def list(self, resource: Resource) -> Listing:
-        """Every object of the kind in all namespaces, page by page. Raises PortError.
-
-        The garbage collector rests meanwhile: walking a growing heap again and again costs two to four times the decoding.
-        """
-        with _no_garbage_collection():
+        """Every object of the kind in all namespaces, page by page. Raises PortError."""
+        with collector_at_rest():
             for _ in range(RESTARTS_MAX):
                 listing = self._list_once(resource)
                 if listing is not None:
@@ -134,14 +129,3 @@ def _delete_options(uid: str, grace_seconds: int | None) -> JsonObject:
 
 def _call(verb: str, resource: Resource) -> str:
     return f"kube:{verb} {resource.plural}"
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
