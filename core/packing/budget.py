@@ -39,6 +39,18 @@ class Budget:
         self.steps += not is_spent
         return not is_spent
 
+    @property
+    def elapsed(self) -> float:
+        """Which share of the time is over; none where only steps are counted."""
+        return 0.0 if self.out_of_time is None else self.out_of_time()
+
+    def setting_aside(self, share: float) -> Budget:
+        """The same budget less a share of its whole time: what comes after the search takes that long."""
+        clock = self.out_of_time
+        if clock is None:
+            return self
+        return Budget(self.steps_max, lambda: clock() / (1 - share) if share < 1 else 1, self.steps)
+
     def portion(self, share: float) -> Budget:
         """A budget for a part of the search: that share of what is left of this one. Its steps are not counted here."""
         steps = None if self.steps_max is None else math.ceil((self.steps_max - self.steps) * share)

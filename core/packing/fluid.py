@@ -24,9 +24,12 @@ STEPS_PER_DOUBLING: Final = (16, 8, 4, 2, 1)
 TYPES_USUAL: Final = 40
 """Most types that the relaxation is usually solved over: few at first, others join as they are needed."""
 
-
 ROUNDS_MAX: Final = 12
 """Most rounds in which types join. Where very many cost the same for what they hold, each round would gain next to nothing."""
+
+
+GAP_DONE: Final = 1e-5
+"""Cost over what is proven at which no further types join."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +85,7 @@ def _over_types(
         unchosen = np.setdiff1d(np.arange(len(prices)), chosen)
         rents[unchosen] = elsewhere[unchosen]
         more = rivals(prices, least, chosen)
-        if not more.size or number == ROUNDS_MAX:
+        if not more.size or number == ROUNDS_MAX or _is_proven(prices, room, requests, counts, fits, machines, rents):
             break
         chosen = np.union1d(chosen, more)
     return machines, loads, rents
@@ -123,17 +126,29 @@ def _solved(
     return np.maximum(columns[: len(prices)], 0), loads, np.maximum(duals[len(counts) :].reshape(room.shape), 0)
 
 
+def _is_proven(
+    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools, machines: Floats, rents: Floats
+) -> bool:
+    """Whether further types can save next to nothing."""
+    paid = _paid(prices, room, requests, fits, rents)
+    return bool(paid @ counts >= (prices @ machines) * (1 - GAP_DONE))
+
+
 def _proven(problem: Problem, room: Floats, requests: Floats, rents: Floats, price_scale: float) -> tuple[Floats, int]:
     """A bound that holds whatever the solver's tolerance (weak duality).
 
     Rents are scaled until no machine's room is worth more than it costs; a pod is then worth the least rent it pays anywhere.
     """
-    prices = problem.prices / price_scale
+    values = _paid(problem.prices / price_scale, room, requests, problem.fit > 0, rents) * price_scale
+    return values, int((values @ problem.counts) * (1 - BOUND_SLACK))
+
+
+def _paid(prices: Floats, room: Floats, requests: Floats, fits: Bools, rents: Floats) -> Floats:
+    """[class], the least that a pod pays anywhere, with rents scaled so that no machine's room is worth more than it costs."""
     worth = (room * rents).sum(axis=1)
     rents = rents * np.minimum(1.0, prices / np.maximum(worth, 1e-300))[:, None]
-    paid = np.where(problem.fit > 0, requests @ rents.T, np.inf)
-    values = paid.min(axis=1) * price_scale
-    return values, int((values @ problem.counts) * (1 - BOUND_SLACK))
+    paid: Floats = np.where(fits, requests @ rents.T, np.inf).min(axis=1)
+    return paid
 
 
 def _fill_columns(model: highspy.HighsLp, prices: Floats, loads: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from core.packing.budget import Budget
 from core.packing.bundles import bundled
 from core.packing.fluid import Fluid, relax
 from core.packing.problem import Ints, Problem
@@ -37,9 +38,10 @@ def prepared(problem: Problem) -> Prepared:
     return Prepared(problem, kept, small, relax(small))
 
 
-def leaving_a_choice(problem: Problem) -> Prepared:
-    """The problem with each type as small as its bundle, or as it is where that costs too much."""
-    plain, held = prepared(problem), bundled(problem)
+def leaving_a_choice(problem: Problem, budget: Budget) -> Prepared:
+    """The problem with each type as small as its bundle, or as it is where that costs too much or the budget is spent."""
+    plain = prepared(problem)
+    held = None if budget.is_spent else bundled(problem)
     if held is None:
         return plain
     choice = prepared(held)

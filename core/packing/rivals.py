@@ -24,6 +24,9 @@ APART: Final = 1.1
 TOLERANCE: Final = 1e-4
 """How far from paying its worth a pod may be for a type not to count as a rival; the proof allows for it."""
 
+WORTH_MIN: Final = 1e-12
+"""Below that, in prices of the dearest type, a pod is worth nothing."""
+
 _NOBODY: Final = 1e30
 """What pods pay where none fits: such a type is nobody's rival."""
 
@@ -64,7 +67,8 @@ class Elsewhere:
         for candidate in np.unique(known, axis=0):
             total = self._room @ candidate
             scale = np.where(total > 0, self._prices / np.maximum(total, 1e-300), 0.0)
-            part = (self._requests @ candidate) / np.maximum(values, 1e-300)
+            # What is worth nothing, riding along on machines that others fill, pays its worth anywhere.
+            part = np.where(values > WORTH_MIN, (self._requests @ candidate) / np.maximum(values, WORTH_MIN), _NOBODY)
             least = np.where(self._who, part[:, None], _NOBODY).min(axis=0)[self._pattern] * scale
             better = least > best
             best[better] = least[better]

@@ -35,8 +35,9 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     from core.scheduling.repacking.repack import Repack
 
     repack = Repack(ground, budget)
+    bound = repack.bound(relaxed)
     anew = repack.improved(solution)
-    return anew, Cost(_cost(anew), max(rough or 0, repack.bound(relaxed)))
+    return anew, Cost(_cost(anew), max(rough or 0, bound))
 
 
 def _cost(solution: Solution) -> int:

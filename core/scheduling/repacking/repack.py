@@ -27,6 +27,9 @@ CORES_MAX: Final = 300
 JOINT_LOADS_MAX: Final = 20_000
 """Most pairs of kind and column that are searched as one; beyond, each zone is a problem of its own."""
 
+TOGETHER_AGAIN: Final = 2.5
+"""How many times as long putting claims together takes as taking them to pieces: kept for it of the time to search in."""
+
 Replaceable = tuple[Market, list[InFlight], list[list[Bundle]]]
 """Claims of a market, and for each its pods as bundles."""
 
@@ -45,10 +48,12 @@ class Repack:
         if self._budget.is_spent:
             return solution
         rooms = [dict(room.left) for room in solution.rooms]
+        began = self._budget.elapsed
         claims, replaceable = self._sorted_out(solution)
-        tasks = [(old, self._parts(market, nodes)) for market, old, nodes in replaceable]
+        budget = self._budget.setting_aside(TOGETHER_AGAIN * (self._budget.elapsed - began))
+        tasks = [(old, self._parts(market, nodes, budget)) for market, old, nodes in replaceable]
         seed = self._ground.snapshot.options.seed
-        searches = search([part for _, parts in tasks for part in parts], seed, self._budget)
+        searches = search([part for _, parts in tasks for part in parts], seed, budget)
         found = iter([one.claims() for one in searches])
         for old, parts in tasks:
             of_parts = [next(found) for _ in parts]
@@ -105,12 +110,12 @@ class Repack:
         is_scarce = bool(solution.unplaced and solution.rooms[template.index].left)
         return not (is_scarce or template.min_values or template.types.reservations())
 
-    def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]]) -> list[Part]:
+    def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:
         """One part, or where that were too large one for each zone."""
         bundles = [bundle for node in nodes for bundle in node]
         parties = {party for party, _ in bundles}
         if len(parties) * market.template.mask.bit_count() > JOINT_LOADS_MAX:
-            zones = Zones(self._ground, market).split(bundles)
+            zones = Zones(self._ground, market, budget).split(bundles)
             if zones:
                 return [Part(self._ground, market, [there], zone) for zone, there in zones.items()]
         return [Part(self._ground, market, nodes)]

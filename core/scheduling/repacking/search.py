@@ -21,10 +21,10 @@ GAP_DONE: Final = 1e-3
 class Search:
     """The best packing of one part so far."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, budget: Budget) -> None:
         self._part = part
         problem = part.problem()
-        self._ready = leaving_a_choice(problem) if problem.prices.all() else None
+        self._ready = leaving_a_choice(problem, budget) if problem.prices.all() else None
         self._best: Improved | None = None
 
     @property
@@ -59,7 +59,7 @@ def search(parts: Iterable[Part], seed: int, budget: Budget) -> list[Search]:
 
     Where there are several, each gets its quick stages before any gets the slow ones.
     """
-    searches = [Search(part) for part in parts]
+    searches = [Search(part, budget) for part in parts]
     for number in range(ROUNDS_MAX):
         is_quick = number == 0 and len(searches) > 1
         left = sorted((one for one in searches if one.gap), key=lambda one: -one.gap)

@@ -46,12 +46,21 @@ class ZoneShares:
 
     def best(self) -> Floats:
         """[kind, zone], which share of the kind each zone gets; zones in the order in which they were given."""
-        fluid = relax(self._joint())
+        joint = self._joint()
+        alike = _sold_alike(joint)
+        fluid = relax(alike)
         even = self._level(fluid.values)
         if self._bound(even) <= fluid.bound * (1 + EVEN_COST):
             return even
+        loads = relax(joint).loads if len(alike.prices) < len(joint.prices) else fluid.loads
         ends = np.cumsum([len(block.prices) for block in self._blocks])[:-1]
-        return _of_one(np.stack([part.sum(axis=1) for part in np.split(fluid.loads, ends, axis=1)], axis=1))
+        return _of_one(np.stack([part.sum(axis=1) for part in np.split(loads, ends, axis=1)], axis=1))
+
+    def by_size(self) -> Floats:
+        """As `best`, without any program: every zone gets of each kind what the pods held to it have of all that are held."""
+        requests = self._joint().requests
+        sizes = (requests / np.maximum(self._counts @ requests, 1)).sum(axis=1)
+        return self._level(sizes)
 
     def _joint(self) -> Problem:
         """The zones' problems as one: the types of each zone, and kinds that may run in several."""
@@ -91,6 +100,26 @@ class ZoneShares:
             if present.size:
                 total += relax(block.of_classes(present, counts[present])).bound
         return total // _FINELY
+
+
+def _sold_alike(problem: Problem) -> Problem:
+    """The problem with types that offer the same for the same price as one, on which all may run that may on any of them.
+
+    Its fluid program is several times smaller where zones cost the same, and costs no more than the whole one.
+    """
+    offers = np.column_stack([problem.prices, problem.room])
+    _, first, number = np.unique(offers, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(offers):
+        return problem
+    allowed = np.zeros((len(problem.counts), len(first)), dtype=np.bool_)
+    np.logical_or.at(allowed, (slice(None), number.ravel()), problem.allowed)
+    return Problem.of(
+        requests=problem.requests,
+        counts=problem.counts,
+        room=problem.room[first],
+        prices=problem.prices[first],
+        allowed=allowed,
+    )
 
 
 def _block(

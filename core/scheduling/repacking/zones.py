@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core import labels
+from core.packing.budget import Budget
 from core.scheduling.ground import Ground
 from core.scheduling.repacking.kinds import Kind, Kinds, Way
 from core.scheduling.repacking.parties import Bundle, Market
@@ -26,9 +27,11 @@ Homes = dict[str, Way]
 class Zones:
     """The zones of one market."""
 
-    def __init__(self, ground: Ground, market: Market) -> None:
+    def __init__(self, ground: Ground, market: Market, budget: Budget) -> None:
+        """Deal out by the fluid program while the budget lasts, otherwise by size."""
         self._ground = ground
         self._market = market
+        self._budget = budget
         types, mask = market.template.types, market.template.mask
         self._names = types.values(mask & types.mask(market.offered), market.offered, labels.ZONE)
 
@@ -74,7 +77,8 @@ class Zones:
             totals[kind] = totals.get(kind, 0) + count
             for zone, way in homes[party].items():
                 by_zone.setdefault(zone, {})[kind] = kind.running(way)
-        shares = ZoneShares(self._ground.templates, totals, by_zone, rows).best()
+        known = ZoneShares(self._ground.templates, totals, by_zone, rows)
+        shares = known.by_size() if self._budget.is_spent else known.best()
         dealers: dict[tuple[object, ...], _Dealer] = {}
         found: dict[Kind, _Dealer] = {}
         for kind, row in zip(totals, shares.tolist(), strict=True):

@@ -74,15 +74,15 @@ def test_what_fits_a_bundle_fits_each_of_its_types() -> None:
     for room, price in zip(held.room, held.prices, strict=True):
         fitting = (problem.room >= room).all(axis=1) & (problem.prices <= price * PRICE_BAND)
         assert fitting.sum() >= TYPES
-    assert leaving_a_choice(problem).fluid.bound <= prepared(problem).fluid.bound * 1.01
+    assert leaving_a_choice(problem, Budget()).fluid.bound <= prepared(problem).fluid.bound * 1.01
 
 
 def test_types_are_planned_for_one_by_one_where_a_choice_would_cost_too_much() -> None:
     """With one type of each size a bundle would be a machine several sizes too small, or none at all."""
     problem = a_ladder(60, apart=60)
-    assert leaving_a_choice(problem).problem is problem
+    assert leaving_a_choice(problem, Budget()).problem is problem
     few = families(3)
-    assert leaving_a_choice(few).fluid.bound == prepared(few).fluid.bound
+    assert leaving_a_choice(few, Budget()).fluid.bound == prepared(few).fluid.bound
 
 
 def test_a_part_of_the_search_gets_its_share_of_the_time_that_is_left() -> None:
@@ -112,3 +112,28 @@ def test_parts_share_steps() -> None:
     whole = Budget(10, None, 4)
     assert whole.portion(0.5).steps_max == 3
     assert whole.portion(1.0).steps_max == 6
+
+
+def test_what_comes_after_the_search_has_its_time_set_aside() -> None:
+    """A plan would come later than its caller has time for."""
+    elapsed = 0.5
+    whole = Budget(10, lambda: elapsed, 4)
+    less = whole.setting_aside(0.4)
+    assert less.step()
+    assert less.steps == 5
+    elapsed = 0.6
+    assert not less.step()
+    assert whole.step()
+    assert whole.setting_aside(1.0).is_spent
+    steps_alone = Budget(10)
+    assert steps_alone.setting_aside(0.4) is steps_alone
+
+
+def test_pods_that_ride_along_for_nothing_make_no_type_a_rival() -> None:
+    """Beside pods that need a machine each, small ones are worth nothing; asking for every type on their account took seconds."""
+    problem = prepared(a_ladder(200, apart=60)).small
+    room, requests = problem.room.astype(float), problem.requests.astype(float)
+    others = rivals.Elsewhere(problem.prices.astype(float), room, requests, problem.fit > 0)
+    only_seats = np.array([[0.0, 0.0, 1.0]])
+    _, paid = others.rents(requests @ only_seats[0], only_seats)
+    assert (paid >= 1).all()
