@@ -159,12 +159,14 @@ def _type_name(hint: Any) -> str:
         return " or ".join(f"`{value}`" for value in get_args(hint))
     if origin in (Union, types.UnionType):
         return " or ".join(_type_name(part) for part in get_args(hint) if part is not types.NoneType)
-    return {str: "text", int: "whole number"}[hint]
+    return {str: "text", int: "whole number", bool: "`true` or `false`"}[hint]
 
 
 def _default(value: object) -> str:
     if value is msgspec.NODEFAULT:
         return "required"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return "none" if value in ("", None) else f"`{value}`"
 
 

@@ -13,6 +13,7 @@ ROLE_NAME: Final = "fleetwright"
 RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
     ("", ("pods",), ("list", "delete")),
     ("", ("pods/eviction",), ("create",)),
+    ("", ("pods/status",), ("patch",)),
     ("", ("nodes",), ("list", "get", "patch", "delete")),
     ("", ("namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
     ("", ("services", "replicationcontrollers", "podtemplates"), ("list",)),

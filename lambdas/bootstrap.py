@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import CONFIG, Service
 from lambdas.adapters.aws.sqs import SqsQueue
-from lambdas.clock import SystemClock
+from lambdas.clock import SystemClock, pause
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, Kubernetes, Queue
 from lambdas.settings import Settings
 
@@ -39,7 +40,7 @@ class Application:
     """The controllers of one sandbox. Each is made when it is first asked for, so a function loads only what it uses.
 
     Args:
-        kubernetes, catalogue_source, catalogues: What embedders bring in place of the real thing.
+        kubernetes, catalogue_source, catalogues, pause: What embedders bring in place of the real thing.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Application:
         kubernetes: Kubernetes | None = None,
         catalogue_source: CatalogueSource | None = None,
         catalogues: CatalogueStore | None = None,
+        pause: Callable[[timedelta], None] = pause,
     ) -> None:
         self.settings = settings
         self.clock = clock
+        self._pause = pause
         self._session = session
         self._given_kubernetes = kubernetes
         self._given_source = catalogue_source
@@ -72,12 +75,12 @@ class Application:
         from lambdas.controllers.buffer_status import BufferStatus
         from lambdas.controllers.pod_news import PodNews
         from lambdas.controllers.provisioning import Provisioning
+        from lambdas.controllers.waiting import Batch
 
         news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
-        return Provisioning(
-            self._observer, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock
-        )
+        looks = (self._observer, Batch(self._observer, self.settings, self.clock, self._pause))
+        return Provisioning(looks, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock)
 
     @cached_property
     def disruption(self) -> Disruption:
@@ -162,6 +165,7 @@ class Application:
     @cached_property
     def _claim_work(self) -> ClaimWork:
         from lambdas.controllers.claim_work import ClaimWork
+        from lambdas.controllers.nominating import Nominator
 
         return ClaimWork(
             self._kubernetes,
@@ -169,6 +173,7 @@ class Application:
             self._memory,
             self._launcher,
             self._observer,
+            Nominator(self._kubernetes, is_on=self.settings.nominate_pods),
             self._wake_ups,
             self.clock,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -15,6 +16,11 @@ class SystemClock:
     def now(self) -> datetime:
         """The present moment, UTC."""
         return datetime.now(UTC)
+
+
+def pause(duration: timedelta) -> None:
+    """Let so much time pass."""
+    time.sleep(duration.total_seconds())
 
 
 def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], bool]:

@@ -6,12 +6,18 @@ again, some would not fit any more, and each look of a burst would launch a few 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+
+NOMINATIONS_STAND: Final = timedelta(minutes=2)
+"""From a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a burst keeps it busy longer."""
 
 
 def awaits_pods(record: ClaimRecord) -> bool:
@@ -20,26 +26,53 @@ def awaits_pods(record: ClaimRecord) -> bool:
     return boots and bool(record.plan.pods)
 
 
-def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord]) -> Snapshot:
+def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], removed: Collection[str] = ()) -> Snapshot:
     """The snapshot with these pods bound to their claims, as they will be; pods that are bound elsewhere stay there.
 
-    Once the node is initialized the scheduler has the word: what it does not bind there is planned for again.
+    Once the node is initialized the scheduler has the word. A pod that it still holds room for there, because we nominated
+    the pod and it did not wipe that off, is as good as bound for a while; what it does not bind there is planned for again.
+    To Karpenter a nominated pod does not wait at all, since the scheduler made it room by preemption; our own nominations
+    make none, so past their time they are taken off.
+
+    Args:
+        snapshot: The look.
+        records: Every claim.
+        removed: Names of claims that commands are removing: nobody is expected there.
     """
+    records = tuple(records)
+    stay = [record for record in records if record.name not in removed]
     nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
-    waiting = {record.name: nodes.get(record.provider_id, record.name) for record in records if awaits_pods(record)}
-    node_of = {pod: waiting[record.name] for record in records if record.name in waiting for pod in record.plan.pods}
-    if not node_of:
+    waiting = {record.name: nodes.get(record.provider_id, record.name) for record in stay if awaits_pods(record)}
+    node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
+    standing: dict[tuple[str, str], bool] = {
+        (pod, record.node_name): record.name not in removed and _stands(record, snapshot.now)
+        for record in records
+        for pod in record.nominated
+    }
+    if not node_of and not standing:
         return snapshot
     return msgspec.structs.replace(
         snapshot,
-        pods=tuple(
-            msgspec.structs.replace(pod, node_name=node_of[pod.key])
-            if not pod.node_name and pod.key in node_of
-            else pod
-            for pod in snapshot.pods
-        ),
+        pods=tuple(_expected(pod, node_of, standing) for pod in snapshot.pods),
         node_claims=tuple(
             msgspec.structs.replace(claim, node_name=waiting[claim.name]) if claim.name in waiting else claim
             for claim in snapshot.node_claims
         ),
     )
+
+
+def _expected(pod: Pod, node_of: Mapping[str, str], standing: Mapping[tuple[str, str], bool]) -> Pod:
+    if pod.node_name:
+        return pod
+    if pod.key in node_of:
+        return msgspec.structs.replace(pod, node_name=node_of[pod.key])
+    stands = standing.get((pod.key, pod.nominated_node_name)) if pod.nominated_node_name else None
+    if stands is None:
+        return pod
+    return msgspec.structs.replace(pod, node_name=pod.nominated_node_name if stands else "", nominated_node_name="")
+
+
+def _stands(record: ClaimRecord, now: datetime) -> bool:
+    """Whether what we wrote may still come true: the node stays, and the scheduler has not had its time yet."""
+    since = record.initialized_at
+    return record.deletion is None and since is not None and now - since < NOMINATIONS_STAND

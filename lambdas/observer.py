@@ -173,7 +173,7 @@ class Observer:
             marked_for_deletion=tuple(sorted(removed)),
             nominated_until=self._memory.nominations.until(snapshot.now),
         )
-        return with_expected_pods(joined, [record for record in records if record.name not in removed])
+        return with_expected_pods(joined, records, removed)
 
 
 def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:

@@ -44,8 +44,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         preference_policy: Whether pods' preferences count, `Ignore` treats them as absent.
         min_values_policy: Whether a NodePool's minValues may be undercut where they cannot be had (`BestEffort`).
         rebalance_policy: What a rebalance recommendation does: `ignore` (Karpenter) or `drain`.
+        batch_idle_seconds: A plan waits until no new pod has come to wait for so long; 0: it does not wait.
+        batch_max_seconds: How long it waits for that at most.
         launches_per_run: How many instances one run of `provision` launches itself; `execute` launches the others.
         plan_rounds: How often one run plans again after EC2 had no capacity.
+        nominate_pods: Whether pods that wait for a node are nominated for it when it registers, so that kube-scheduler tries
+            it first (Kubernetes' NominatedNodeNameForExpectation).
         poll_seconds: How soon `provision` looks again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
@@ -66,8 +70,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     rebalance_policy: Literal["ignore", "drain"] = "ignore"
+    batch_idle_seconds: Annotated[int, msgspec.Meta(ge=0)] = 1
+    batch_max_seconds: Annotated[int, msgspec.Meta(ge=0)] = 10
     launches_per_run: Count = 20
     plan_rounds: Count = 3
+    nominate_pods: bool = True
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0

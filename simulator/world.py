@@ -151,6 +151,7 @@ class World:
             kubernetes=self.cluster.api,
             catalogue_source=own,
             catalogues=own or self._catalogues,
+            pause=self.sandboxes.spend,
         )
         # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
         self._catalogues = application.catalogues

@@ -7,7 +7,7 @@ DaemonSets' pods do not count, nor do pods that have finished or are on their wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from hashlib import blake2b
 
@@ -20,19 +20,23 @@ from core.model.pod import Pod
 def with_pod_events(records: Sequence[ClaimRecord], pods: Iterable[Pod], now: datetime) -> tuple[ClaimRecord, ...]:
     """The records, in their order, with the time of the last pod event; the same object where nothing happened."""
     by_node: dict[str, list[str]] = {}
+    waiting: set[str] = set()
     for pod in pods:
         if pod.node_name and pod.is_active and not pod.is_daemon:
             by_node.setdefault(pod.node_name, []).append(pod.uid or pod.key)
-    return tuple(_observed(record, by_node.get(record.node_name, ()), now) for record in records)
+        elif not pod.node_name:
+            waiting.add(pod.key)
+    return tuple(_observed(record, by_node.get(record.node_name, ()), waiting, now) for record in records)
 
 
-def _observed(record: ClaimRecord, pods: Iterable[str], now: datetime) -> ClaimRecord:
+def _observed(record: ClaimRecord, pods: Iterable[str], waiting: Collection[str], now: datetime) -> ClaimRecord:
     if record.phase is not ClaimPhase.INITIALIZED:
         return record
     digest = _digest(pods)
     if digest == record.pods_digest:
         return record
-    return msgspec.structs.replace(record, pods_digest=digest, last_pod_event_at=now)
+    nominated = tuple(pod for pod in record.nominated if pod in waiting)
+    return msgspec.structs.replace(record, pods_digest=digest, last_pod_event_at=now, nominated=nominated)
 
 
 def _digest(pods: Iterable[str]) -> str:

@@ -80,6 +80,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
+        nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -99,6 +100,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     initialized_at: datetime | None = None
     last_pod_event_at: datetime | None = None
     pods_digest: str = ""
+    nominated: tuple[str, ...] = ()
     deletion: Deletion | None = None
     reason: str = ""
     message: str = ""

@@ -99,10 +99,18 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
         return ""
     if verb == "delete" and not part:
         return POD_DELETED
+    if _nominates(entry.get("requestObject")):
+        return ""
     bodies = [entry.get(name) for name in ("requestObject", "responseObject")]
     if part == "status" and any(_is_unschedulable(body) for body in bodies if isinstance(body, dict)):
         return UNSCHEDULABLE
     return ""
+
+
+def _nominates(request: Any) -> bool:
+    """Whether all that was asked for is a node for the pod, as we do: that is no news."""
+    status = request.get("status") if isinstance(request, dict) else None
+    return isinstance(status, dict) and set(status) == {"nominatedNodeName"} and bool(status["nominatedNodeName"])
 
 
 def _is_unschedulable(body: dict[str, Any]) -> bool:

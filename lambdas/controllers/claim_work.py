@@ -19,6 +19,7 @@ from core.model.pod import Pod
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_writes import patch_node
+from lambdas.controllers.nominating import Nominator
 from lambdas.decisions import Outcome
 from lambdas.messages import wake_up
 from lambdas.observer import Memory, Observer
@@ -49,6 +50,7 @@ class ClaimWork:
         memory: Memory,
         launcher: Launcher,
         observer: Observer,
+        nominator: Nominator,
         wake_ups: Queue,
         clock: Clock,
     ) -> None:
@@ -58,6 +60,7 @@ class ClaimWork:
         self._unavailable = memory.unavailable
         self._launcher = launcher
         self._observer = observer
+        self._nominator = nominator
         self._wake_ups = wake_ups
         self._clock = clock
 
@@ -154,10 +157,11 @@ class ClaimWork:
         seen = look.node(step.node)
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        nominated = self._nominator.nominate(record, step.node, look, outcome)
         patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
         look.look_again(step.node)
         outcome.decide("register", record.name, "NodeJoined", f"node {step.node}")
-        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node)
+        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
 
     def _mark_initialized(
         self, record: ClaimRecord, step: steps.MarkInitialized, look: ClusterLook, outcome: Outcome

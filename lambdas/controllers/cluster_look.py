@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
 
 import msgspec
@@ -93,6 +93,11 @@ class ClusterLook:
             is_instance_gone=gone,
             tagged_instance=instance.instance_id if instance else "",
         )
+
+    def waiting(self, keys: Collection[str]) -> tuple[Any, ...]:
+        """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
+        found = [pod for pod in self._pods() if not pod.node_name and pod.metadata.deletion_timestamp is None]
+        return tuple(pod for pod in found if f"{pod.metadata.namespace}/{pod.metadata.name}" in keys)
 
     def instance(self, instance_id: str) -> Instance | None:
         """One instance by id, None if EC2 has it no more."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from core.lifecycle.claims import BOOT_AT_LEAST
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner, schedule
@@ -15,9 +15,11 @@ from lambdas.clock import stopwatch
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
+from lambdas.controllers.waiting import Batch, is_unlaunched, waiting
 from lambdas.decisions import Outcome
 from lambdas.expectations import awaits_pods
 from lambdas.fingerprint import LastThought, fingerprint
+from lambdas.garbage import collector_at_rest
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, PortError, Queue
@@ -35,11 +37,14 @@ MARGIN: Final = timedelta(seconds=15)
 
 
 class Provisioning:
-    """What `provision` does. Without pending pods, and capacity buffers, it lists pods and claims, and stops."""
+    """What `provision` does. Without pending pods, and capacity buffers, it lists pods and claims, and stops.
+
+    It takes the planner's lease before it looks: who comes while another plans has looked for nothing.
+    """
 
     def __init__(
         self,
-        observer: Observer,
+        looks: tuple[Observer, Batch],
         memory: Memory,
         leases: Leases,
         launcher: Launcher,
@@ -48,7 +53,7 @@ class Provisioning:
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._observer = observer
+        self._observer, self._batch = looks
         self._memory = memory
         self._leases = leases
         self._launcher = launcher
@@ -68,14 +73,6 @@ class Provisioning:
             deadline: Nothing new is begun close to it.
             until: A further look is asked for only if it comes by then, see `looks_until`.
         """
-        records = self._memory.claims.all()
-        waiting = _needs_plan(self._observer.pods().items, records)
-        outcome.count("pendingPods", waiting.marked)
-        has_work = waiting.marked or waiting.displaced or waiting.unlaunched
-        if waiting.unmarked and not has_work:
-            self._look_again("pods that the scheduler has not looked at", until)
-        if not has_work and not self._observer.keeps_room():
-            return
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
@@ -83,11 +80,21 @@ class Provisioning:
             self._wake_ups.send([wake_up("planner was busy", until)], delay=BUSY)
             return
         try:
-            self._plan_in_rounds(lease, outcome, deadline, until)
+            if self._has_work(outcome, deadline, until):
+                self._plan_in_rounds(lease, outcome, deadline, until)
         except PortError:
             self._leases.release(lease)
             raise
         self._leases.release(lease)
+
+    def _has_work(self, outcome: Outcome, deadline: datetime, until: datetime) -> bool:
+        """Whether there is anything to plan, once pods have stopped coming in."""
+        pods = self._batch.pods(deadline - MARGIN)
+        found = waiting(pods, self._memory.claims.all())
+        outcome.count("pendingPods", found.marked)
+        if found.unmarked and not found.is_work:
+            self._look_again("pods that the scheduler has not looked at", until)
+        return found.is_work or self._observer.keeps_room()
 
     def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
         used = 0
@@ -115,7 +122,8 @@ class Provisioning:
         world, now = fingerprint(snapshot), self._clock.now()
         plan = self._last.recall(world, now)
         if plan is None:
-            plan = self._improved(snapshot, outcome)
+            with collector_at_rest():
+                plan = self._improved(snapshot, outcome)
             outcome.count("plannedMicrodollars", plan.cost.hourly // 1000)
             outcome.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
             if not plan.claims:
@@ -133,7 +141,7 @@ class Provisioning:
 
     def _hand_over(self, view: View, outcome: Outcome) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
-        stored = [record for record in view.claims.values() if _is_unlaunched(record)]
+        stored = [record for record in view.claims.values() if is_unlaunched(record)]
         now = self._clock.now()
         self._work.send(work_on_claim(record.name, now) for record in stored)
         outcome.count("handedOver", len(stored))
@@ -193,35 +201,3 @@ class Provisioning:
         delay = timedelta(seconds=self._settings.poll_seconds)
         if self._clock.now() + delay <= until:
             self._wake_ups.send([wake_up(reason, until)], delay=delay)
-
-
-class _Waiting:
-    """Counts what would make a plan worth its while."""
-
-    def __init__(self) -> None:
-        self.marked = self.unmarked = self.displaced = self.unlaunched = 0
-
-
-def _needs_plan(pods: Iterable[Any], records: Iterable[ClaimRecord]) -> _Waiting:
-    waiting = _Waiting()
-    leaving = {record.node_name for record in records if record.deletion is not None and record.node_name}
-    waiting.unlaunched = sum(1 for record in records if _is_unlaunched(record))
-    for pod in pods:
-        if pod.node_name:
-            waiting.displaced += pod.node_name in leaving and _must_move(pod)
-            continue
-        scheduled = pod.status.condition("PodScheduled")
-        if scheduled is not None and scheduled.reason == "Unschedulable":
-            waiting.marked += 1
-        elif not pod.spec.scheduling_gates and pod.status.phase == "Pending":
-            waiting.unmarked += 1
-    return waiting
-
-
-def _must_move(pod: Any) -> bool:
-    owned_by_daemon = any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
-    return pod.status.phase in ("Pending", "Running") and not owned_by_daemon
-
-
-def _is_unlaunched(record: ClaimRecord) -> bool:
-    return record.phase is ClaimPhase.REQUESTED and record.deletion is None

@@ -7,7 +7,18 @@ from typing import Final
 
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
-from simulator.cluster.objects import CONTROLLER, PROGRAM, USER, JsonObject, condition_of, is_deleting, key_of, uid_of
+from simulator.cluster.objects import (
+    CONTROLLER,
+    PROGRAM,
+    USER,
+    JsonObject,
+    condition_of,
+    is_deleting,
+    key_of,
+    node_of,
+    uid_of,
+)
+from simulator.cluster.scheduling.nominations import nominated_node
 from simulator.cluster.store import Change, Store
 
 AuditListener = Callable[[JsonObject], None]
@@ -49,6 +60,11 @@ class AuditLog:
         elif _is_verdict(change):
             patch = {"status": {"conditions": [condition_of(change.new, "PodScheduled")]}}
             self._emit(kinds.PODS, change.new, "patch", _SCHEDULER, patch, subresource="status")
+        elif change.old is not None and not node_of(change.new) and _renominated(change.old, change.new):
+            user = _USERS[PROGRAM] if change.by == PROGRAM else _SCHEDULER
+            named: JsonObject = {"nominatedNodeName": nominated_node(change.new) or None}
+            renamed: JsonObject = {"status": named}
+            self._emit(kinds.PODS, change.new, "patch", user, renamed, subresource="status", response=change.new)
 
     def _node_pool_changed(self, change: Change) -> None:
         user = _USERS[change.by]
@@ -68,6 +84,7 @@ class AuditLog:
         user: str,
         request: JsonObject | None,
         *,
+        response: JsonObject | None = None,
         subresource: str = "",
         code: int = _OK,
     ) -> None:
@@ -79,6 +96,8 @@ class AuditLog:
             event["objectRef"]["subresource"] = subresource
         if request is not None:
             event["requestObject"] = request
+        if response is not None:
+            event["responseObject"] = response
         event["responseStatus"] = {"metadata": {}, "code": code}
         for listener in self._listeners:
             listener(event)
@@ -103,6 +122,10 @@ class AuditLog:
             "stageTimestamp": stamp,
             "annotations": {"authorization.k8s.io/decision": "allow"},
         }
+
+
+def _renominated(old: JsonObject, new: JsonObject) -> bool:
+    return nominated_node(old) != nominated_node(new)
 
 
 def _is_verdict(change: Change) -> bool:

@@ -49,7 +49,13 @@ class LabApplication(Application):
     """The application with fakes where it would reach AWS."""
 
     def __init__(self, lab: Lab) -> None:
-        super().__init__(lab.settings, boto3.Session(region_name="us-east-1"), lab.clock, kubernetes=lab.kubernetes)
+        super().__init__(
+            lab.settings,
+            boto3.Session(region_name="us-east-1"),
+            lab.clock,
+            kubernetes=lab.kubernetes,
+            pause=lab.clock.pause,
+        )
         self.__dict__ |= {
             "_memory": lab.rows.memory(),
             "_leases": MemoryLeases(lab.rows),

@@ -45,6 +45,9 @@ class FakeClock:
     def advance(self, **span: float) -> None:
         self._now += timedelta(**span)
 
+    def pause(self, duration: timedelta) -> None:
+        self._now += duration
+
 
 class FakeKubernetes:
     """Objects by kind and name. Nothing runs by itself: tests play the kubelet and the controllers.

@@ -18,6 +18,7 @@ from simulator.cluster.objects import (
     uid_of,
 )
 from simulator.cluster.scheduling.match_counts import MatchCounts, Placement
+from simulator.cluster.scheduling.nominations import Nominations
 from simulator.cluster.scheduling.pod_class import PodClass, PodClasses, PortKey
 from simulator.cluster.store import Change, Store
 
@@ -51,10 +52,10 @@ class NodeRoom:
             if not self.ports[port]:
                 del self.ports[port]
 
-    def lacks(self, pod_class: PodClass) -> str:
-        """The first resource that is too scarce for the pod, empty if it fits."""
+    def lacks(self, pod_class: PodClass, held: Mapping[str, int]) -> str:
+        """The first resource that is too scarce for the pod, empty if it fits; `held` is kept for others."""
         for name, amount in pod_class.requests.items():
-            if amount and self.used.get(name, 0) + amount > self.allocatable.get(name, 0):
+            if amount and self.used.get(name, 0) + held.get(name, 0) + amount > self.allocatable.get(name, 0):
                 return name
         return ""
 
@@ -73,6 +74,7 @@ class ClusterState:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.classes = PodClasses()
+        self.nominations = Nominations()
         self.nodes: dict[str, NodeRoom] = {}
         self.shape_version = 0
         self._rooms: dict[str, NodeRoom] = {}

@@ -6,8 +6,9 @@ from collections import Counter
 from typing import Final
 
 from simulator.cluster.node_fit import UNSCHEDULABLE_TAINT, intolerable_taint, selects_node, tolerates
-from simulator.cluster.objects import JsonObject, spec_of
+from simulator.cluster.objects import JsonObject, key_of, spec_of
 from simulator.cluster.scheduling.cluster_state import ClusterState, NodeRoom
+from simulator.cluster.scheduling.nominations import nominated_node
 from simulator.cluster.scheduling.pod_class import PodClass
 from simulator.cluster.scheduling.topology import AffinityRules, SpreadRules, domains_of
 from simulator.cluster.scheduling.volume_rules import VolumeRules
@@ -24,6 +25,8 @@ class Placement:
     def __init__(self, store: Store, state: ClusterState, pod_class: PodClass, pod: JsonObject) -> None:
         self._state = state
         self._class = pod_class
+        self._key = key_of(pod)
+        self._nominated = nominated_node(pod)
         self._spread = SpreadRules(state, pod_class) if pod_class.spread else None
         affinity = AffinityRules(state, pod_class)
         self._affinity = None if affinity.is_open else affinity
@@ -33,8 +36,18 @@ class Placement:
         """The node that the scheduler chooses, None if all are closed."""
         if self._volumes is not None and self._volumes.problem:
             return None
+        expected = self.nominated()
+        if expected is not None:
+            return expected
         open_rooms = [room for room in self._state.admitting(self._class) if not self._closed_by(room)]
         return min(open_rooms, key=self._rank, default=None)
+
+    def nominated(self) -> NodeRoom | None:
+        """The node that the pod is nominated for, None if there is none or it is closed."""
+        if not self._nominated or (self._volumes is not None and self._volumes.problem):
+            return None
+        rooms = [room for room in self._state.admitting(self._class) if room.name == self._nominated]
+        return next((room for room in rooms if not self._closed_by(room)), None)
 
     def explain(self) -> str:
         """Why no node will do, in the scheduler's words."""
@@ -46,7 +59,8 @@ class Placement:
 
     def _closed_by(self, room: NodeRoom) -> str:
         """What closes a node that suits by itself, empty if it is open."""
-        scarce = room.lacks(self._class)
+        held = self._state.nominations.held(room.name, self._key, self._class)
+        scarce = room.lacks(self._class, held)
         if scarce:
             return "Too many pods" if scarce == "pods" else f"Insufficient {scarce}"
         if self._class.ports and not room.has_free_ports(self._class):

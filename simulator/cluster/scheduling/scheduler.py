@@ -19,10 +19,12 @@ from simulator.cluster.objects import (
     key_of,
     labels_of,
     node_of,
+    spec_of,
     uid_of,
     with_condition,
 )
 from simulator.cluster.scheduling.cluster_state import ClusterState, shape_of
+from simulator.cluster.scheduling.nominations import nominated_node
 from simulator.cluster.scheduling.placement import Placement
 from simulator.cluster.scheduling.pod_class import PodClass
 from simulator.cluster.store import Change, Store
@@ -75,6 +77,7 @@ class Scheduler:
             self._await(key, change)
             return
         self._waiting.pop(key, None)
+        self._state.nominations.note(key, None, "")
         if change.new is None or is_deleting(change.new) or is_finished(change.new):
             self._wake()
 
@@ -87,6 +90,9 @@ class Scheduler:
         elif change.old is None or labels_of(change.old) != labels_of(pod) or change.old["spec"] != pod["spec"]:
             known.pod_class = self._state.classes.of(pod)
             self._wake()
+        self._state.nominations.note(key, self._waiting[key].pod_class, nominated_node(pod))
+        if change.old is not None and nominated_node(change.old) not in ("", nominated_node(pod)):
+            self._wake()
 
     def _node_changed(self, change: Change) -> None:
         if change.new is not None and (change.old is None or shape_of(change.old) != shape_of(change.new)):
@@ -98,21 +104,23 @@ class Scheduler:
             self._store.clock.after(SCHEDULER_DELAY, self._try_all)
 
     def _try_all(self) -> None:
-        """Try every waiting pod in its turn."""
+        """Try every waiting pod in its turn, on the node that it is nominated for first; in vain, and that is wiped off."""
         self._is_due = False
         failed: dict[int, str] = {}
         verdicts: list[tuple[JsonObject, str]] = []
         bound, others_may_help = 0, False
         for pod, pod_class in self._queue():
-            if pod_class.number not in failed:
+            is_first, nominated = pod_class.number not in failed, nominated_node(pod)
+            if is_first or nominated:
                 placement = Placement(self._store, self._state, pod_class, pod)
-                room = placement.best()
+                room = placement.best() if is_first else placement.nominated()
                 if room is not None:
                     self._bind(pod, pod_class, room.node)
                     bound += 1
                     continue
+            if is_first:
                 failed[pod_class.number] = placement.explain()
-            if _is_news(pod, failed[pod_class.number]):
+            if nominated or _is_news(pod, failed[pod_class.number]):
                 verdicts.append((pod, failed[pod_class.number]))
             others_may_help |= pod_class.looks_at_others
         if bound and others_may_help:
@@ -129,7 +137,8 @@ class Scheduler:
             self._binder.bind_for(pod, node)
         namespace, name = key_of(pod)
         conditions = with_condition(pod, "PodScheduled", "True", self._store.clock.now())
-        body = {"spec": {"nodeName": node["metadata"]["name"]}, "status": {"conditions": conditions}}
+        status = {"conditions": conditions, "nominatedNodeName": None}
+        body = {"spec": {"nodeName": node["metadata"]["name"]}, "status": status}
         self._store.patch(kinds.PODS, name, body, namespace=namespace)
 
     def _say(self, verdicts: list[tuple[JsonObject, str]]) -> None:
@@ -140,7 +149,10 @@ class Scheduler:
                 continue
             now = self._store.clock.now()
             conditions = with_condition(present, "PodScheduled", "False", now, reason="Unschedulable", message=message)
-            self._store.patch_status(kinds.PODS, present, conditions=conditions)
+            if not nominated_node(pod) or spec_of(pod).get("preemptionPolicy") == "Never":
+                self._store.patch_status(kinds.PODS, present, conditions=conditions)
+            else:
+                self._store.patch_status(kinds.PODS, present, conditions=conditions, nominatedNodeName=None)
 
 
 def _is_news(pod: JsonObject, message: str) -> bool:

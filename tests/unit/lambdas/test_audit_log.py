@@ -39,6 +39,11 @@ def a_delivery(*lines: str, kind: str = "DATA_MESSAGE") -> dict[str, Any]:
         (an_entry(requestObject=UNSCHEDULABLE), "PodUnschedulable"),
         (an_entry(responseObject=UNSCHEDULABLE), "PodUnschedulable"),
         (an_entry(requestObject={"status": {"phase": "Running"}}), ""),
+        (an_entry(requestObject={"status": {"nominatedNodeName": "n"}}, responseObject=UNSCHEDULABLE), ""),
+        (
+            an_entry(requestObject={"status": {"nominatedNodeName": None}}, responseObject=UNSCHEDULABLE),
+            "PodUnschedulable",
+        ),
         (an_entry(requestObject=UNSCHEDULABLE, responseStatus={"code": 409}), ""),
         (an_entry(requestObject=UNSCHEDULABLE, stage="RequestReceived"), ""),
         (an_entry("delete", part=""), "PodDeleted"),

@@ -33,12 +33,12 @@ def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
     assert lab.claim.phase is ClaimPhase.LAUNCHED
 
 
-def test_an_idle_cluster_costs_two_reads(lab: Lab) -> None:
+def test_an_idle_cluster_costs_a_lease_and_two_reads(lab: Lab) -> None:
     """It is looked at every minute, for ever."""
     calls: list[str] = []
     lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
     lab.provision()
-    assert calls == ["read", "list pods"]
+    assert calls == ["write", "list pods", "read", "write"]
 
 
 def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab: Lab) -> None:
@@ -108,6 +108,7 @@ def test_a_pod_that_its_node_did_not_get_is_planned_for_again(lab: Lab) -> None:
     assert lab.claim.phase is ClaimPhase.INITIALIZED
     taker = a_pending_pod("taker", cpu="3500m", nodeName=lab.claim.node_name)
     lab.kubernetes.put({**taker, "status": {"phase": "Running"}})
+    lab.kubernetes.amend(kinds.PODS, "p", {"status": {"nominatedNodeName": None}}, "default")  # as the scheduler does
     lab.provision()
     assert len(lab.claims) == 2
 

@@ -1,0 +1,39 @@
+"""Pods that are expected on a node before they are bound to it (`status.nominatedNodeName`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simulator.cluster.objects import JsonObject, Key, status_of
+from simulator.cluster.scheduling.pod_class import PodClass
+
+
+class Nominations:
+    """Keeps room on the nominated node from pods of no higher priority, as kube-scheduler does. Only resources are kept."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[Key, PodClass]] = {}
+        self._node_of: dict[Key, str] = {}
+
+    def note(self, key: Key, pod_class: PodClass | None, node: str) -> None:
+        """The pod waits, and its status names this node, or none; no class: it waits no more."""
+        former = self._node_of.pop(key, "")
+        if former:
+            self._by_node[former].pop(key)
+        if node and pod_class is not None:
+            self._node_of[key] = node
+            self._by_node.setdefault(node, {})[key] = pod_class
+
+    def held(self, node: str, key: Key, pod_class: PodClass) -> Mapping[str, int]:
+        """What other pods hold of the node against this one."""
+        held: dict[str, int] = {}
+        for other, found in self._by_node.get(node, {}).items():
+            if other != key and found.spec["priority"] >= pod_class.spec["priority"]:
+                for name, amount in found.requests.items():
+                    held[name] = held.get(name, 0) + amount
+        return held
+
+
+def nominated_node(pod: JsonObject) -> str:
+    """The node that the pod's status names, empty if none."""
+    return str(status_of(pod).get("nominatedNodeName") or "")

@@ -1,0 +1,127 @@
+"""If these failed, kube-scheduler would give nodes to whoever waits first, or pods would wait on a word that nobody keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.lifecycle.records import ClaimPhase
+from core.manifests import resources as kinds
+from lambdas.controllers.nominating import FAILURES
+from lambdas.expectations import NOMINATIONS_STAND
+from lambdas.ports import DeniedError
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """Two pods for which a node was launched that has not joined yet."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"))
+    found.provision()
+    return found
+
+
+def join(lab: Lab, **span: float) -> None:
+    lab.tick(3)
+    lab.boot()
+    lab.tick(1, **span)
+
+
+def nominated(lab: Lab, pod: str) -> str | None:
+    named: str | None = lab.kubernetes.raw(kinds.PODS, pod, "default")["status"].get("nominatedNodeName")
+    return named
+
+
+def take_the_node(lab: Lab) -> None:
+    """Somebody else's pod fills it."""
+    taker = a_pending_pod("taker", cpu="3900m", nodeName=lab.claim.node_name)
+    lab.kubernetes.put({**taker, "status": {"phase": "Running"}})
+
+
+def test_pods_are_nominated_for_the_node_before_it_is_opened(lab: Lab) -> None:
+    """Once the taint is gone, the scheduler fills the node within a moment."""
+    patched: list[tuple[str, str | None]] = []
+
+    def note(call: str) -> None:
+        if call.startswith("patch"):
+            patched.append((call, nominated(lab, "b")))
+
+    lab.kubernetes.before_call = note
+    join(lab)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    assert patched[:3] == [("patch pods", None), ("patch pods", None), ("patch nodes", node)]
+    assert lab.claim.nominated == ("default/a", "default/b")
+
+
+def test_only_pods_that_still_wait_are_nominated(lab: Lab) -> None:
+    """The API server refuses a nomination of a bound pod, and a pod of that name may be another one."""
+    lab.kubernetes.amend(kinds.PODS, "a", {"spec": {"nodeName": "elsewhere"}}, "default")
+    join(lab)
+    assert (nominated(lab, "a"), lab.claim.nominated) == (None, ("default/b",))
+
+
+def test_a_setting_turns_it_off() -> None:
+    lab = Lab(nominate_pods=False)
+    lab.kubernetes.put(a_pending_pod("a"))
+    lab.provision()
+    join(lab)
+    assert (nominated(lab, "a"), lab.claim.phase) == (None, ClaimPhase.INITIALIZED)
+
+
+def test_a_cluster_that_refuses_nominations_still_gets_its_nodes() -> None:
+    """An older ClusterRole must not keep nodes from joining."""
+    lab = Lab()
+    lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
+    lab.provision()
+    refused: list[str] = []
+
+    def refuse(call: str) -> None:
+        if call == "patch pods":
+            refused.append(call)
+            raise DeniedError("kube:patch pods/status", "403 forbidden")
+
+    lab.kubernetes.before_call = refuse
+    join(lab)
+    assert lab.claim.is_registered
+    assert len(refused) == FAILURES
+
+
+def test_a_nomination_that_stands_is_as_good_as_bound_for_a_while(lab: Lab) -> None:
+    """The scheduler keeps the room: planned elsewhere meanwhile, the pod's new place would be left empty."""
+    join(lab)
+    take_the_node(lab)
+    lab.provision()
+    assert len(lab.claims) == 1
+    lab.clock.advance(seconds=NOMINATIONS_STAND.total_seconds())
+    lab.provision()
+    assert len(lab.claims) > 1
+
+
+def test_a_nomination_that_the_scheduler_wiped_off_holds_nobody(lab: Lab) -> None:
+    join(lab)
+    take_the_node(lab)
+    for pod in ("a", "b"):
+        lab.kubernetes.amend(kinds.PODS, pod, {"status": {"nominatedNodeName": None}}, "default")
+    lab.provision()
+    assert len(lab.claims) > 1
+
+
+def test_a_nomination_by_preemption_holds_as_ever(lab: Lab) -> None:
+    """Karpenter's rule: the scheduler makes the pod room, so a node for it would be one too many."""
+    join(lab)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    pod = a_pending_pod("urgent", cpu="3")
+    lab.kubernetes.put({**pod, "status": {**pod["status"], "nominatedNodeName": node}})
+    take_the_node(lab)
+    lab.clock.advance(seconds=NOMINATIONS_STAND.total_seconds() - 60)
+    lab.provision()
+    assert len(lab.claims) == 1
+
+
+def test_bound_pods_are_no_longer_remembered_as_nominated(lab: Lab) -> None:
+    """Else each row carries its pods for ever."""
+    join(lab)
+    lab.bind("a")
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    assert lab.claim.nominated == ("default/b",)

@@ -1,0 +1,85 @@
+"""If these failed, a burst would be planned in many small plans, or a single pod would wait for company that never comes."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from lambdas.ports import JsonObject
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+def born(name: str, at: datetime) -> JsonObject:
+    return a_pending_pod(name, metadata={"creationTimestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ")})
+
+
+@pytest.fixture
+def lab() -> Lab:
+    return Lab()
+
+
+def arrive(lab: Lab, seconds: int) -> None:
+    """From now on a pod a second comes, for so many seconds."""
+    start, come = lab.clock.now(), set[int]()
+
+    def look(call: str) -> None:
+        for number in range(min(seconds, int((lab.clock.now() - start).total_seconds()) + 1)):
+            if call == "list pods" and number not in come:
+                come.add(number)
+                lab.kubernetes.put(born(f"p{number}", lab.clock.now()))
+
+    lab.kubernetes.before_call = look
+
+
+def waited(lab: Lab) -> timedelta:
+    before = lab.clock.now()
+    lab.provision({"wakeUp": "PodUnschedulable"})
+    return lab.clock.now() - before
+
+
+def test_a_pod_that_waits_already_is_planned_for_at_once(lab: Lab) -> None:
+    """When the audit log tells of a pod, it is seconds old."""
+    lab.kubernetes.put(born("p", lab.clock.now() - timedelta(seconds=2)))
+    assert waited(lab) == timedelta(0)
+    assert len(lab.claims) == 1
+
+
+def test_a_single_new_pod_waits_for_the_idle_time_only(lab: Lab) -> None:
+    arrive(lab, 1)
+    assert waited(lab) == timedelta(seconds=1)
+    assert len(lab.claims) == 1
+
+
+def test_a_burst_is_planned_once_it_has_arrived(lab: Lab) -> None:
+    arrive(lab, 5)
+    assert waited(lab) == timedelta(seconds=5)
+    assert sum(len(claim.plan.pods) for claim in lab.claims) == 5
+
+
+def test_a_burst_without_end_is_planned_after_ten_seconds(lab: Lab) -> None:
+    arrive(lab, 1000)
+    assert waited(lab) == timedelta(seconds=10)
+    assert lab.claims
+
+
+def test_no_batch_where_the_setting_says_so() -> None:
+    lab = Lab(batch_idle_seconds=0)
+    arrive(lab, 5)
+    assert waited(lab) == timedelta(0)
+
+
+def test_a_clock_behind_the_cluster_costs_one_idle_time(lab: Lab) -> None:
+    lab.kubernetes.put(born("p", lab.clock.now() + timedelta(hours=1)))
+    assert waited(lab) == timedelta(seconds=1)
+
+
+def test_nobody_looks_while_another_plans(lab: Lab) -> None:
+    """A burst wakes many runs, and each look at a large cluster takes seconds."""
+    lab.kubernetes.put(born("p", lab.clock.now()))
+    lease = lab.app._leases.acquire("planner", "another", now=lab.clock.now(), for_=timedelta(seconds=30))
+    assert lease is not None
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    outcome = lab.provision()
+    assert ([found.reason for found in outcome.decisions], calls) == (["PlannerBusy"], [])
