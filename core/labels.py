@@ -98,8 +98,8 @@ WELL_KNOWN: Final = frozenset(
 )
 """Labels that a node gets without anyone asking; a pod may select on them although no NodePool names them.
 
-`ZONE_ID` is not among them: the cloud controller gives it to nodes that have joined, but no offering says which id its zone
-has, so a node that is yet to be launched cannot be promised to carry one.
+`ZONE_ID` is not among them: no offering says which id its zone has. Demands for an id become demands for its zone where a
+snapshot is made (`core.manifests.zone_ids`); what is left of them nobody can meet.
 """
 
 ALIASES: Final = {

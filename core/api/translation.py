@@ -74,7 +74,7 @@ def node_class(obj: JsonObject) -> NodeClass:
     present = _present(obj)
     spec = _read(EC2NodeClassObject, present).spec
     found = mapping(present.get("status"))
-    identity = status.identity(present)
+    identity, subnets = status.identity(present), status.identified(found.get("subnets"))
     return NodeClass(
         name=identity["name"],
         uid=identity["uid"],
@@ -82,7 +82,8 @@ def node_class(obj: JsonObject) -> NodeClass:
         is_ready=status.is_ready(present),
         amis=tuple((str(ami["id"]), _raw_requirements(ami)) for ami in status.identified(found.get("amis"))),
         security_groups=tuple(str(group["id"]) for group in status.identified(found.get("securityGroups"))),
-        subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in status.identified(found.get("subnets"))),
+        subnets=tuple((str(net["id"]), str(net.get("zone", ""))) for net in subnets),
+        zone_ids={str(net["zoneID"]): str(net["zone"]) for net in subnets if net.get("zoneID") and net.get("zone")},
         own_annotations=status.annotations_of(present),
         spec_hash=drift_hash.of_node_class(spec, present["spec"]),
     )

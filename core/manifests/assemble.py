@@ -14,6 +14,7 @@ from core.manifests import resources as kinds
 from core.manifests.buffers import BufferTranslator, NotForUsError
 from core.manifests.pods import PodTranslator
 from core.manifests.resources import Resource
+from core.manifests.zone_ids import with_zones
 from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_pool import NodeClass, NodePool
@@ -108,7 +109,7 @@ class _Assembly:
             catalogue=catalogue,
             options=options,
         )
-        return snapshot, tuple(self._problems)
+        return with_zones(snapshot), tuple(self._problems)
 
     def _translator(self) -> PodTranslator:
         classes = self._objects.get(kinds.PRIORITY_CLASSES, ())

@@ -91,6 +91,8 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         amis: Resolved images, the preferred first: (image id, requirements that an instance type must meet).
+        subnets: (subnet id, zone).
+        zone_ids: Zone id → zone, of the subnets.
         own_annotations: Hash annotations, for drift.
         spec_hash: Hash of the spec, for drift.
     """
@@ -102,6 +104,7 @@ class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     amis: tuple[tuple[str, tuple[Requirement, ...]], ...] = ()
     security_groups: tuple[str, ...] = ()
     subnets: tuple[tuple[str, str], ...] = ()
+    zone_ids: dict[str, str] = {}
     own_annotations: dict[str, str] = {}
     spec_hash: str = ""
     problem: str = ""

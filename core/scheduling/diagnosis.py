@@ -124,9 +124,8 @@ class Diagnosis:
             missing = sorted(key for key in table.needed(stage.asks[0]) if key not in offered)
             return f"its nodes do not carry {', '.join(missing)}"
         own = f"it offers {_shown(offered[key])}" if key in offered else "its nodes do not carry the label"
-        hint = (
-            f"; use {labels.ZONE}, zone ids are known of nodes that have joined only" if key == labels.ZONE_ID else ""
-        )
+        unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
+        hint = unknown if key == labels.ZONE_ID else ""
         return f"the pod demands {_shown(asked[key])}, but {own}{hint}"
 
     def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:

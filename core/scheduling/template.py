@@ -64,7 +64,7 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
     if pool.is_ready is False:
         return "is not ready"
     if labels.ZONE_ID in (requirement.key for requirement in pool.requirements) and not _knows_zone_ids(snapshot):
-        return f"demands {labels.ZONE_ID}, but which id a zone has is not known before a node joins: use {labels.ZONE}"
+        return f"demands {labels.ZONE_ID}, but no EC2NodeClass's subnets and no node tell which zone that is: use {labels.ZONE}"
     contradicted = _contradicted(pool)
     if contradicted:
         return f"contradicts itself: its requirements leave no value of {contradicted}"

@@ -1,0 +1,113 @@
+"""Zone ids: what asks for one asks for its zone. Offerings know zones by name, and an account's zones have one id each.
+
+Nodes get their id from the cloud controller when they join, so before that nothing else could be compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from core import labels
+from core.model.node import Node
+from core.model.node_pool import NodeClass
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredTerm, WeightedPodAffinityTerm
+from core.model.requirements import Requirement
+from core.model.snapshot import Snapshot
+
+T = TypeVar("T", bound=msgspec.Struct)
+replace = msgspec.structs.replace
+
+
+def zones_by_id(node_classes: Iterable[NodeClass], nodes: Iterable[Node]) -> dict[str, str]:
+    """Zone id → zone, as far as the subnets of EC2NodeClasses and the nodes tell; empty for a cluster that tells nothing."""
+    found = {
+        node.labels[labels.ZONE_ID]: node.labels[labels.ZONE]
+        for node in sorted(nodes, key=lambda node: node.name)
+        if labels.ZONE_ID in node.labels and labels.ZONE in node.labels
+    }
+    for node_class in sorted(node_classes, key=lambda node_class: node_class.name):
+        found |= node_class.zone_ids
+    return found
+
+
+def with_zones(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with every demand for a zone id turned into one for its zone; ids that nobody knows stay as they are."""
+    zones = zones_by_id(snapshot.node_classes, snapshot.nodes)
+    return _Translation(zones).snapshot(snapshot) if zones else snapshot
+
+
+class _Translation:
+    def __init__(self, zones: Mapping[str, str]) -> None:
+        self._zones = zones
+        self._specs: dict[int, PodSpec] = {}
+
+    def snapshot(self, snapshot: Snapshot) -> Snapshot:
+        owners: tuple[Any, ...] = (*snapshot.pods, *snapshot.daemon_sets, *snapshot.buffers)
+        specs = {id(owner.spec): owner.spec for owner in owners}
+        changed = {identity: self._spec(spec) for identity, spec in specs.items()}
+        self._specs = {identity: spec for identity, spec in changed.items() if spec != specs[identity]}
+        return replace(
+            snapshot,
+            pods=self._owners(snapshot.pods),
+            daemon_sets=self._owners(snapshot.daemon_sets),
+            buffers=self._owners(snapshot.buffers),
+            node_pools=tuple(_changed(p, requirements=self._all(p.requirements)) for p in snapshot.node_pools),
+            overlays=tuple(_changed(o, requirements=self._all(o.requirements)) for o in snapshot.overlays),
+            volumes=tuple(_changed(v, node_terms=self._terms(v.node_terms)) for v in snapshot.volumes),
+            storage_classes=tuple(
+                _changed(c, allowed_topologies=self._terms(c.allowed_topologies)) for c in snapshot.storage_classes
+            ),
+        )
+
+    def _owners(self, owners: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not self._specs:
+            return owners
+        return tuple(replace(o, spec=self._specs[id(o.spec)]) if id(o.spec) in self._specs else o for o in owners)
+
+    def _spec(self, spec: PodSpec) -> PodSpec:
+        return _changed(
+            spec,
+            node_selector=self._all(spec.node_selector),
+            required_terms=self._terms(spec.required_terms),
+            preferred_terms=tuple(PreferredTerm(p.weight, self._term(p.term)) for p in spec.preferred_terms),
+            spreads=tuple(_changed(s, topology_key=_key(s.topology_key)) for s in spec.spreads),
+            affinity=tuple(map(_near, spec.affinity)),
+            anti_affinity=tuple(map(_near, spec.anti_affinity)),
+            preferred_affinity=tuple(WeightedPodAffinityTerm(w.weight, _near(w.term)) for w in spec.preferred_affinity),
+            preferred_anti_affinity=tuple(
+                WeightedPodAffinityTerm(w.weight, _near(w.term)) for w in spec.preferred_anti_affinity
+            ),
+        )
+
+    def _terms(self, terms: tuple[NodeSelectorTerm, ...]) -> tuple[NodeSelectorTerm, ...]:
+        return tuple(map(self._term, terms))
+
+    def _term(self, term: NodeSelectorTerm) -> NodeSelectorTerm:
+        return _changed(term, requirements=self._all(term.requirements))
+
+    def _all(self, requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+        return tuple(map(self._requirement, requirements))
+
+    def _requirement(self, requirement: Requirement) -> Requirement:
+        if requirement.key != labels.ZONE_ID or (requirement.gte, requirement.lte) != (None, None):
+            return requirement
+        known = {self._zones[value] for value in requirement.values if value in self._zones}
+        if requirement.operator == "In" and not known:
+            return requirement
+        return replace(requirement, key=labels.ZONE, values=tuple(sorted(known)))
+
+
+def _near(term: PodAffinityTerm) -> PodAffinityTerm:
+    return _changed(term, topology_key=_key(term.topology_key))
+
+
+def _key(key: str) -> str:
+    return labels.ZONE if key == labels.ZONE_ID else key
+
+
+def _changed(old: T, **fields: object) -> T:
+    """The struct with these fields; the very object where they are what they were."""
+    return old if all(getattr(old, name) == value for name, value in fields.items()) else replace(old, **fields)

@@ -1,0 +1,99 @@
+"""A demand for a zone id is one for its zone, as soon as anything tells which zone that is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import api, labels
+from core.disruption.drift import DriftCheck
+from core.manifests.zone_ids import with_zones
+from core.model.node_pool import NodeClass
+from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpread
+from core.model.requirements import Requirement
+from core.model.storage import PersistentVolume
+from core.scheduling import schedule
+from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.scheduling.reading import claim_of, places
+
+TYPE = a_type("m")
+IDS = dict(zip(("use1-az4", "use1-az6", "use1-az1"), ZONES, strict=True))
+CLASS = NodeClass(name="default", zone_ids=IDS)
+ASKED = Requirement.one_of(labels.ZONE_ID, "use1-az6")
+MEANT = Requirement.one_of(labels.ZONE, ZONES[1])
+
+
+def test_a_pod_gets_a_node_in_the_zone_of_the_id_it_demands() -> None:
+    """It would wait for ever: no offering names a zone's id."""
+    world = a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(a_pod("p", node_selector=(ASKED,)),))
+    assert claim_of(schedule(with_zones(world)), "p").zones == (ZONES[1],)
+
+
+def test_a_node_on_its_way_takes_the_pod_that_it_was_launched_for() -> None:
+    """It carries no id before it joins; another node would be launched, and another after that."""
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
+    coming = msgspec.structs.replace(claim, node_name="")
+    world = a_snapshot(
+        types=(TYPE,), node_classes=(CLASS,), node_claims=(coming,), pods=(a_pod("p", node_selector=(ASKED,)),)
+    )
+    assert places(schedule(with_zones(world))) == {"p": coming.name}
+    assert node.name != coming.name
+
+
+def test_a_pool_that_demands_an_id_does_not_drift_for_want_of_it() -> None:
+    """Its claims would be replaced again and again: their labels name the zone."""
+    pool = a_pool("default", ASKED)
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[1])
+    world = with_zones(
+        a_snapshot(types=(TYPE,), node_classes=(CLASS,), node_pools=(pool,), nodes=(node,), node_claims=(claim,))
+    )
+    assert world.node_pools[0].requirements == (MEANT,)
+    assert DriftCheck(world).reason(world.node_claims[0], world.node_pools[0]) == ""
+
+
+def test_whatever_can_name_a_zone_id_is_understood() -> None:
+    """One that is overlooked leaves its pod pending, or lets it be where it must not."""
+    spec = PodSpec(
+        requests={"pods": 1},
+        required_terms=(NodeSelectorTerm((Requirement.of(labels.ZONE_ID, "NotIn", ["use1-az4", "unheard-of"]),)),),
+        spreads=(TopologySpread(labels.ZONE_ID, 1),),
+        anti_affinity=(PodAffinityTerm(labels.ZONE_ID),),
+    )
+    volume = PersistentVolume(name="v", node_terms=(NodeSelectorTerm((ASKED,)),))
+    pod = msgspec.structs.replace(a_pod("p"), spec=spec)
+    world = with_zones(a_snapshot(node_classes=(CLASS,), pods=(pod,), volumes=(volume,)))
+    read = world.pods[0].spec
+    assert read.required_terms[0].requirements == (Requirement.of(labels.ZONE, "NotIn", [ZONES[0]]),)
+    assert (read.spreads[0].topology_key, read.anti_affinity[0].topology_key) == (labels.ZONE, labels.ZONE)
+    assert world.volumes[0].node_terms[0].requirements == (MEANT,)
+
+
+def test_an_id_that_nobody_knows_stays_and_is_explained() -> None:
+    """Any zone in its place would be a guess."""
+    pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az9"),))
+    world = with_zones(a_snapshot(types=(TYPE,), node_classes=(CLASS,), pods=(pod,)))
+    (entry,) = schedule(world).unschedulable
+    assert labels.ZONE_ID in entry.message
+
+
+def test_ids_are_learned_from_subnets_and_from_nodes() -> None:
+    """Subnets tell before the first node is there, nodes tell of zones that the subnets have left."""
+    subnets = [{"id": "subnet-1", "zone": ZONES[1], "zoneID": "use1-az6"}, {"id": "subnet-2", "zone": ZONES[0]}]
+    written = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": "default"},
+        "spec": {
+            "role": "node",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": [{"id": "subnet-1"}],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        },
+        "status": {"subnets": subnets},
+    }
+    node_class = api.node_class(written)
+    assert node_class.zone_ids == {"use1-az6": ZONES[1]}
+    claim, node = a_node_of(TYPE, "n", zone=ZONES[2])
+    node = msgspec.structs.replace(node, labels={**node.labels, labels.ZONE_ID: "use1-az1"})
+    pod = a_pod("p", node_selector=(Requirement.one_of(labels.ZONE_ID, "use1-az1"),))
+    world = with_zones(a_snapshot(nodes=(node,), node_claims=(claim,), node_classes=(node_class,), pods=(pod,)))
+    assert world.pods[0].spec.node_selector == (Requirement.one_of(labels.ZONE, ZONES[2]),)
