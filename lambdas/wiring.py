@@ -98,17 +98,26 @@ AUDIT_LOG_FILTER: Final = (
     '|| ($.objectRef.resource = "nodepools")) }'
 )
 
-EC2_RULES: Final = tuple(
-    RuleSpec(name=name, pattern={"source": ["aws.ec2"], "detail-type": [detail_type]})
-    for name, detail_type in (
-        ("spot-interruption", "EC2 Spot Instance Interruption Warning"),
-        ("rebalance", "EC2 Instance Rebalance Recommendation"),
-        ("instance-state", "EC2 Instance State-change Notification"),
-    )
+ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
+"""Instance states that `interrupt` acts on; each launch also tells of `pending` and `running`."""
+
+
+def _ec2_rule(name: str, detail_type: str, **detail: JsonObject) -> RuleSpec:
+    return RuleSpec(name=name, pattern={"source": ["aws.ec2"], "detail-type": [detail_type], **detail})
+
+
+EC2_RULES: Final = (
+    _ec2_rule("spot-interruption", "EC2 Spot Instance Interruption Warning"),
+    _ec2_rule("rebalance", "EC2 Instance Rebalance Recommendation"),
+    _ec2_rule("instance-state", "EC2 Instance State-change Notification", detail={"state": list(ENDING_STATES)}),
 )
 HEALTH_RULE: Final = RuleSpec(
     name="health",
-    pattern={"source": ["aws.health"], "detail-type": ["AWS Health Event"], "detail": {"service": ["EC2"]}},
+    pattern={
+        "source": ["aws.health"],
+        "detail-type": ["AWS Health Event"],
+        "detail": {"service": ["EC2"], "eventTypeCategory": ["scheduledChange"]},
+    },
 )
 
 FUNCTIONS: Final = (

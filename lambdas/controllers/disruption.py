@@ -17,7 +17,7 @@ from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.garbage import collector_at_rest
 from lambdas.messages import work_on_command
 from lambdas.observer import Memory, Observer
-from lambdas.ports import Clock, ConflictError, Queue
+from lambdas.ports import Clock, ConflictError, DeniedError, Queue
 from lambdas.view import View
 
 THINK_AGAIN: Final = timedelta(minutes=30)
@@ -75,6 +75,10 @@ class Disruption:
             self._memory.commands.add(record)
         except ConflictError:
             outcome.decide("skip", record.id, "AlreadyDecided", "an earlier try of this run stored it")
+        except DeniedError as error:  # too long a row: the other commands are stored all the same
+            outcome.count("refusedCommands")
+            outcome.decide("skip", record.id, "CommandRefused", str(error))
+            return
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
         prices = f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements"
         for node in command.nodes:

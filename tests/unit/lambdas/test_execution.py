@@ -11,7 +11,8 @@ from core.model.taints import DISRUPTED
 from lambdas.controllers.interruption import read_event
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
-from lambdas.ports import OfferingKey
+from lambdas.ports import DeniedError, OfferingKey
+from lambdas.wiring import ENDING_STATES
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
@@ -146,6 +147,13 @@ def test_events_are_told_apart(event: Any, kind: str | None) -> None:
     assert found is None or found.instance_ids == ("i",)
 
 
+@pytest.mark.parametrize("state", ["pending", "running", "stopping", "stopped", "shutting-down", "terminated"])
+def test_the_rule_lets_through_what_is_acted_on(state: str) -> None:
+    """Else each launch wakes a function twice for nothing, or an instance that stops is not noticed."""
+    acted_on = read_event(an_event(*STATE, **{"instance-id": "i", "state": state})) is not None
+    assert acted_on == (state in ENDING_STATES)
+
+
 def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
@@ -157,6 +165,21 @@ def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
     assert lab.cloud.instances() == ()
     assert lab.rows.commands == {}
     assert set(lab.rows.usage["default"].values()) == {0}
+
+
+def test_a_command_that_the_table_refuses_fails_nobody(lab: Lab) -> None:
+    """A row may have 400 KB: else one command that is too large keeps all the others of its look from being stored."""
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+
+    def refuse(call: str) -> None:
+        if call == "write":
+            raise DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
+
+    lab.rows.before_call = refuse
+    outcome = lab.disrupt()
+    assert [found.reason for found in outcome.decisions] == ["CommandRefused"]
+    assert (lab.rows.commands, lab.work.sent) == ({}, [])
 
 
 def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:

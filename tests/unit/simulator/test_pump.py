@@ -217,10 +217,12 @@ def test_a_function_that_takes_too_long_is_cut_off(bench: Bench) -> None:
     ("source", "detail_type", "detail", "woken"),
     [
         ("aws.ec2", "EC2 Spot Instance Interruption Warning", {}, True),
-        ("aws.ec2", "EC2 Instance State-change Notification", {"state": "running"}, True),
+        ("aws.ec2", "EC2 Instance State-change Notification", {"state": "stopping"}, True),
+        ("aws.ec2", "EC2 Instance State-change Notification", {"state": "running"}, False),
         ("aws.ec2", "EC2 Fleet State Change", {}, False),
-        ("aws.health", "AWS Health Event", {"service": "EC2"}, True),
-        ("aws.health", "AWS Health Event", {"service": "RDS"}, False),
+        ("aws.health", "AWS Health Event", {"service": "EC2", "eventTypeCategory": "scheduledChange"}, True),
+        ("aws.health", "AWS Health Event", {"service": "EC2", "eventTypeCategory": "issue"}, False),
+        ("aws.health", "AWS Health Event", {"service": "RDS", "eventTypeCategory": "scheduledChange"}, False),
     ],
 )
 def test_rules_wake_what_they_match(
