@@ -5,6 +5,7 @@ A load that fits such a machine fits every type of the bundle, so a launch can f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -21,19 +22,56 @@ SMALLER_MAX: Final = 0.1
 """By which share the others may be smaller, in any resource."""
 
 
+Wanted = tuple[Sequence[Sequence[str]], int]
+"""[type], its values of one label, and how many different ones a machine's bundle must have."""
+
+
 def bundled(problem: Problem) -> Problem | None:
     """The problem with each type as small as its bundle, None where some pod then fits nowhere.
 
     Types without a bundle are left out unless some pod fits no other.
     """
-    room, is_bundle = _rooms(problem)
+    held = _kept(problem, *_rooms(problem))
+    return held if (held.fit.max(axis=1, initial=0) > 0).all() else None
+
+
+def leaving_values(problem: Problem, wanted: Sequence[Wanted]) -> Problem:
+    """The problem with each type as small as it takes for enough types of different values to hold whatever it holds.
+
+    Where some pod then fits nowhere the problem is left as it is.
+    """
+    smaller = _smaller(problem)
+    smaller[~_covers(problem)] = np.inf
+    room, is_met = problem.room.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
+    for kind, nearest in enumerate(np.argsort(smaller, axis=1, kind="stable")):
+        possible = nearest[: int((smaller[kind] < np.inf).sum())].tolist()
+        chosen = [kind]
+        is_met[kind] = all(_first_with(possible, values, least, chosen) for values, least in wanted)
+        room[kind] = problem.room[chosen].min(axis=0)
+    held = _kept(problem, room, is_met)
+    return held if (held.fit.max(axis=1, initial=0) > 0).all() else problem
+
+
+def _first_with(nearest: Sequence[int], values: Sequence[Sequence[str]], least: int, chosen: list[int]) -> bool:
+    """Choose the first types that bring a new value until there are enough, and say whether there are."""
+    found = {value for kind in chosen for value in values[kind]}
+    for kind in nearest:
+        if len(found) >= least:
+            break
+        if not found.issuperset(values[kind]):
+            found.update(values[kind])
+            chosen.append(kind)
+    return len(found) >= least
+
+
+def _kept(problem: Problem, room: Ints, is_bundle: Bools) -> Problem:
+    """The types with a bundle at that room, and the others where some pod fits none of them."""
     kept = np.flatnonzero(is_bundle)
     homeless = problem.with_room(kept, room[kept]).fit.max(axis=1, initial=0) == 0
     more = np.flatnonzero(~is_bundle & (problem.fit[homeless] > 0).any(axis=0))
     room[more] = problem.room[more]
     kept = np.union1d(kept, more)
-    held = problem.with_room(kept, room[kept])
-    return held if (held.fit.max(axis=1, initial=0) > 0).all() else None
+    return problem.with_room(kept, room[kept])
 
 
 def _rooms(problem: Problem) -> tuple[Ints, Bools]:

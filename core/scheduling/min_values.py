@@ -19,7 +19,7 @@ def cut(types: TypeFilter, mask: int, reqs: int, wanted: Mapping[str, int], most
     if mask.bit_count() <= most:
         return mask
     ordered = [position for _, position in types.in_price_order(mask, reqs)]
-    chosen = _first_of_each(types, ordered, wanted)
+    chosen = first_of_each(types, ordered, wanted)
     for position in ordered:
         if len(chosen) >= most:
             break
@@ -27,7 +27,8 @@ def cut(types: TypeFilter, mask: int, reqs: int, wanted: Mapping[str, int], most
     return bits(chosen)
 
 
-def _first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
+def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
+    """The first types in this order that have as many values as wanted, or all that bring a value where there are fewer."""
     chosen: set[int] = set()
     mask = 0
     for key in sorted(wanted):

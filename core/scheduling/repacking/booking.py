@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from core.model import quantity
 from core.scheduling.in_flight import InFlight
 from core.scheduling.limits import Room
+from core.scheduling.min_values import unmet
 
 
 def booked(found: Sequence[InFlight], instead_of: Sequence[InFlight], room: Room) -> bool:
@@ -36,11 +37,17 @@ def _cost(claims: Sequence[InFlight]) -> int:
 
 
 def _within(room: Room, claim: InFlight) -> int:
-    """A claim's types that the limits allow once more; none larger than its cheapest, for it is charged the largest."""
+    """A claim's types that the limits allow once more; none without the choice that minValues demand.
+
+    None larger than its cheapest, for it is charged the largest, unless minValues need those, too.
+    """
     types = claim.template.types
     kept = room.mask(types, claim.allowed)
     priced = types.in_price_order(kept, claim.reqs)
+    small = kept
     for name in room.left if priced else ():
         if name != quantity.NODES:
-            kept &= types.capacities(name).at_most(types.types[priced[0][1]].capacity.get(name, 0))
-    return kept
+            small &= types.capacities(name).at_most(types.types[priced[0][1]].capacity.get(name, 0))
+    if not unmet(types, small, claim.min_values):
+        return small
+    return 0 if unmet(types, kept, claim.min_values) else kept

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
+from core.scheduling.min_values import first_of_each, unmet
 from core.scheduling.repacking.parties import Bundle, Market
 from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.resource_axis import Vector, plus
@@ -38,21 +39,26 @@ class ClaimBuilder:
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else 0
         if not kept:
             return None
-        claim = InFlight(0, template, reqs, kept, used, charged=kept)
+        claim = InFlight(0, template, reqs, kept, used, charged=kept, min_values=template.min_values)
         for pod in (pod for _, members in bundles for pod in members):
             claim.seat(pod, self._ground.classes.of(pod))
         return claim
 
     def _types(self, reqs: int, allowed: int, used: Vector) -> int:
-        """Types that hold the pods, cut to those near the cheapest."""
+        """Types that hold the pods, cut to those near the cheapest and what minValues need; none where there are too few."""
         question = (reqs, allowed, used)
         known = self._kept.get(question)
         if known is None:
-            types = self._market.template.types
+            types, wanted = self._market.template.types, self._market.template.min_values
             left = types.survivors(types.mask(reqs) & allowed, used)
             priced = types.in_price_order(left, reqs)
+            if unmet(types, left, wanted):
+                priced = []
+            needed = first_of_each(types, [position for _, position in priced], wanted)
             limit = priced[0][0] * PRICE_BAND[0] // PRICE_BAND[1] if priced else 0
             known = self._kept[question] = bits(
-                position for rank, (price, position) in enumerate(priced) if price <= limit or rank < TYPES_MIN
+                position
+                for rank, (price, position) in enumerate(priced)
+                if price <= limit or rank < TYPES_MIN or position in needed
             )
         return known

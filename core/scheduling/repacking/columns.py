@@ -20,13 +20,21 @@ _UNSOLD = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
+    types: Ints
     room: Ints
     prices: Ints
     allowed: Bools
 
 
 def problem_of(templates: Sequence[Template], counts: Mapping[Kind, int], rows: Mapping[int, int]) -> Problem:
-    """The packing problem of so many parties of each kind, numbered in the mapping's order.
+    """As `problem_and_types`, without the types."""
+    return problem_and_types(templates, counts, rows)[0]
+
+
+def problem_and_types(
+    templates: Sequence[Template], counts: Mapping[Kind, int], rows: Mapping[int, int]
+) -> tuple[Problem, Ints]:
+    """The packing problem of so many parties of each kind, numbered in the mapping's order; and which type each column is.
 
     Resources are those of the nodes, then seats, then the hostname groups in `rows` with the room that each machine has.
     """
@@ -36,7 +44,7 @@ def problem_of(templates: Sequence[Template], counts: Mapping[Kind, int], rows: 
     room = np.concatenate([part.room for part in parts])
     more = np.tile(np.array([1, *rows.values()], dtype=np.int64), (len(room), 1))
     taken = [dict(kind.rows) for kind in kinds]
-    return Problem.of(
+    problem = Problem.of(
         requests=np.array(
             [
                 (*kind.requests, kind.seats, *(own.get(number, 0) for number in rows))
@@ -50,6 +58,7 @@ def problem_of(templates: Sequence[Template], counts: Mapping[Kind, int], rows: 
         allowed=np.concatenate([part.allowed for part in parts], axis=1),
         most=np.array([kind.most for kind in kinds], dtype=np.int64),
     )
+    return problem, np.concatenate([part.types for part in parts])
 
 
 def _columns(template: Template, position: int, kinds: Sequence[Kind]) -> Iterator[_Columns]:
@@ -74,7 +83,7 @@ def _columns(template: Template, position: int, kinds: Sequence[Kind]) -> Iterat
     for users, lowest in sorted(by_users.items()):
         allowed = (may_ask & np.array(users)) @ suits.astype(np.int64) > 0
         sold = np.flatnonzero((lowest < _UNSOLD) & allowed.any(axis=0) & (room >= 0).all(axis=1))
-        yield _Columns(room[sold], lowest[sold], allowed[:, sold])
+        yield _Columns(sold, room[sold], lowest[sold], allowed[:, sold])
 
 
 def _as_row(mask: int, length: int) -> Bools:

@@ -9,11 +9,12 @@ import numpy as np
 
 from core import labels
 from core.errors import invariant
-from core.packing.problem import Packing, Problem, joined
+from core.packing.bundles import Wanted, leaving_values
+from core.packing.problem import Ints, Packing, Problem, joined
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.claims import ClaimBuilder
-from core.scheduling.repacking.columns import problem_of
+from core.scheduling.repacking.columns import problem_and_types
 from core.scheduling.repacking.kinds import Kind, Kinds, Way
 from core.scheduling.repacking.parties import Bundle, Market
 from core.scheduling.repacking.party import Party
@@ -47,8 +48,23 @@ class Part:
         return self._market.template.index, reqs, party.allowed
 
     def problem(self) -> Problem:
-        """The part as a packing problem: a class for each kind, the NodePool's types in each market as types."""
-        return problem_of(self._ground.templates, self.counts, self._rows)
+        """The part as a packing problem: a class for each kind, the NodePool's types in each market as types.
+
+        With minValues a type has only the room that others with enough values have, too.
+        """
+        problem, types = problem_and_types(self._ground.templates, self.counts, self._rows)
+        return leaving_values(problem, self._wanted_values(types)) if self._market.template.min_values else problem
+
+    def _wanted_values(self, columns: Ints) -> list[Wanted]:
+        """For each of minValues' keys the values of every column's type."""
+        template = self._market.template
+        found: list[Wanted] = []
+        for key, least in sorted(template.min_values.items()):
+            of_type = {
+                kind: template.types.values(1 << kind, self._market.offered, key) for kind in set(columns.tolist())
+            }
+            found.append(([of_type[kind] for kind in columns.tolist()], least))
+        return found
 
     def incumbent(self, problem: Problem) -> Packing:
         """The nodes as a packing, or any other where the problem is stricter than the greedy planner was."""
@@ -59,14 +75,17 @@ class Part:
         return _apart(problem)
 
     def claims_of(self, problem: Problem, packing: Packing) -> list[InFlight]:
-        """New claims for a packing."""
+        """New claims for a packing; none where some pods turn out to have no node that they may have alone."""
         waiting: dict[Party, list[Bundle]] = {}
         for bundle in reversed(self._bundles):
             waiting.setdefault(bundle[0], []).append(bundle)
         builder = ClaimBuilder(self._ground, self._market)
         machines = Seating(problem, list(self._of.values())).of(packing)
-        claims = [claim for machine in machines for claim in _built(builder, machine, waiting)]
+        built = [claim for machine in machines for claim in _built(builder, machine, waiting)]
         invariant(not any(waiting.values()), "every pod of the part has a new place")
+        claims = [claim for claim in built if claim is not None]
+        if len(claims) < len(built):
+            return []
         return sorted(claims, key=lambda claim: (-claim.price, claim.pods[0].key))
 
 
@@ -85,7 +104,7 @@ def _apart(problem: Problem) -> Packing:
     return joined(parts, len(problem.counts))
 
 
-def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlight]:
+def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlight | None]:
     """The machine's claim; more than one where its parties turn out to demand what no single node has."""
     bundles = [waiting[party].pop() for _, party in machine.parties]
     whole = builder.claim(bundles)
@@ -98,5 +117,4 @@ def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bu
             groups.append([bundle])
         else:
             home.append(bundle)
-    claims = [builder.claim(group) for group in groups]
-    return [claim for claim in claims if claim is not None]
+    return [builder.claim(group) for group in groups]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from core import labels
 from core.model.pod import Pod
+from core.model.requirements import Requirement
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.pod_class import PodClass, Stage
@@ -16,6 +19,9 @@ from core.scheduling.requirement_table import IMPOSSIBLE
 from core.scheduling.resource_axis import Vector, plus
 from core.scheduling.template import Template
 from core.scheduling.volumes import NO_VOLUMES
+
+_UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
+"""Places in reservations are for the claims that the greedy planner gave them to."""
 
 Bundle = tuple[Party, list[Pod]]
 
@@ -47,6 +53,8 @@ class Parties:
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
         narrowed = [held for key, held in own if held != offered.get(key)]
+        if template.types.reservations():
+            narrowed.append(_UNRESERVED)
         base = table.narrowed(template.offered, table.conjunction(narrowed)) if narrowed else template.offered
         return Market(template, base)
 

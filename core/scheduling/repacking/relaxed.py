@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 from core.packing.rough import Offer, rough_bound
@@ -33,7 +34,8 @@ class Relaxed:
 
     def __init__(self, ground: Ground, solution: Solution) -> None:
         self._ground = ground
-        classes = Counter(ground.classes.of(pod) for claim in solution.claims for pod in claim.pods)
+        self._apart_of: dict[int, tuple[int, ...]] = {}
+        classes = Counter(chain.from_iterable(claim.classes for claim in solution.claims))
         apart: dict[int, int] = {}
         for pod_class, count in classes.items():
             for number in self._keeps_apart(pod_class):
@@ -61,13 +63,17 @@ class Relaxed:
         ways = self._ways_of.get(shape)
         if ways is None:
             ways = self._ways_of[shape] = tuple(dict.fromkeys(self._ways(pod_class)))
-        rows = tuple((number, 1) for number in sorted(self._keeps_apart(pod_class)) if number in self.rows)
+        rows = tuple((number, 1) for number in self._keeps_apart(pod_class) if number in self.rows)
         return Kind(pod_class.requests, ways, rows=rows)
 
-    def _keeps_apart(self, pod_class: PodClass) -> frozenset[int]:
-        """Groups of pods of which such a pod is one and of which it bears no other one on its node."""
-        last = pod_class.stages[-1].host_rules if pod_class.stages else ()
-        return frozenset(rule.group for rule in last if self._is_exclusive(rule))
+    def _keeps_apart(self, pod_class: PodClass) -> tuple[int, ...]:
+        """Groups of pods of which such a pod is one and of which it bears no other one on its node; whatever its size."""
+        shape = pod_class.shape.index
+        known = self._apart_of.get(shape)
+        if known is None:
+            last = pod_class.stages[-1].host_rules if pod_class.stages else ()
+            known = self._apart_of[shape] = tuple(sorted({rule.group for rule in last if self._is_exclusive(rule)}))
+        return known
 
     def _is_exclusive(self, rule: Rule) -> bool:
         return rule.kind == ANTI_AFFINITY and rule.selects_self and self._ground.topology.is_hard(rule.group)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core import labels
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -19,7 +19,7 @@ from core.model.pod import (
     WeightedPodAffinityTerm,
 )
 from core.model.requirements import Requirement
-from core.model.snapshot import Snapshot
+from core.model.snapshot import BEST_EFFORT, STRICT, Options, Snapshot
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 
@@ -52,10 +52,24 @@ def a_ruled_world(seed: int, *, steps: int) -> Snapshot:
     pods = tuple(pod for name in names for pod in _service(draw, name, names))
     capacity_types = draw.choice(((labels.ON_DEMAND,), (labels.ON_DEMAND, labels.SPOT)))
     limits = draw.choice(({}, {}, {}, {"cpu": 200_000}, {"nodes": 12}))
-    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types), limits=limits)
+    choice = Requirement(labels.INSTANCE_TYPE, True, (), None, None, draw.choice((None, None, None, 2, 5)))
+    if draw.random() < 0.2:
+        types, capacity_types = _with_places(draw, types), (*capacity_types, labels.RESERVED)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types), choice, limits=limits)
     claim, node = a_node_of(types[draw.randrange(len(types))], zone=draw.choice(ZONES))
     joined = {"nodes": (node,), "node_claims": (claim,)} if draw.random() < 0.3 else {}
-    return with_steps(a_snapshot(types=types, pods=pods, node_pools=(pool,), **joined), steps)
+    options = Options(min_values_policy=draw.choice((STRICT, STRICT, BEST_EFFORT)))
+    return with_steps(a_snapshot(types=types, pods=pods, node_pools=(pool,), options=options, **joined), steps)
+
+
+def _with_places(draw: Random, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """The types, one of them with a few reserved places."""
+    place = Offering(
+        draw.choice(ZONES), labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=draw.randint(0, 3)
+    )
+    chosen = draw.randrange(len(types))
+    kind = msgspec.structs.replace(types[chosen], offerings=(*types[chosen].offerings, place))
+    return (*types[:chosen], kind, *types[chosen + 1 :])
 
 
 def _type(draw: Random, family: str, size: int) -> InstanceType:

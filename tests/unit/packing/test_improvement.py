@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from core import labels
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
 from core.model.plan import Plan
 from core.model.pod import Pod, PodAffinityTerm
 from core.model.requirements import Requirement
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import BEST_EFFORT, STRICT, Options, Snapshot
 from core.scheduling import schedule
-from tests.builders import a_pod, a_pool, a_selector, a_snapshot, a_type
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.packing.heaps import SHAPES
 
 ROOT = Path(__file__).parents[3]
@@ -35,6 +35,13 @@ def market() -> tuple[InstanceType, ...]:
         )
         for family in range(40)
         for cpu, gib, price in SHAPES
+    )
+
+
+def of_families(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """The same, each with its family as a label."""
+    return tuple(
+        msgspec.structs.replace(kind, labels={**kind.labels, FAMILY: (kind.name.partition("-")[0],)}) for kind in types
     )
 
 
@@ -128,12 +135,54 @@ def test_limits_hold_for_the_repacked_nodes_too(limits: dict[str, int]) -> None:
         assert taken <= limits.get(name, taken)
 
 
-def test_min_values_are_left_to_the_greedy_planner() -> None:
-    """A repacked claim would not leave the choice that the NodePool demands."""
-    families = Requirement(labels.INSTANCE_TYPE, True, (), None, None, 50)
-    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND), families)
-    world = a_world(node_pools=(pool,))
-    assert schedule(world).claims == greedy(world).claims
+FAMILY = "karpenter.k8s.aws/instance-family"
+"""A label of the types in this market, each value at a price of its own."""
+
+
+@pytest.mark.parametrize("policy", [STRICT, BEST_EFFORT])
+@pytest.mark.parametrize(("key", "least"), [(labels.INSTANCE_TYPE, 50), (FAMILY, 12), (FAMILY, 35)])
+def test_repacked_claims_leave_the_choice_that_min_values_demand(key: str, least: int, policy: str) -> None:
+    """A launch would have fewer kinds of instances to fall back on than the NodePool says, or greedy's price would be paid."""
+    kinds = {kind.name: kind for kind in of_families(market())}
+    choice = Requirement(key, True, (), None, None, least)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND), choice)
+    options = Options(improve_iterations=60, min_values_policy=policy)
+    world = a_world(node_pools=(pool,), types=tuple(kinds.values()), options=options)
+    plan = schedule(world)
+    assert plan.cost.hourly < greedy(world).cost.hourly * 0.97
+    for claim in plan.claims:
+        of_key = (
+            claim.instance_types if key != FAMILY else [kinds[name].labels[FAMILY][0] for name in claim.instance_types]
+        )
+        assert len(set(of_key)) >= least
+        assert {requirement.key: requirement.min_values for requirement in claim.requirements}[key] == least
+        assert not claim.min_values_relaxed
+
+
+def test_claims_whose_min_values_were_lowered_stay_as_they_are() -> None:
+    """What could not be had for the first pod is not asked for once more, nor lowered further."""
+    choice = Requirement(labels.INSTANCE_TYPE, True, (), None, None, 900)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND), choice)
+    world = a_world(node_pools=(pool,), options=Options(improve_iterations=60, min_values_policy=BEST_EFFORT))
+    plan = schedule(world)
+    assert all(claim.min_values_relaxed for claim in plan.claims)
+    assert plan.claims == schedule(a_world(node_pools=(pool,), options=Options(min_values_policy=BEST_EFFORT))).claims
+
+
+def test_places_in_reservations_are_kept_and_the_other_nodes_packed_anew() -> None:
+    """More claims would count on a reservation than it has places, or a pool with one would pay greedy's price for the rest."""
+    place = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=2)
+    first, *others = market()
+    types = (msgspec.structs.replace(first, offerings=(*first.offerings, place)), *others)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED))
+    world = a_world(types=types, node_pools=(pool,))
+    before, plan = greedy(world), schedule(world)
+    held = [[claim for claim in one.claims if claim.capacity_types == (labels.RESERVED,)] for one in (before, plan)]
+    assert 1 <= len(held[1]) <= 2
+    assert [claim.pods for claim in held[0]] == [claim.pods for claim in held[1]]
+    assert plan.cost.hourly < before.cost.hourly * 0.97
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound <= plan.cost.hourly
 
 
 def test_pods_stay_in_the_node_pool_that_comes_first() -> None:

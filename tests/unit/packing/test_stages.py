@@ -130,7 +130,7 @@ def test_what_comes_after_the_search_has_its_time_set_aside() -> None:
 
 
 def test_pods_that_ride_along_for_nothing_make_no_type_a_rival() -> None:
-    """Beside pods that need a machine each, small ones are worth nothing; asking for every type on their account took seconds."""
+    """Beside pods that need a machine each, small ones are worth nothing; every type joined on their account."""
     problem = prepared(a_ladder(200, apart=60)).small
     room, requests = problem.room.astype(float), problem.requests.astype(float)
     others = rivals.Elsewhere(problem.prices.astype(float), room, requests, problem.fit > 0)
