@@ -15,6 +15,9 @@ from simulator.record import Recorder
 DUPLICATE: Final = "duplicate"
 DELAY: Final = "delay"
 DROP: Final = "drop"
+COPY_AFTER: Final = timedelta(milliseconds=500)
+"""Between a message and its copy: the copy is not in the same batch, and meets the first one at work."""
+
 EVENT_KINDS: Final = (DUPLICATE, DELAY, DROP)
 
 
@@ -112,4 +115,4 @@ class MessageFaults:
             self._clock.after(delay, deliver)
         elif kind == DUPLICATE:
             deliver()
-            deliver()
+            self._clock.after(COPY_AFTER, deliver)

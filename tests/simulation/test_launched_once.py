@@ -1,0 +1,53 @@
+"""One claim, one instance, however many run after it at once. The same world with a broken launcher must break the law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambdas.controllers.launching import Launcher
+from simulator.run import Result
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+
+NODES = 26
+"""More than a run of `provision` launches itself, so that `execute` gets some of them."""
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+        ]
+    }
+}
+
+
+def doubled(folder: Path) -> Result:
+    """A pod a node, and every message twice and at the same time: two executors for each claim, and two planners."""
+    pods = deployment(NODES)
+    pods["spec"]["template"]["spec"]["affinity"] = APART
+    steps: list[dict[str, Any]] = [{"at": 0, "events": {"kind": "duplicate", "count": 2000}}]
+    return play(folder, node_pool(), pods, steps=steps, duration="6m")
+
+
+def test_two_executors_of_one_claim_launch_one_instance(tmp_path: Path) -> None:
+    """If this failed, a message that comes twice would be paid for twice."""
+    result = doubled(tmp_path)
+    assert result.summary["nodesAtEnd"] == NODES
+    assert len(named(result, "instanceLaunched")) == NODES
+    assert_lawful(result)
+
+
+def test_a_launch_with_a_token_of_its_own_breaks_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, the test above would pass whatever the launcher did."""
+    order, orders = Launcher._order, 0
+
+    def with_fresh_token(self: Launcher, *arguments: Any) -> Any:
+        nonlocal orders
+        orders += 1
+        made = order(self, *arguments)
+        return type(made)(**{**{field: getattr(made, field) for field in made.__struct_fields__}, "token": str(orders)})
+
+    monkeypatch.setattr(Launcher, "_order", with_fresh_token)
+    assert doubled(tmp_path).summary["doubleLaunches"] > 0
