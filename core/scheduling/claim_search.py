@@ -45,13 +45,12 @@ class ClaimSearch:
             smallest: The least that any waiting pod requests; a claim without room for that is not looked at again.
         """
         left = self._candidates(pod_class, stage)
-        is_plain = not pod_class.ports and not pod_class.volumes.attachments
         for among in self._index.by_count if left else ():
             here = among & left
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
-                look = self._index.looks[claim.index] if is_plain else self._burdened(claim, pod_class)
+                look = self._index.looks[claim.index] if pod_class.is_plain else self._burdened(claim, pod_class)
                 ways = self._narrowing.of(look, pod_class.shape, stage) if look is not None else ()
                 if look is not None and not ways:
                     left &= ~(look.claims | bit)
@@ -127,15 +126,16 @@ class ClaimSearch:
         self._index.add(look)
         claim.reqs, claim.allowed, claim.reservation = look.reqs, look.allowed, fit.reservation
         self._reservations.take(fit.reservation)
-        types = claim.template.types
-        claim.charged = types.survivors(look.mask, fit.total)
-        self._rooms[claim.template.index].charge(types, claim.charged)
+        room, types = self._rooms[claim.template.index], claim.template.types
+        if room.left:
+            claim.charged = types.survivors(look.mask, fit.total)
+            room.charge(types, claim.charged)
 
     def _turn(self, claim: InFlight, look: Look) -> None:
         """Narrower requirements say more about where the claim's pods are: count them anew."""
         before = self._index.looks[claim.index]
-        for shape in claim.shapes:
-            self._tally.recount(shape, before, look, claim.index)
+        for pod_class in claim.classes:
+            self._tally.recount(pod_class.shape, before, look, claim.index)
         self._index.turn(claim.index, look)
         claim.reqs, claim.allowed = look.reqs, look.allowed
 

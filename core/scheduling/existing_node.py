@@ -9,7 +9,7 @@ from datetime import datetime
 from core import labels
 from core.model.node_claim import INITIALIZED
 from core.model.node_pool import NodePool
-from core.model.pod import HostPort, PodSpec
+from core.model.pod import HostPort
 from core.model.requirements import Requirements
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
@@ -17,7 +17,8 @@ from core.model.taints import Taint
 from core.scheduling.daemons import Daemon
 from core.scheduling.ports import conflict
 from core.scheduling.requirement_table import RequirementTable
-from core.scheduling.resource_axis import ResourceAxis, Vector, minus, plus
+from core.scheduling.resource_axis import ResourceAxis, Vector, minus
+from core.scheduling.shapes import Shapes
 from core.scheduling.volumes import VolumeIndex
 
 Attachments = frozenset[tuple[str, str]]
@@ -91,15 +92,17 @@ class NodeViews:
         table: RequirementTable,
         volumes: VolumeIndex,
         daemons: tuple[Daemon, ...],
+        shapes: Shapes,
     ) -> None:
         self._snapshot = snapshot
         self._axis = axis
         self._table = table
         self._volumes = volumes
         self._daemons = daemons
+        self._have_ports = any(daemon.ports for daemon in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._held = _held_by_attachments(snapshot, volumes)
-        self._requests: dict[int, tuple[PodSpec, Vector]] = {}
+        self._shapes = shapes
 
     def of(self, states: Iterable[StateNode]) -> tuple[NodeView, ...]:
         """Every node in the order in which it is tried."""
@@ -122,15 +125,11 @@ class NodeViews:
             rests=_rests(state, self._pools.get(state.node_pool), self._snapshot.now),
         )
 
-    def _requests_of(self, spec: PodSpec) -> Vector:
-        known = self._requests.get(id(spec))
-        if known is None:
-            known = self._requests[id(spec)] = (spec, self._axis.vector(spec.requests))
-        return known[1]
-
     def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
         """Host ports of the pods there and of the DaemonSets' pods that are yet to come."""
         taken = [port for pod in state.pods for port in pod.spec.host_ports]
+        if not self._have_ports:
+            return tuple(taken)
         here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
         for daemon in self._daemons:
             is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
@@ -140,17 +139,12 @@ class NodeViews:
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""
-        used = running = due = self._axis.zero
-        for pod in state.pods:
-            requests = self._requests_of(pod.spec)
-            used = plus(used, requests)
-            if pod.owners and pod.is_daemon:
-                running = plus(running, requests)
-        for daemon in self._daemons:
-            if daemon.runs_on(offered, state.taints, self._table):
-                due = plus(due, daemon.requests)
+        requests, axis, taints = self._shapes.requests, self._axis, state.taints
+        used = axis.total(requests(pod) for pod in state.pods)
+        running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
+        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
         missing = tuple(max(0, amount) for amount in minus(due, running))
-        return minus(minus(self._axis.vector(state.allocatable), used), missing)
+        return minus(minus(axis.vector(state.allocatable), used), missing)
 
 
 def _rests(state: StateNode, pool: NodePool | None, now: datetime) -> bool:

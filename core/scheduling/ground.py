@@ -46,7 +46,8 @@ class Ground:
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         volumes = VolumeIndex(snapshot)
         daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
-        self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons).of(self.states)
+        shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
+        self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons, shapes).of(self.states)
         self.positions = {view.name: view.index for view in self.views}
         self.positions |= {view.state.claim_name: view.index for view in self.views if view.state.claim_name}
         self.nodes = NodeSets(self.views, self.table)
@@ -57,7 +58,6 @@ class Ground:
         self.moving = tuple(
             pod for view in self.views if view.is_leaving for pod in self.evictions.movable(view.state.pods)
         )
-        shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
         self._count_bound(shapes)
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(shapes.all, self.nodes, self.templates, namespaces, self.table)
@@ -100,12 +100,13 @@ class Ground:
 
     def _count_bound(self, shapes: Shapes) -> None:
         """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""
-        moving = {pod.key for pod in self.moving}
+        moving = {id(pod) for pod in self.moving}
         for view in self.views:
+            position = view.index
             for pod in view.state.pods:
-                if pod.is_active and not (moving and pod.key in moving):
+                if not pod.is_terminating and id(pod) not in moving:
                     bound = shapes.of(pod).shape.bound
-                    bound[view.index] = bound.get(view.index, 0) + 1
+                    bound[position] = bound.get(position, 0) + 1
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -19,10 +19,10 @@ class InFlight:
     Attributes:
         index: Its position in the order of opening.
         reqs: Number of its requirements so far.
-        shapes: The shapes of its pods, in the same order.
+        classes: The classes of its pods, in the same order.
         allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
         used: What its pods request.
-        charged: Types for which the pool's limits were charged.
+        charged: Types for which the pool's limits, if there are any, were charged.
         reservation: The capacity reservation that it holds a place in, empty for none.
         min_values: What is left of the pool's minValues where BestEffort lowered them.
     """
@@ -33,13 +33,18 @@ class InFlight:
     allowed: int
     used: Vector
     pods: list[Pod] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
+    classes: list[PodClass] = field(default_factory=list)
     ports: tuple[HostPort, ...] = ()
     attached: frozenset[tuple[str, str]] = frozenset()
     charged: int = 0
     reservation: str = ""
     min_values: Mapping[str, int] = field(default_factory=dict)
     min_values_relaxed: bool = False
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The shapes of its pods, in the same order."""
+        return [pod_class.shape for pod_class in self.classes]
 
     @property
     def price(self) -> int:
@@ -51,10 +56,9 @@ class InFlight:
     def seat(self, pod: Pod, pod_class: PodClass) -> None:
         """Take in a pod; `used` and what follows from it are the caller's."""
         self.pods.append(pod)
-        self.shapes.append(pod_class.shape)
-        if pod_class.ports:
+        self.classes.append(pod_class)
+        if not pod_class.is_plain:
             self.ports += pod_class.ports
-        if pod_class.volumes.attachments:
             self.attached |= frozenset(pod_class.volumes.attachments)
 
     def allowed_with(self, pod_class: PodClass) -> int:

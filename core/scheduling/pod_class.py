@@ -97,6 +97,8 @@ class PodClass:
     Attributes:
         stages: What they ask for, step by step; shared by classes that differ in nothing but what they request.
         reason, message: Set where no node could ever help.
+        ports: Host ports that one pod takes.
+        is_plain: Whether a pod takes nothing of a node but what it requests: no host port, no volume to attach.
     """
 
     index: int
@@ -106,11 +108,12 @@ class PodClass:
     stages: tuple[Stage, ...] = ()
     reason: str = ""
     message: str = ""
+    ports: tuple[HostPort, ...] = field(init=False)
+    is_plain: bool = field(init=False)
 
-    @property
-    def ports(self) -> tuple[HostPort, ...]:
-        """Host ports that one pod takes."""
-        return self.shape.spec.host_ports
+    def __post_init__(self) -> None:
+        self.ports = self.shape.spec.host_ports
+        self.is_plain = not self.ports and not self.volumes.attachments
 
 
 @dataclass(eq=False, slots=True)

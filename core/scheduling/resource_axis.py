@@ -19,6 +19,10 @@ class ResourceAxis:
         """The amounts in order, zero where there is none."""
         return tuple(map(amounts.get, self.names, self.zero))
 
+    def total(self, vectors: Iterable[Vector]) -> Vector:
+        """The sum, zero of nothing."""
+        return tuple(map(sum, zip(self.zero, *vectors, strict=True)))
+
     def amounts(self, vector: Vector) -> dict[str, int]:
         """A vector as a mapping again, without zeros."""
         return {name: amount for name, amount in zip(self.names, vector, strict=True) if amount}

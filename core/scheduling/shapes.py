@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.default_spreads import DefaultSpreads
 from core.scheduling.pod_class import Alike, Shape
-from core.scheduling.resource_axis import ResourceAxis
+from core.scheduling.resource_axis import ResourceAxis, Vector
 
 
 class Shapes:
@@ -17,7 +18,7 @@ class Shapes:
     def __init__(self, snapshot: Snapshot, pods: Iterable[Pod], axis: ResourceAxis) -> None:
         self._defaults = DefaultSpreads(snapshot)
         self._has_defaults = bool(snapshot.options.default_spreads)
-        ordered = sorted(pods, key=lambda pod: pod.key)
+        ordered = sorted(pods, key=attrgetter("key"))
         specs = {id(pod.spec): pod.spec for pod in ordered}
         numbers: dict[tuple[object, ...], int] = {}
         self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
@@ -37,16 +38,19 @@ class Shapes:
         """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
         return self._of[id(pod)]
 
+    def requests(self, pod: Pod) -> Vector:
+        """What a pod of the snapshot requests."""
+        return self._requests[id(pod.spec)]
+
     def _alike(self, pod: Pod) -> Alike:
         spec, own = pod.spec, pod.labels
         read = tuple(map(own.get, self._read_keys))
         spreads = self._defaults.of(pod) if self._has_defaults else None
-        requests = self._requests[id(spec)]
-        question = (self._terms[id(spec)], pod.namespace, read, spreads, requests)
+        question = (id(spec), pod.namespace, read, spreads)
         known = self._known.get(question)
         if known is None:
-            shape = self._shape(question[:-1], pod, spreads)
-            known = self._known[question] = Alike(shape, requests)
+            shape = self._shape((self._terms[id(spec)], pod.namespace, read, spreads), pod, spreads)
+            known = self._known[question] = Alike(shape, self._requests[id(spec)])
         return known
 
     def _shape(self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None) -> Shape:

@@ -66,7 +66,8 @@ def batches_of(ground: Ground, pods: Iterable[tuple[Iterable[Pod], bool]]) -> li
                 batch = grouped[kind] = Batch(pod_class, [], avoids)
             batch.pods.append(pod)
     for batch in grouped.values():
-        batch.pods.sort(key=_age)
+        if len(batch.pods) > 1:
+            batch.pods.sort(key=_age)
     return sorted(grouped.values(), key=_turn)
 
 
@@ -147,21 +148,20 @@ class Solve:
         return []
 
     def _place(self, batch: Batch, smallest: Vector) -> None:
-        while batch.waiting and self._place_next(batch, smallest):
+        """Give the pods of a batch their places, up to the first that finds none: the others are like it."""
+        for pod in batch.pods[batch.placed :]:
+            for stage in batch.pod_class.stages:
+                if self._try(pod, batch, stage, smallest):
+                    break
+            else:
+                return
             batch.placed += 1
 
-    def _place_next(self, batch: Batch, smallest: Vector) -> bool:
-        for stage in batch.pod_class.stages:  # noqa: SIM110 - a generator for each pod is a tenth of the time
-            if self._try(batch, stage, smallest):
-                return True
-        return False
-
-    def _try(self, batch: Batch, stage: Stage, smallest: Vector) -> bool:
-        """Place the next pod of a batch at one step of its ladder."""
+    def _try(self, pod: Pod, batch: Batch, stage: Stage, smallest: Vector) -> bool:
+        """Place a pod at one step of its ladder."""
         key = (batch.pod_class.index, stage.number, batch.avoids_resting)
         if key in self.hopeless:
             return False
-        pod = batch.pods[batch.placed]
         position = self.nodes.find(batch, stage)
         if position is not None:
             self.nodes.put(position, batch.pod_class)
