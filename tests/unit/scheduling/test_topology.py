@@ -10,6 +10,7 @@ import pytest
 from core import labels
 from core.model.node import Node
 from core.model.pod import (
+    HONOR,
     IGNORE,
     SCHEDULE_ANYWAY,
     LabelSelector,
@@ -23,7 +24,7 @@ from core.model.pod import (
 from core.model.policy import Namespace, Service, WorkloadSelector
 from core.model.requirements import Requirement
 from core.model.snapshot import Options
-from core.model.taints import NO_SCHEDULE, Taint
+from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from core.scheduling import reasons
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of, zones
@@ -55,6 +56,16 @@ def per_zone(plan: Any) -> list[int]:
     found = zones(plan)
     assert all(len(one) == 1 for one in found.values()), "a zonal rule concerns the pod, so its zone is decided"
     return sorted(Counter(one[0] for one in found.values()).values())
+
+
+def test_a_preference_given_up_does_not_make_a_spread_forget_the_plans_own_pods() -> None:
+    """Karpenter counts anew for the relaxed pod, running pods only, and puts the second beside the first."""
+    node = a_node("n", ZONES[0], pods="9", labels={labels.CAPACITY_TYPE: labels.ON_DEMAND})
+    pool = a_pool(taints=(Taint("unloved", PREFER_NO_SCHEDULE),))
+    pods = webs(2, spreads=(a_spread(labels.CAPACITY_TYPE, node_taints_policy=HONOR),))
+    plan = plan_of(types=(TYPE,), node_pools=(pool,), nodes=(node,), pods=pods)
+    assert places(plan)["p0"] == "n"
+    assert claim_of(plan, "p1").capacity_types == (labels.SPOT,)
 
 
 def test_a_zonal_spread_is_even() -> None:
