@@ -9,7 +9,7 @@ from typing import Final
 
 from core import labels
 from core.api import v1alpha5, v1beta1
-from core.api.objects import JsonObject, group_and_version, kind_of, mapping, name_of
+from core.api.objects import JsonObject, group_and_version, kind_of, mapping, name_of, sequence
 
 _STEPS: Final[dict[tuple[str, str, str], Callable[[JsonObject], JsonObject]]] = {
     (labels.CORE_GROUP, "v1beta1", "NodePool"): v1beta1.node_pool,
@@ -63,7 +63,7 @@ def remarks(obj: JsonObject) -> list[str]:
         found.append(f"move the kubelet settings in its annotation {v1beta1.KUBELET_ANNOTATION} to its EC2NodeClass")
     if spec.get("role") == v1alpha5.PLACEHOLDER_ROLE:
         found.append("it had no instance profile; put the nodes' role in spec.role")
-    if {"id": v1beta1.PLACEHOLDER_AMI} in (spec.get("amiSelectorTerms") or []):
+    if {"id": v1beta1.PLACEHOLDER_AMI} in sequence(spec.get("amiSelectorTerms")):
         found.append("Ubuntu images have no alias; put their selector in spec.amiSelectorTerms")
     return found
 

@@ -280,3 +280,10 @@ def test_what_is_in_v1_or_of_others_comes_back_as_it_is() -> None:
 def test_nonsense_of_an_older_version_is_a_problem_not_a_crash(spec: Any) -> None:
     old = {**a_beta_pool(), "spec": spec}
     assert api.problems(old)
+
+
+@pytest.mark.parametrize("terms", ["ami-1", 5, {"id": "ami-1"}, None])
+def test_a_field_of_the_wrong_type_is_left_to_validation(terms: object) -> None:
+    """`convert` ended with an internal error instead of the object, which `validate` explains."""
+    node_class = {"kind": "EC2NodeClass", "metadata": {"name": "default"}, "spec": {"amiSelectorTerms": terms}}
+    assert conversion.remarks(node_class) == []
