@@ -65,16 +65,10 @@ class ClaimSearch:
 
     def _candidates(self, pod_class: PodClass, stage: Stage) -> int:
         """Claims that are worth a look, as a bit set."""
-        left = self._index.open
-        without_room = self._without_room.get(pod_class.requests)
-        if without_room is not None:
-            left &= ~without_room
-        unfit = self._unfit.get((pod_class.index, stage.number))
-        if unfit is not None:
-            left &= ~unfit
+        ruled_out = self._without_room.get(pod_class.requests, 0) | self._unfit.get((pod_class.index, stage.number), 0)
         for rule in stage.host_rules:
-            left &= ~self._tally.barred(rule)
-        return left
+            ruled_out |= self._tally.barred(rule)
+        return self._index.open & ~ruled_out
 
     def _burdened(self, claim: InFlight, pod_class: PodClass) -> Look | None:
         """The claim's look once the pod's ports and volumes are there; None where the ports are taken."""

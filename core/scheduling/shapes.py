@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Sequence
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
@@ -13,13 +12,12 @@ from core.scheduling.resource_axis import ResourceAxis, Vector
 
 
 class Shapes:
-    """The shapes of all pods of a snapshot."""
+    """The shapes of all pods of a snapshot, numbered in the order in which the pods are given."""
 
-    def __init__(self, snapshot: Snapshot, pods: Iterable[Pod], axis: ResourceAxis) -> None:
+    def __init__(self, snapshot: Snapshot, pods: Sequence[Pod], axis: ResourceAxis) -> None:
         self._defaults = DefaultSpreads(snapshot)
         self._has_defaults = bool(snapshot.options.default_spreads)
-        ordered = sorted(pods, key=attrgetter("key"))
-        specs = {id(pod.spec): pod.spec for pod in ordered}
+        specs = {id(pod.spec): pod.spec for pod in pods}
         numbers: dict[tuple[object, ...], int] = {}
         self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
@@ -27,7 +25,7 @@ class Shapes:
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._known: dict[tuple[object, ...], Alike] = {}
-        self._of = {id(pod): self._alike(pod) for pod in ordered}
+        self._of = {id(pod): self._alike(pod) for pod in pods}
 
     @property
     def all(self) -> list[Shape]:

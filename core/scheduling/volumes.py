@@ -22,7 +22,7 @@ _MAX_ALTERNATIVES: Final = 64
 Alternatives = tuple[Requirements, ...]
 
 
-class VolumeNeeds(msgspec.Struct, frozen=True):
+class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     """What a pod's volumes demand of its node.
 
     Attributes:
