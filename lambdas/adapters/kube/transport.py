@@ -17,7 +17,12 @@ CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
 """A page of 500 pods takes the server well under a second; a busy server takes its time."""
 
-READ_RETRIES: Final = 1
+LATE: Final = 504
+"""How an API server answers a list whose cache is behind what etcd has: it says so after three seconds, ask again."""
+
+READ_AGAIN: Final = urllib3.Retry(
+    total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False
+)
 """A kept connection may have been closed by the server meanwhile; reading again is harmless, writing again is not."""
 
 
@@ -68,7 +73,7 @@ class Transport:
                 path,
                 body=body,
                 headers=headers,
-                retries=READ_RETRIES if method == "GET" else False,
+                retries=READ_AGAIN if method == "GET" else False,
                 timeout=urllib3.Timeout(connect=CONNECT_SECONDS, read=READ_SECONDS),
             )
         except urllib3.exceptions.HTTPError as error:

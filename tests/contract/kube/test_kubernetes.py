@@ -187,6 +187,15 @@ def test_a_read_whose_answer_is_lost_is_read_again(server: ApiServer, kubernetes
     assert kubernetes.list(NODES).items == ()
 
 
+def test_a_list_from_a_server_that_is_behind_is_asked_for_again(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Whenever many objects are made at once, a run would fail because the server's cache came a moment later."""
+    server.failures += [Failure(504)] * 2
+    assert kubernetes.list(NODES).items == ()
+    server.failures += [Failure(504)] * 3
+    with pytest.raises(TransientError, match="504"):
+        kubernetes.list(NODES)
+
+
 def test_a_server_that_is_not_there_did_nothing() -> None:
     """This is safe to try again, unlike a lost answer."""
     kubernetes = HttpKubernetes(Transport(lambda: Endpoint("http://127.0.0.1:1"), Tokens()))
