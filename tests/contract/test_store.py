@@ -36,7 +36,7 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 
 CROWD = 12
 ATTEMPTS = 40
-EXPIRY_SECONDS = 30
+EXPIRY_SECONDS = 120
 """How long DynamoDB Local may take to delete what has ended; DynamoDB itself takes days at worst."""
 
 MOTO = "moto"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -93,13 +94,6 @@ class AuditBook:
                 self._at += len(line)
                 self._take(self._decoder.decode(line))
 
-    def unused(self, rules: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]) -> list[Verb]:
-        """What these rules (group, resources, verbs) allow and the functions never asked for."""
-        allowed = {
-            Verb(group, resource, verb) for group, resources, verbs in rules for resource in resources for verb in verbs
-        }
-        return sorted(allowed - self.used.keys())
-
     def _take(self, event: _Event) -> None:
         if event.stage != "ResponseComplete":
             return
@@ -118,3 +112,11 @@ class AuditBook:
         name = event.reference.name or (made.name if made is not None else "")
         if event.received is not None:
             self.pods_created[f"{event.reference.namespace}/{name}"] = event.received
+
+
+def unused(used: Iterable[Verb], rules: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]) -> list[Verb]:
+    """What these rules (group, resources, verbs) allow and nobody ever asked for."""
+    allowed = {
+        Verb(group, resource, verb) for group, resources, verbs in rules for resource in resources for verb in verbs
+    }
+    return sorted(allowed - set(used))

@@ -19,15 +19,14 @@ from tests.e2e.judge import Elsewhere, Verdict, judge
 from tests.e2e.latency import seconds_to_launch
 from tests.e2e.parts.admin import until
 from tests.e2e.report import Report
+from tests.e2e.scenarios.objects import is_ready
 from tests.e2e.world import World
 
-SECONDS: Final = 60.0
-"""What a scene waits for at most, unless it says more."""
-
-PATIENCE: Final = 120.0
-"""The same where another scene may have stopped the API server for a minute."""
+SECONDS: Final = 600.0
+"""What a scene waits for one thing at most: what happens ends a wait, and this only one that has no end."""
 
 LOOKS_EVERY: Final = 1.0
+NODE_POOLS: Final = "nodepools.karpenter.sh"
 
 
 class Play:
@@ -66,24 +65,29 @@ class Play:
     def ready(self) -> None:
         """Have `reconcile` look at the new objects now, and wait until this scene's NodePools say that they can be used."""
         self.world.wake("reconcile")
-        self.wait(lambda: all(self._is_ready(pool) for pool in self._pools), "NodePools ready")
+        pools = sorted(self._pools)
+        self.wait(lambda: all(is_ready(self.world.admin.get(NODE_POOLS, pool)) for pool in pools), "NodePools ready")
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
         """Scale a Deployment."""
         self.world.admin.patch("deployments.apps", name, {"spec": {"replicas": replicas}}, namespace)
 
-    def wait(self, check: Callable[[], Any], what: str, seconds: float = SECONDS) -> None:
+    def wait(self, check: Callable[[], Any], what: str) -> None:
         """Wait until `check` gives something true, also while the API server is away. Raises TimeoutError."""
-        until(check, seconds=seconds, what=f"{self.name}: {what}", forgive=(PortError,), every=LOOKS_EVERY)
+        until(check, seconds=SECONDS, what=f"{self.name}: {what}", forgive=(PortError,), every=LOOKS_EVERY)
 
-    def wait_until_running(self, pods: int, seconds: float = SECONDS) -> None:
+    def wait_until_running(self, pods: int) -> None:
         """Wait until so many pods run, daemons not counted, and no other waits."""
-        self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running", seconds)
-        self._ran = until(self.judge, seconds=PATIENCE, what=self.name, forgive=(PortError,))[0]
+        self.wait(lambda: not self._waiting() and self._counts() == (pods, 0), f"{pods} pods running")
+        self._ran = until(self.judge, seconds=SECONDS, what=self.name, forgive=(PortError,))[0]
 
-    def wait_until_settled(self, seconds: float = SECONDS) -> None:
+    def wait_until_settled(self) -> None:
         """Wait until no claim of this scene has a next step, and no command any."""
-        self.wait(self._is_settled, "every claim rests", seconds)
+        self.wait(self._is_settled, "every claim rests")
+
+    def wait_until_none_is_empty(self) -> None:
+        """Wait until each node has a pod: kube-scheduler may have left one without."""
+        self.wait(lambda: not self.judge()[0].empty_nodes, "no node is empty")
 
     def pods(self) -> list[JsonObject]:
         """The scene's pods that are meant to run."""
@@ -147,11 +151,6 @@ class Play:
         verdict, _ = judge(self.name, self.pods(), (), self.world.planned)
         return verdict.pods - verdict.pending, verdict.pending
 
-    def _is_ready(self, pool: str) -> bool:
-        found = self.world.admin.get("nodepools.karpenter.sh", pool) or {}
-        conditions = found.get("status", {}).get("conditions", [])
-        return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
-
     def _is_settled(self) -> bool:
         return all(record.is_resting for record in self.claims()) and not self.world.commands()
 
@@ -201,13 +200,15 @@ class Outcome:
 def play_together(
     world: World, report: Report, scenes: Mapping[str, Scene], *, audit: bool = True
 ) -> dict[str, Outcome]:
-    """Play scenes at once, with the audit trigger or by polling alone, and leave a clean world behind."""
+    """Play scenes at once in a clean world, with the audit trigger or by polling alone."""
+    world.clean()
     world.audit.turn(on=audit)
     began = len(world.functions.invocations)
     outcomes = {name: Outcome() for name in scenes}
     plays = {name: Play(world, name) for name in scenes}
     threads = [
-        threading.Thread(target=_play, args=(plays[name], scene, outcomes[name])) for name, scene in scenes.items()
+        threading.Thread(target=_play, args=(plays[name], scene, outcomes[name]), daemon=True)
+        for name, scene in scenes.items()
     ]
     for thread in threads:
         thread.start()
@@ -223,8 +224,8 @@ def play_together(
             report.scenarios.append(verdict)
         (report.audit if audit else report.poll).extend(playing.latencies())
         report.elsewhere[name] = outcomes[name].elsewhere
+        report.seconds[name] = round(outcomes[name].seconds, 1)
         print(f"{name}: {outcomes[name].seconds:.1f} s, {verdict}, {outcomes[name].error!r}")
-    world.reset()
     return outcomes
 
 
@@ -232,12 +233,12 @@ def _play(playing: Play, scene: Scene, outcome: Outcome) -> None:
     began = time.monotonic()
     try:
         scene(playing)
-        playing.wait_until_settled(PATIENCE)
+        playing.wait_until_settled()
     except Exception as error:  # noqa: BLE001 - told by the test of this scene, the others play on
         outcome.error = error
     try:
         what = f"{playing.name}: the API server, for the judge"
-        judged = until(playing.judge, seconds=PATIENCE, what=what, forgive=(PortError,), every=LOOKS_EVERY)
+        judged = until(playing.judge, seconds=SECONDS, what=what, forgive=(PortError,), every=LOOKS_EVERY)
         outcome.verdict, outcome.elsewhere = judged
     except TimeoutError as error:
         outcome.error = outcome.error or error

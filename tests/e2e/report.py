@@ -1,54 +1,112 @@
-"""`build/e2e.json`: what the real parts showed."""
+"""`build/e2e.json`: what the real parts showed, gathered from every world that was played on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from infra import cluster_role
+from tests.e2e.audit_book import Verb, unused
+from tests.e2e.functions.account import cold_starts, figures
+from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import Elsewhere, Verdict
 from tests.e2e.latency import percentile
 
+COLUMNS: Final = ("pods", "bound_as_planned", "bound_elsewhere", "pending", "empty_nodes")
 
-class Report:
-    """Collects the suite's figures.
+NEEDED: Final = frozenset({"test_bad_input.py", "test_optional_settings.py", "test_outage.py", "test_scenarios.py"})
+"""What has to run before all that the role allows can have been asked for."""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What one world showed, or several together; plain enough to be sent from one process to another.
 
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
         audit, poll: Seconds from pod to CreateFleet, by what woke the functions.
         elsewhere: By scene, the pods that are not where they were planned.
+        seconds: By scene, and what it took to start a world.
+        invocations: Every one, without what it answered.
+        refused, used: What the functions asked the API server for and were not, or were, allowed.
     """
 
-    def __init__(self) -> None:
-        self.scenarios: list[Verdict] = []
-        self.audit: list[float] = []
-        self.poll: list[float] = []
-        self.elsewhere: dict[str, list[Elsewhere]] = {}
+    scenarios: list[Verdict] = []
+    audit: list[float] = []
+    poll: list[float] = []
+    elsewhere: dict[str, list[Elsewhere]] = {}
+    seconds: dict[str, float] = {}
+    invocations: list[Invocation] = []
+    refused: list[Verb] = []
+    used: list[Verb] = []
 
-    def write(
-        self,
-        path: Path,
-        *,
-        cold_starts: dict[str, int],
-        missing: Iterable[object],
-        unused: Iterable[object],
-        functions: dict[str, dict[str, int]],
-    ) -> None:
-        """Write the report, and beside it what people ask next: who is elsewhere, and what each function took."""
+    @classmethod
+    def of(cls, worlds: Iterable[Mapping[str, Any]]) -> Report:
+        """All worlds' reports (`to_builtins`) as one."""
+        whole = cls()
+        for found in worlds:
+            whole.add(msgspec.convert(found, cls))
+        return whole
+
+    def add(self, other: Report) -> None:
+        """Take in what another world showed."""
+        self.scenarios += other.scenarios
+        self.audit += other.audit
+        self.poll += other.poll
+        self.elsewhere |= other.elsewhere
+        self.seconds |= other.seconds
+        self.invocations += other.invocations
+        self.refused = sorted({*self.refused, *other.refused})
+        self.used = sorted({*self.used, *other.used})
+
+    def hear(self, invocations: Iterable[Invocation]) -> None:
+        """Take in the functions' invocations."""
+        self.invocations += [msgspec.structs.replace(found, response=None) for found in invocations]
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Lists, dicts, numbers and strings."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    def complaints(self, modules: Iterable[str]) -> Iterator[str]:
+        """What is wrong with the functions' ClusterRole, where these test modules ran."""
+        for verb in self.refused:
+            yield f"the ClusterRole lacks `{verb}`: a function was refused it (infra/cluster_role.py)"
+        if set(modules) >= NEEDED:
+            for verb in unused(self.used, cluster_role.RULES):
+                yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (infra/cluster_role.py)"
+
+    def table(self) -> str:
+        """A row for each scene, for people; nothing without scenes."""
+        if not self.scenarios:
+            return ""
+        width = max(len(verdict.name) for verdict in self.scenarios)
+        rows = [f"{'':{width}}  {'  '.join(name.replace('_', ' ') for name in (*COLUMNS, 'violations'))}"]
+        for verdict in self.scenarios:
+            counts = [f"{getattr(verdict, name):>{len(name)}}" for name in COLUMNS]
+            rows.append(f"{verdict.name:{width}}  {'  '.join(counts)}  {len(verdict.violations):>10}")
+        return "\n".join(rows)
+
+    def write(self, path: Path) -> None:
+        """Write the report, and beside it what people ask next: who is elsewhere, how long, what each function took."""
         report: dict[str, Any] = {
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
             "latencySeconds": {"audit": _spread(self.audit), "poll": _spread(self.poll)},
-            "coldStartMillis": cold_starts,
-            "unusedVerbs": [str(verb) for verb in unused],
-            "missingVerbs": [str(verb) for verb in missing],
+            "coldStartMillis": cold_starts(self.invocations),
+            "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES)],
+            "missingVerbs": [str(verb) for verb in self.refused],
         }
+        details = {"seconds": self.seconds, "functions": figures(self.invocations), "elsewhere": self.elsewhere}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-        details = {"functions": functions, "elsewhere": self.elsewhere}
-        path.with_name("e2e-details.json").write_bytes(msgspec.json.format(msgspec.json.encode(details), indent=2))
+        path.write_bytes(_pretty(report))
+        path.with_name("e2e-details.json").write_bytes(_pretty(details))
 
 
 def _spread(values: list[float]) -> dict[str, float | None]:
     return {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99)}
+
+
+def _pretty(content: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"

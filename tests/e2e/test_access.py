@@ -19,8 +19,8 @@ from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import until
 from tests.e2e.world import World
 
-CACHED_SECONDS = 20.0
-"""The API server remembers a review for some seconds."""
+CACHED_SECONDS = 120.0
+"""The API server remembers a review for five seconds."""
 
 
 def as_caller(world: World, caller: Caller, *, cluster: str = "") -> HttpKubernetes:

@@ -23,12 +23,14 @@ from tests.e2e.world import World
 
 FUNCTIONS = ("provision", "reconcile")
 POOLS = "nodepools.karpenter.sh"
-SECONDS = 30.0
+SECONDS = 120.0
+"""For the API server and the scheduler to take up what is new, which takes a moment."""
 
 
 @pytest.fixture(scope="module")
 def waiting(world: World, report: Report) -> Iterator[World]:
     """A pod waits for a node, nothing wakes the functions but the test, and each starts cold."""
+    world.clean()
     world.pump.pause()
     world.admin.apply([namespace("bad"), node_class(), node_pool("bad"), deployment("bad", "web", 1)])
     until(lambda: _is_marked(world), seconds=SECONDS, what="the scheduler has given up on the pod")

@@ -14,8 +14,8 @@ def scene(playing: Play) -> None:
     playing.apply(node_class(), *burst.pools())
     playing.ready()
     playing.apply(*burst.workload("burst"))
-    playing.wait_until_running(burst.DEPLOYMENTS * burst.REPLICAS, seconds=420)
-    playing.wait(lambda: not playing.judge()[0].empty_nodes, "no node is empty", seconds=120)
+    playing.wait_until_running(burst.DEPLOYMENTS * burst.REPLICAS)
+    playing.wait_until_none_is_empty()
 
 
 def test_a_burst_of_a_thousand_pods(world: World, report: Report) -> None:

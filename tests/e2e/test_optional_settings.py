@@ -18,7 +18,8 @@ from tests.e2e.world import World
 SPACE = "optional"
 BUFFERS = "capacitybuffers.autoscaling.x-k8s.io"
 GATES = "CapacityBuffer=true,NodeOverlay=true"
-SECONDS = 30.0
+SECONDS = 120.0
+"""For the scheduler to take up a pod, which takes a moment."""
 SPREAD = {"maxSkew": 3, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
 SCHEDULER = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -36,6 +37,7 @@ SCHEDULER = {
 @pytest.fixture
 def told(world: World, report: Report) -> Iterator[World]:
     """Gates open, default spreads known, a pod and two buffers to plan for; nothing wakes the functions but the test."""
+    world.clean()
     world.pump.pause()
     world.admin.apply([buffer_definition()])
     world.admin.apply([namespace(SPACE), node_class(), node_pool(SPACE), deployment(SPACE, "web", 1), pod_template()])

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tests.e2e.play import Outcome, Play, Scene, play_together
+from tests.e2e.play import SECONDS, Outcome, Play, Scene, play_together
 from tests.e2e.report import Report
 from tests.e2e.scenarios import killed, outage, singles
 from tests.e2e.world import World
@@ -15,7 +15,6 @@ from tests.e2e.world import World
 KILLED = "function killed in a launch"
 SINGLES = "one pod at a time"
 OUTAGE = "API server stopped for a minute"
-PATIENCE = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
     was_killed, all_run = threading.Event(), threading.Event()
 
     def both() -> bool:
-        return was_killed.wait(PATIENCE) and all_run.wait(PATIENCE)
+        return was_killed.wait(SECONDS) and all_run.wait(SECONDS)
 
     def kill(playing: Play) -> None:
         killed.scene(playing, was_killed.set)

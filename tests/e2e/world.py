@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from core.api import crds
 from core.lifecycle.records import CommandRecord
@@ -29,10 +29,9 @@ from tests.e2e.functions.audit import AuditTail
 from tests.e2e.functions.package import package
 from tests.e2e.functions.pump import Pace, Pump
 from tests.e2e.functions.sandbox import OK
-from tests.e2e.parts.admin import Admin, until
-from tests.e2e.parts.control_plane import ControlPlane
+from tests.e2e.parts.admin import until
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
-from tests.e2e.parts.processes import Processes
+from tests.e2e.parts.together import Together
 from tests.e2e.planned import Planned
 from tests.e2e.volumes import VolumeProvisioner
 
@@ -45,6 +44,7 @@ AUDIT_SECONDS: Final = 2.0
 PACE: Final = Pace(
     periods={"disrupt": timedelta(seconds=10), "reconcile": timedelta(seconds=20)},
     retries=(timedelta(seconds=5), timedelta(seconds=10)),
+    slack=3,
 )
 """What is slow as deployed and is no latency that we report: a suite of three minutes sees it happen."""
 WORKLOADS: Final = (
@@ -62,10 +62,10 @@ KUBELET_PACE: Final = kubelets.Pace(removal=timedelta(seconds=30))
 
 CLUSTER_WIDE: Final = ("nodepools.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws", "persistentvolumes")
 OUR_EVENTS: Final = "reportingComponent=fleetwright"
-RESET_SECONDS: Final = 120.0
+RESET_SECONDS: Final = 300.0
 
 
-class World:
+class World(Together):
     """Everything that the suite plays on.
 
     Attributes:
@@ -77,29 +77,12 @@ class World:
     def __init__(self, folder: Path, pace: Pace = PACE, kubelet_pace: kubelets.Pace = KUBELET_PACE) -> None:
         self._pace = pace
         self._kubelet_pace = kubelet_pace
-        self._open = ExitStack()
-        self.processes = self._open.enter_context(Processes(folder / "logs"))
+        super().__init__(folder)
         self.dynamodb = DynamoDBLocal(self.processes)
         self.cloud = Cloud(self.dynamodb.endpoint)
-        self._folder = folder
         self._environment: dict[str, str] = {}
+        self._is_played_on = False
         self._reading = threading.Lock()
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._open.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @property
-    def admin(self) -> Admin:
-        """A client that may do everything."""
-        return self.control_plane.admin
 
     def log_of(self, function: str) -> Path:
         """The log of a function, all its sandboxes together."""
@@ -107,8 +90,9 @@ class World:
 
     def set_environment(self, **variables: str) -> None:
         """Give all functions these variables besides their own, from their next cold start on; none: no more."""
-        self._environment = variables
-        self.functions.forget()
+        if variables != self._environment:
+            self._environment = variables
+            self.functions.forget()
 
     def wake(self, name: str) -> Any:
         """Run a function as its schedule would, now."""
@@ -126,6 +110,12 @@ class World:
         """The disruption commands under way."""
         return self._commands.all()
 
+    def clean(self) -> None:
+        """Begin anew: nothing is left of what was played before. Whoever plays next asks for it, so the last one spares it."""
+        if self._is_played_on:
+            self.reset()
+        self._is_played_on = True
+
     def reset(self) -> None:
         """Leave nothing of a scenario: objects, nodes, instances, rows, messages."""
         self.pump.pause()
@@ -133,6 +123,7 @@ class World:
             self._clear()
         finally:
             self.pump.resume()
+        self._is_played_on = False
 
     def _clear(self) -> None:
         self.set_environment()
@@ -151,43 +142,40 @@ class World:
                 sqs.purge_queue(QueueUrl=url)
         self.planned.forget()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start everything; returns when the functions have had their first runs. Raises PartError, RuntimeError."""
         self.dynamodb.start()
-        self._open.callback(self.dynamodb.stop)
-        self._open.enter_context(self.cloud)
+        self.opened.callback(self.dynamodb.stop)
+        self.opened.enter_context(self.cloud)
         self.authenticator = Authenticator(self.cloud.identities, self.cloud.settings.cluster_name)
-        self._open.enter_context(self.authenticator)
-        webhook = self.authenticator.write_webhook_config(self._folder / "webhook.json")
-        self.control_plane = ControlPlane(
-            self.processes, self._folder / "control-plane", authentication_webhook=webhook
-        )
-        self._open.callback(self.control_plane.stop)
-        self.control_plane.start()
+        self.opened.enter_context(self.authenticator)
+        webhook = self.authenticator.write_webhook_config(self.folder / "webhook.json")
+        self.start_control_plane(authentication_webhook=webhook)
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
         self.admin.apply([*crds.definitions(), *cluster_role.manifests()])
-        self.kubelets = self._open.enter_context(Kubelets(self.cloud, self.admin, self._kubelet_pace))
+        self.kubelets = self.opened.enter_context(Kubelets(self.cloud, self.admin, self._kubelet_pace))
         self._start_helpers()
         self._start_functions()
 
     def _start_helpers(self) -> None:
         volumes = VolumeProvisioner(self.admin)
         volumes.start()
-        self._open.callback(volumes.close)
+        self.opened.callback(volumes.close)
         self.book = AuditBook(self.control_plane.audit_log, cluster_role.KUBERNETES_GROUP)
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)
         cluster = self.cloud.settings.cluster_name
         self._commands = DynamoCommands(table, cluster)
         self.planned = Planned(DynamoClaims(table, cluster))
         self.planned.start()
-        self._open.callback(self.planned.close)
+        self.opened.callback(self.planned.close)
 
     def _start_functions(self) -> None:
-        self.functions = Functions(package(), self._environment_of, self.processes)
-        self._open.callback(self.functions.close)
+        self.functions = Functions(package(), self._environment_of, self.processes, slack=self._pace.slack)
+        self.opened.callback(self.functions.close)
         self.functions.listen(self.planned.hear)
         clients = (self.cloud.client("sqs"), self.cloud.client("scheduler"))
         self.pump = Pump(self.functions, *clients, self.cloud.queue_urls, self._pace)
-        self._open.callback(self.pump.close)
+        self.opened.callback(self.pump.close)
         self.cloud.on_event(self.pump.put_event)
         self.audit = AuditTail(
             self.control_plane.audit_log,
@@ -196,7 +184,7 @@ class World:
             delay=AUDIT_SECONDS,
         )
         self.audit.start()
-        self._open.callback(self.audit.close)
+        self.opened.callback(self.audit.close)
         for name in OPENING:
             invocation = self.wake(name)
             if invocation.outcome != OK:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,10 +12,9 @@ import msgspec
 from lambdas.ports import JsonObject
 from tests.e2e.cloud.identities import Caller, Identities
 from tests.e2e.cloud.sts_token import TokenError, caller_of
+from tests.e2e.local_server import Handler, LocalServer
 
 PATH: Final = "/authenticate"
-STOP_SECONDS: Final = 0.05
-"""How often the server looks whether it shall stop."""
 
 
 class Authenticator:
@@ -33,12 +30,8 @@ class Authenticator:
         self._cluster = cluster
         self.entries: dict[str, tuple[str, ...]] = dict(identities.access_entries())
         self.refused: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(STOP_SECONDS,), name="authenticator", daemon=True
-        )
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{PATH}"
+        self._server = LocalServer(_handler(self), "authenticator")
+        self.url = f"http://{self._server.address}{PATH}"
 
     def __enter__(self) -> Self:
         self.start()
@@ -49,13 +42,11 @@ class Authenticator:
 
     def start(self) -> None:
         """Begin to answer."""
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
         """Answer nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     def write_webhook_config(self, path: Path) -> Path:
         """Write what kube-apiserver's `--authentication-token-webhook-config-file` wants, a kubeconfig; returns `path`."""
@@ -108,21 +99,10 @@ def _user(caller: Caller, groups: tuple[str, ...]) -> JsonObject:
     }
 
 
-def _handler(authenticator: Authenticator) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
+def _handler(authenticator: Authenticator) -> type[Handler]:
+    class Reviews(Handler):
+        def do_POST(self) -> None:  # noqa: N802 - the base class names it
+            review = msgspec.json.decode(self.body(), type=dict[str, Any])
+            self.reply(200, {"Content-Type": "application/json"}, msgspec.json.encode(authenticator.review(review)))
 
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = msgspec.json.encode(authenticator.review(msgspec.json.decode(body, type=dict[str, Any])))
-            self.send_response_only(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Nothing: a review is no news."""
-
-    return Handler
+    return Reviews

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Protocol
 
 from botocore.awsrequest import AWSPreparedRequest
@@ -15,13 +14,11 @@ from moto.core.models import botocore_stubber
 from simulator import calls
 from simulator.aws.wire import FAILED, AwsError, RawResponse, error_response, throttled
 from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
+from tests.e2e.local_server import Handler, LocalServer
 
 UNKNOWN_KEY: Final = AwsError(
     "UnrecognizedClientException", "The security token included in the request is invalid.", 403
 )
-STOP_SECONDS: Final = 0.05
-"""How often the server looks whether it shall stop."""
-
 _HOP: Final = frozenset({"connection", "content-length", "date", "server", "status", "transfer-encoding"})
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
@@ -52,22 +49,16 @@ class HttpEndpoint:
         self._before: dict[str, Listener] = {}
         self._after: dict[str, Listener] = {}
         self.failures: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(STOP_SECONDS,), name="aws-endpoint", daemon=True
-        )
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._server = LocalServer(_handler(self), "aws-endpoint")
+        self.url = f"http://{self._server.address}"
 
     def start(self) -> None:
         """Begin to answer."""
-        self._thread.start()
+        self._server.start()
 
     def stop(self) -> None:
         """Answer nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()
 
     def answer_with(self, name: str, responder: Responder) -> None:
         """Answer calls of this name (`ec2:CreateFleet`) with `responder(parameters)` in place of moto."""
@@ -129,12 +120,8 @@ def _ask_moto(request: SignedRequest) -> RawResponse:
     return status, given, body
 
 
-def _handler(endpoint: HttpEndpoint) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1
-        disable_nagle_algorithm = True
-
+def _handler(endpoint: HttpEndpoint) -> type[Handler]:
+    class Calls(Handler):
         def handle_one_request(self) -> None:
             self.raw_requestline = self.rfile.readline(65537)
             if not self.raw_requestline or not self.parse_request():
@@ -146,7 +133,7 @@ def _handler(endpoint: HttpEndpoint) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
 
         def _answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             try:
                 response = endpoint.respond(self.command, self.path, dict(self.headers.items()), body)
             except Exception as failure:  # noqa: BLE001 - answered as AWS answers its own faults, and kept for the test
@@ -159,19 +146,11 @@ def _handler(endpoint: HttpEndpoint) -> type[BaseHTTPRequestHandler]:
 
         def _write(self, status: int, headers: Mapping[str, str], content: str | bytes) -> None:
             body = content.encode() if isinstance(content, str) else content
-            self.send_response_only(status)
-            for key, value in headers.items():
-                if key.lower() not in _HOP:
-                    self.send_header(key, str(value))
-            given = {key.lower(): value for key, value in headers.items()}
-            length = given.get("content-length", len(body)) if self.command == "HEAD" else len(body)
-            self.send_header("Content-Length", str(length))
-            self.end_headers()
+            kept = {key: str(value) for key, value in headers.items() if key.lower() not in _HOP}
             if self.command != "HEAD":
-                self.wfile.write(body)
-            self.wfile.flush()
+                self.reply(status, kept, body)
+                return
+            given = {key.lower(): value for key, value in headers.items()}
+            self.reply(status, kept, b"", length=int(given.get("content-length", len(body))))
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-            """Nothing: a request is no news."""
-
-    return Handler
+    return Calls

@@ -25,17 +25,18 @@ Listener = Callable[[Invocation], None]
 
 
 class Functions:
-    """Runs invocations, each in a sandbox of its own while it runs.
+    """Runs invocations, each in a sandbox of its own while it runs; time-outs are `slack` times as long as deployed.
 
     Attributes:
         invocations: Every invocation that ended, in that order.
     """
 
-    def __init__(self, package: Package, environment: Environment, processes: Processes) -> None:
+    def __init__(self, package: Package, environment: Environment, processes: Processes, *, slack: int = 1) -> None:
         self.invocations: list[Invocation] = []
         self._package = package
         self._environment = environment
         self._processes = processes
+        self._slack = slack
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._room = {spec.name: threading.Semaphore(spec.concurrency or UNRESERVED) for spec in FUNCTIONS}
@@ -101,21 +102,6 @@ class Functions:
         for spec in FUNCTIONS:
             self.kill(spec)
 
-    def cold_starts(self) -> dict[str, int]:
-        """Milliseconds from the start of a process to its first question for work, the median for each function."""
-        found: dict[str, list[float]] = defaultdict(list)
-        for invocation in self.invocations:
-            if invocation.init_ms:
-                found[invocation.function].append(invocation.init_ms)
-        return {name: round(median(values)) for name, values in sorted(found.items())}
-
-    def figures(self) -> dict[str, dict[str, int]]:
-        """What each function took: invocations, time that Lambda bills, most memory, first answer of a cold start (median)."""
-        found: dict[str, list[Invocation]] = defaultdict(list)
-        for invocation in self.invocations:
-            found[invocation.function].append(invocation)
-        return {name: _figures(mine) for name, mine in sorted(found.items())}
-
     def _run(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str) -> Invocation:
         sandbox = self._sandbox(spec)
         try:
@@ -140,10 +126,27 @@ class Functions:
                     self._busy[spec.name].append(sandbox)
                     return sandbox
         with self._starting:
-            sandbox = Sandbox(spec, self._package, self._environment(spec), self._processes)
+            sandbox = Sandbox(spec, self._package, self._environment(spec), self._processes, slack=self._slack)
         with self._lock:
             self._busy[spec.name].append(sandbox)
         return sandbox
+
+
+def cold_starts(invocations: Iterable[Invocation]) -> dict[str, int]:
+    """Milliseconds from the start of a process to its first question for work, the median for each function."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for invocation in invocations:
+        if invocation.init_ms:
+            found[invocation.function].append(invocation.init_ms)
+    return {name: round(median(values)) for name, values in sorted(found.items())}
+
+
+def figures(invocations: Iterable[Invocation]) -> dict[str, dict[str, int]]:
+    """What each function took: invocations, time that Lambda bills, most memory, first answer of a cold start (median)."""
+    found: dict[str, list[Invocation]] = defaultdict(list)
+    for invocation in invocations:
+        found[invocation.function].append(invocation)
+    return {name: _figures(mine) for name, mine in sorted(found.items())}
 
 
 def _figures(invocations: list[Invocation]) -> dict[str, int]:

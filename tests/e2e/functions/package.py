@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from infra import packaging
-from tests.e2e.parts.builds import cache_folder
+from tests.e2e.parts.builds import cache_folder, lock
+from tests.e2e.parts.processes import PartError
 
 ARCHITECTURE: Final = "x86_64"
 PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -33,7 +35,7 @@ class Package:
 
 
 def package() -> Package:
-    """The package, built where it is not in the cache yet."""
+    """The package, built where it is not in the cache yet. Raises PartError if pip cannot have what it takes."""
     needed, runtime = packaging.requirements(), _runtime_requirements()
     dependencies = _cached("dependencies", needed, lambda folder: _install(folder, needed))
 
@@ -71,17 +73,19 @@ def _sources() -> str:
 def _cached(name: str, pins: Iterable[str], make: Callable[[Path], None]) -> Path:
     """The folder of these pins. It is made beside and then named, so that who finds it finds all of it."""
     cache = cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
     final = cache / f"{name}-{hashlib.sha256(chr(10).join((PYTHON, *pins)).encode()).hexdigest()[:12]}"
-    if final.is_dir():
-        final.touch()
-        return final
-    work = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache))
-    try:
-        make(work)
-        work.rename(final)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with lock(cache):
+        if final.is_dir():
+            final.touch()
+            return final
+        work = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=cache))
+        try:
+            make(work)
+            work.rename(final)
+        except subprocess.CalledProcessError as error:
+            raise PartError(f"the functions' bundle was not built, see above: pip gave {error.returncode}") from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
     for former in sorted(cache.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
         shutil.rmtree(former, ignore_errors=True)
     return final

@@ -22,16 +22,26 @@ from tests.e2e.functions.windows import Windows
 RETRY_DELAYS: Final = (timedelta(minutes=1), timedelta(minutes=2))
 """Lambda's own two retries of an asynchronous invocation that failed."""
 
+PAUSE_SECONDS: Final = 600.0
+"""For what runs to end: the longest time-out of a function, twice."""
+
 WORKERS: Final = 24
 """Threads that wait for invocations; how many run is the functions' own bound."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How time is bent for a test: other periods for schedules, by name, other delays of retries. By default as deployed."""
+    """How time is bent for a test; by default not at all.
+
+    Attributes:
+        periods: Other periods for schedules, by name.
+        retries: Other delays of retries.
+        slack: Time-outs are so many times as long as deployed, for a machine that has more to do than this.
+    """
 
     periods: Mapping[str, timedelta] = field(default_factory=dict)
     retries: tuple[timedelta, ...] = RETRY_DELAYS
+    slack: int = 1
 
 
 class Pump:
@@ -63,7 +73,7 @@ class Pump:
                 if schedules is None or schedule.name in schedules:
                     self._follow(spec, schedule.name, self._pace.periods.get(schedule.name, schedule.every))
 
-    def pause(self, seconds: float = 60.0) -> None:
+    def pause(self, seconds: float = PAUSE_SECONDS) -> None:
         """Wake nobody until `resume`, and wait for what runs.
 
         Raises:
@@ -82,11 +92,12 @@ class Pump:
             source.resume()
 
     def close(self) -> None:
-        """Wake nobody any more; returns when what runs has ended."""
+        """Wake nobody any more, and end what still runs: nobody will ask what comes of it."""
         self._goes = False
         for source in self._sources:
             source.close()
         self._timers.close()
+        self._functions.close()
         self._workers.shutdown(wait=True, cancel_futures=True)
 
     def wake(self, name: str) -> Invocation:
@@ -109,6 +120,8 @@ class Pump:
         return self._workers.submit(self._attempt, spec, event, trigger, attempt)
 
     def _attempt(self, spec: FunctionSpec, event: Mapping[str, Any], trigger: str, attempt: int) -> None:
+        if not self._goes:
+            return
         invocation = self._functions.invoke(spec, event, trigger)
         if invocation.outcome != OK and attempt < len(self._pace.retries):
             self._timers.after(self._pace.retries[attempt], lambda: self._again(spec, event, trigger, attempt + 1))

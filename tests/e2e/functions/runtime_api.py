@@ -6,16 +6,18 @@ import queue
 import threading
 import time
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+
+from tests.e2e.local_server import Handler, LocalServer
 
 PREFIX: Final = "/2018-06-01/runtime/"
 NEXT: Final = PREFIX + "invocation/next"
 INIT_ERROR: Final = PREFIX + "init/error"
 ERROR_TYPE: Final = "Lambda-Runtime-Function-Error-Type"
 UNHANDLED: Final = "Unhandled"
+JSON: Final = {"Content-Type": "application/json"}
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,14 +52,12 @@ class RuntimeApi:
         self._current: Order | None = None
         api = self
 
-        class Handler(_Handler):
+        class Mine(_Handler):
             runtime = api
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self._thread.start()
+        self._server = LocalServer(Mine, "runtime-api")
+        self.address = self._server.address
+        self._server.start()
 
     def wait_until_asked(self, seconds: float) -> bool:
         """Whether the function asks for work within this time, or has asked before."""
@@ -78,8 +78,7 @@ class RuntimeApi:
     def close(self) -> None:
         """Stop serving; a function that still waits for work is sent away."""
         self._orders.put(None)
-        self._server.shutdown()
-        self._server.server_close()
+        self._server.stop()
 
     def _take(self) -> Order | None:
         if self.asked_at is None:
@@ -100,22 +99,21 @@ class RuntimeApi:
         self._asked.set()
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     runtime: RuntimeApi
-    protocol_version = "HTTP/1.1"
 
     def handle(self) -> None:
         """As the base class, but a sandbox that was killed while it was being answered is no news."""
         with suppress(ConnectionError):
             super().handle()
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it
         if self.path != NEXT:
-            self._reply(404, b"{}")
+            self.reply(404, JSON, b"{}")
             return
         order = self.runtime._take()
         if order is None:
-            self._reply(410, b"{}")
+            self.reply(410, JSON, b"{}")
             return
         headers = {
             "Lambda-Runtime-Aws-Request-Id": order.request_id,
@@ -123,21 +121,19 @@ class _Handler(BaseHTTPRequestHandler):
             "Lambda-Runtime-Invoked-Function-Arn": order.function_arn,
             "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0",
         }
-        self._reply(200, order.event, headers)
+        self.reply(200, {**JSON, **headers}, order.event)
 
-    def do_POST(self) -> None:
-        body = (
-            self.rfile.read(int(self.headers.get("Content-Length") or 0)) if not self._is_chunked() else self._chunks()
-        )
+    def do_POST(self) -> None:  # noqa: N802 - the base class names it
+        body = self._chunks() if self._is_chunked() else self.body()
         error_type = self.headers.get(ERROR_TYPE) or UNHANDLED
         if self.path == INIT_ERROR:
             self.runtime._failed_to_start(Answer(body=body, error_type=error_type))
-            self._reply(202, b'{"status":"OK"}')
+            self.reply(202, JSON, b'{"status":"OK"}')
             return
         request_id, _, what = self.path.removeprefix(PREFIX + "invocation/").partition("/")
         answer = Answer(body=body, error_type=error_type if what == "error" else "")
         taken = what in ("response", "error") and self.runtime._accept(request_id, answer)
-        self._reply(202 if taken else 400, b'{"status":"OK"}')
+        self.reply(202 if taken else 400, JSON, b'{"status":"OK"}')
 
     def _is_chunked(self) -> bool:
         return "chunked" in (self.headers.get("Transfer-Encoding") or "")
@@ -149,17 +145,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
         return body
-
-    def _reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            **(headers or {}),
-        }.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
-        """Quiet: the function's own log says what matters."""

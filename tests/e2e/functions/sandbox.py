@@ -57,12 +57,22 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sandbox:
-    """One process; runs one invocation at a time. `is_alive` is False once it was killed or has ended."""
+    """One process; runs one invocation at a time. `is_alive` is False once it was killed or has ended.
+
+    Its time-outs are Lambda's and the function's, `slack` times.
+    """
 
     def __init__(
-        self, spec: FunctionSpec, package: Package, environment: Mapping[str, str], processes: Processes
+        self,
+        spec: FunctionSpec,
+        package: Package,
+        environment: Mapping[str, str],
+        processes: Processes,
+        *,
+        slack: int = 1,
     ) -> None:
         self.spec = spec
+        self._slack = slack
         self.api = RuntimeApi()
         self._processes = processes
         self._started = time.monotonic()
@@ -82,7 +92,7 @@ class Sandbox:
         """Hand over an event and wait for the answer; past the function's time-out the process is killed."""
         failed = self._await_start()
         request_id, started_at = str(uuid.uuid4()), time.time()
-        began, seconds = time.monotonic(), self.spec.timeout.total_seconds()
+        began, seconds = time.monotonic(), self.spec.timeout.total_seconds() * self._slack
         if failed is None:
             arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.spec.name}"
             order = Order(request_id=request_id, function_arn=arn, deadline=started_at + seconds, event=_encoded(event))
@@ -115,7 +125,7 @@ class Sandbox:
         self.api.close()
 
     def _await_start(self) -> tuple[str, Answer | None] | None:
-        end = self._started + INIT_SECONDS
+        end = self._started + INIT_SECONDS * self._slack
         while not self.api.wait_until_asked(GONE_CHECK_SECONDS):
             if not self._part.is_running:
                 return CRASH, None

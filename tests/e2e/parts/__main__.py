@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from tests.e2e.functions.package import package
 from tests.e2e.parts import builds, toolchain
 from tests.e2e.parts.control_plane import ControlPlane
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
@@ -20,22 +21,32 @@ LACKING: Final = 2
 
 
 def main() -> int:
-    """Exit code 2: a tool is missing (standard error says how to get it); 1: a part did not come up."""
+    """Exit code 2: the parts cannot be had here (standard error says why, its last line in short); 1: one did not come up."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.parts", description=__doc__)
     parser.add_argument("--build-only", action="store_true", help="start nothing")
     arguments = parser.parse_args()
     if lacking := toolchain.missing(to_build=bool(builds.unbuilt())):
-        print("The real parts cannot be had here:", *lacking, sep="\n  ", file=sys.stderr)
-        return LACKING
+        return _cannot(" ".join(lacking))
     try:
         with _timed("built"):
             builds.binaries()
-        if not arguments.build_only:
-            _start_and_stop()
+            package()
+    except PartError as error:
+        print(error, file=sys.stderr)
+        return _cannot(str(error).partition("\n")[0])
+    if arguments.build_only:
+        return 0
+    try:
+        _start_and_stop()
     except PartError as error:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _cannot(why: str) -> int:
+    print(f"The real parts cannot be had here: {why}", file=sys.stderr)
+    return LACKING
 
 
 def _start_and_stop() -> None:

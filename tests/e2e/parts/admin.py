@@ -18,7 +18,7 @@ from lambdas.ports import EvictionBlockedError, JsonObject, NotFoundError, PortE
 OK: Final = 200
 FIELD_MANAGER: Final = "fleetwright-e2e"
 POLL_SECONDS: Final = 0.1
-ESTABLISHED_SECONDS: Final = 20.0
+ESTABLISHED_SECONDS: Final = 120.0
 PAGE_SIZE: Final = 1000
 
 _FIRST: Final = ("Namespace", "CustomResourceDefinition", "StorageClass", "PriorityClass")

@@ -29,6 +29,9 @@ KARPENTER_PACKAGE: Final = f"{KARPENTER_MODULE}/kwok"
 BUILD_SECONDS: Final = 1800.0
 """One program; kube-apiserver takes six minutes of two idle cores when Go's cache is empty."""
 
+NETWORK: Final = "it takes a Go module proxy (GOPROXY), Maven's repository (~/.m2/settings.xml) and 6 GB of disk."
+"""Why a pinned build fails, as a rule."""
+
 _PLAIN: Final = ("-trimpath", "-buildvcs=false", "-ldflags")
 _STAMP: Final = "k8s.io/component-base/version"
 """Where Kubernetes keeps what `/version` tells; without it a server says v0.0.0 and clients mistrust it."""
@@ -156,7 +159,7 @@ def _existing(recipe: Recipe) -> Path | None:
 
 def _build(recipe: Recipe) -> Path:
     """Build into a folder beside, then give it its name: who finds the name finds all of it."""
-    with _lock(cache_folder() / "lock"):
+    with lock(cache_folder()):
         if path := _existing(recipe):
             return path
         print(f"building {recipe.name} …", file=sys.stderr)
@@ -189,14 +192,17 @@ def _run(recipe: Recipe, work: Path) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PartError(f"{recipe.name} was not built: {error}") from error
+        raise PartError(f"{recipe.name} was not built: {error}; {NETWORK}") from error
     if done.returncode or not (work / recipe.name).exists():
-        raise PartError(f"{recipe.name} was not built: `{' '.join(command)}` said\n{done.stdout[-4000:]}")
+        raise PartError(
+            f"{recipe.name} was not built, see above; {NETWORK}\n`{' '.join(command)}` said\n{done.stdout[-4000:]}"
+        )
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as stream:
+def lock(folder: Path) -> Iterator[None]:
+    """Be the only process that fills this folder, which is made first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -8,7 +8,9 @@ from typing import Final
 from tests.e2e.parts.builds import binaries
 from tests.e2e.parts.processes import Part, Processes, answers, free_ports
 
-HEAP: Final = "-Xmx256m"
+JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Small, and compiled fast rather than well: it lives for minutes and shares two cores."""
+
 _MAIN: Final = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
 
 
@@ -28,7 +30,7 @@ class DynamoDBLocal:
     def start(self) -> None:
         """Start it; returns when it answers. Fetches it first if it is missing. Raises PartError."""
         folder = binaries().dynamodb_local
-        command = ["java", HEAP, f"-Djava.library.path={folder}", "-cp", f"{folder}/*", _MAIN]
+        command = ["java", *JVM, f"-Djava.library.path={folder}", "-cp", f"{folder}/*", _MAIN]
         self._part = self._processes.start(
             "dynamodb-local",
             [*command, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(self._port)],

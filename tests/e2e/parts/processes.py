@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 180.0
 """A part that is not ready by then will not be: the slowest takes five seconds on two idle cores."""
 
 STOP_SECONDS: Final = 10.0

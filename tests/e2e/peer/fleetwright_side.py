@@ -16,10 +16,10 @@ from tests.e2e.functions.sandbox import OK
 from tests.e2e.parts.admin import Admin, until
 from tests.e2e.peer import objects
 from tests.e2e.peer.figures import Footprint
-from tests.e2e.scenarios.objects import node_class
+from tests.e2e.scenarios.objects import is_ready, node_class
 from tests.e2e.world import World
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 180.0
 
 
 class FleetwrightSide:
@@ -82,6 +82,4 @@ class FleetwrightSide:
         ]
 
     def _is_ready(self, pool: dict[str, Any]) -> bool:
-        found = self.admin.get("nodepools.karpenter.sh", pool["metadata"]["name"]) or {}
-        conditions = found.get("status", {}).get("conditions", [])
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return is_ready(self.admin.get("nodepools.karpenter.sh", pool["metadata"]["name"]))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -16,43 +15,24 @@ from simulator.aws.region import builtin_region
 from tests.e2e.audit_book import AuditBook
 from tests.e2e.cloud.server import ZONES, in_zones
 from tests.e2e.parts import builds
-from tests.e2e.parts.admin import Admin, until
-from tests.e2e.parts.control_plane import ADMIN, ControlPlane
-from tests.e2e.parts.processes import Processes, answers, free_ports
+from tests.e2e.parts.admin import until
+from tests.e2e.parts.control_plane import ADMIN
+from tests.e2e.parts.processes import answers, free_ports
+from tests.e2e.parts.together import Together
 from tests.e2e.peer import catalogue, objects
 from tests.e2e.peer.figures import Footprint
+from tests.e2e.scenarios.objects import is_ready
 
 CRD_FOLDERS: Final = ("pkg/apis/crds", "kwok/apis/crds")
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 180.0
 CPU_REQUESTS: Final = "2000"
 """Milli-CPU that it believes to have; it takes its concurrency from that. The machine has two cores."""
 
 
-class KarpenterSide:
+class KarpenterSide(Together):
     """Karpenter as it is by default: batching of one to ten seconds, 200 requests a second, no feature gate changed."""
 
     name = "karpenter"
-
-    def __init__(self, folder: Path) -> None:
-        self._open = ExitStack()
-        self._folder = folder
-        self._processes = self._open.enter_context(Processes(folder / "logs"))
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self._open.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    @property
-    def admin(self) -> Admin:
-        """The cluster's administrator; Karpenter has its identity."""
-        return self._plane.admin
 
     def apply_pools(self, pools: Iterable[dict[str, Any]]) -> None:
         """With a KWOKNodeClass whose nodes take as long to boot as our kubelets."""
@@ -78,17 +58,16 @@ class KarpenterSide:
         """Only its end; what it logs on the way it tries again."""
         return [] if self._part.is_running else [f"Karpenter ended with {self._part.exit_code}: {self._part.tail()}"]
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """The control plane, and Karpenter with the administrator's identity. Raises PartError."""
         program, sources = builds.karpenter(), builds.karpenter_sources()
-        self._plane = ControlPlane(self._processes, self._folder / "control-plane")
-        self._open.callback(self._plane.stop)
-        self._plane.start()
+        self.start_control_plane()
         self.admin.apply(_definitions(sources))
-        self._book = AuditBook(self._plane.audit_log, ADMIN.groups[0])
+        self._book = AuditBook(self.control_plane.audit_log, ADMIN.groups[0])
         metrics, health = free_ports(2)
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-            "KUBECONFIG": str(self._plane.kubeconfig(self._plane.admin_token)),
+            "KUBECONFIG": str(self.control_plane.kubeconfig(self.control_plane.admin_token)),
             "INSTANCE_TYPES_FILE_PATH": str(self._write_types()),
             "DISABLE_LEADER_ELECTION": "true",
             "METRICS_PORT": str(metrics),
@@ -96,20 +75,18 @@ class KarpenterSide:
             "SYSTEM_NAMESPACE": "default",
             "CPU_REQUESTS": CPU_REQUESTS,
         }
-        self._part = self._processes.start(
+        self._part = self.processes.start(
             "karpenter", [program], environment=environment, ready=answers(health, "/healthz")
         )
 
     def _write_types(self) -> Path:
-        path = self._folder / "instance-types.json"
+        path = self.folder / "instance-types.json"
         region, pool = in_zones(builtin_region(), ZONES), objects.pools()[0]
         path.write_bytes(msgspec.json.encode(catalogue.instance_types(region.types, objects.admitted(pool))))
         return path
 
     def _is_ready(self, pool: dict[str, Any]) -> bool:
-        found = self.admin.get("nodepools.karpenter.sh", pool["metadata"]["name"]) or {}
-        conditions = found.get("status", {}).get("conditions", [])
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return is_ready(self.admin.get("nodepools.karpenter.sh", pool["metadata"]["name"]))
 
 
 def _definitions(sources: Path) -> Iterator[dict[str, Any]]:

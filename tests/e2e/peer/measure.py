@@ -26,7 +26,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         quiet: So long without a change of the nodes is settled: two looks of `disrupt` with what it checks in between.
     """
 
-    running: float = 600.0
+    running: float = 1200.0
     settled: float = 600.0
     quiet: float = 150.0
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from tests.e2e.play import Play
-from tests.e2e.scenarios.objects import budget, deployment, node_class, on, own_pool, requirement
+from tests.e2e.scenarios.objects import budget, deployment, is_ready, node_class, on, own_pool, requirement
 
 AFTER: Final = "5s"
 """consolidateAfter; people set minutes."""
 
 GRACE: Final = "10s"
-SECONDS: Final = 120.0
 ON_DEMAND: Final = requirement("karpenter.sh/capacity-type", "on-demand")
 SIZES: Final = requirement("node.kubernetes.io/instance-type", "m5.large", "m5.xlarge", "m5.2xlarge")
 
@@ -21,10 +20,10 @@ def empty(playing: Play) -> None:
     playing.apply(node_class(), own_pool("empty", consolidate_after=AFTER, policy="WhenEmpty"))
     playing.ready()
     playing.apply(deployment("empty", "web", 2, **on("empty")))
-    playing.wait_until_running(2, SECONDS)
+    playing.wait_until_running(2)
     playing.wait_until_settled()
     playing.scale("empty", "web", 0)
-    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the empty node is gone", SECONDS)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the empty node is gone")
 
 
 def underutilized(playing: Play) -> None:
@@ -37,17 +36,17 @@ def underutilized(playing: Play) -> None:
         deployment(pool, "web", 3, cpu="200m", **on(pool)),
         budget(pool, "web", minAvailable=2),
     )
-    playing.wait_until_running(6, SECONDS)
+    playing.wait_until_running(6)
     before = _price(playing)
     playing.scale(pool, "filler", 0)
     least = [3]
 
     def is_cheaper() -> bool:
-        least.append(sum(1 for pod in playing.pods() if pod["metadata"]["labels"]["app"] == "web" and _is_ready(pod)))
+        least.append(sum(1 for pod in playing.pods() if pod["metadata"]["labels"]["app"] == "web" and is_ready(pod)))
         return _price(playing) < before and playing.judge()[0].pending == 0
 
-    playing.wait(is_cheaper, "the pods run on less", SECONDS)
-    playing.wait_until_running(3, SECONDS)
+    playing.wait(is_cheaper, "the pods run on less")
+    playing.wait_until_running(3)
     if min(least) < 2:
         playing.violations.append(f"only {min(least)} of the pods were ready, the budget wants 2")
     if not playing.world.book_now().evictions[201]:
@@ -60,9 +59,9 @@ def pool_deleted(playing: Play) -> None:
     playing.apply(node_class(), own_pool(pool))
     playing.ready()
     playing.apply(deployment(pool, "web", 2, **on(pool)))
-    playing.wait_until_running(2, SECONDS)
+    playing.wait_until_running(2)
     playing.world.admin.delete("nodepools.karpenter.sh", pool)
-    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's nodes are gone", SECONDS)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's nodes are gone")
     playing.world.admin.delete("deployments.apps", "web", pool)
     playing.wait(lambda: not playing.pods(), "the pods are gone")
 
@@ -73,10 +72,10 @@ def forced(playing: Play) -> None:
     playing.apply(node_class(), own_pool(pool, template={"terminationGracePeriod": GRACE}))
     playing.ready()
     playing.apply(deployment(pool, "web", 1, **on(pool)), budget(pool, "web", maxUnavailable=0))
-    playing.wait_until_running(1, SECONDS)
+    playing.wait_until_running(1)
     refused = playing.world.book_now().evictions[429]
     playing.world.admin.delete("nodepools.karpenter.sh", pool)
-    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's node is gone", SECONDS)
+    playing.wait(lambda: not playing.nodes() and not playing.claims(), "the pool's node is gone")
     if playing.world.book_now().evictions[429] == refused:
         playing.violations.append("no eviction was tried before the pod was forced off")
     playing.world.admin.delete("deployments.apps", "web", pool)
@@ -86,8 +85,3 @@ def forced(playing: Play) -> None:
 def _price(playing: Play) -> int:
     """What the scene's instances cost, in nano-dollars per hour."""
     return sum(record.machine.offering.price for record in playing.claims() if record.machine)
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions") or ()
-    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)

@@ -28,16 +28,16 @@ def scene(playing: Play, *, apart: float = 0.0) -> None:
     for name in (*PODS, "notebook"):
         playing.apply_file(FOLDER / "workloads" / f"{name}.yaml")
         time.sleep(apart)
-    playing.wait_until_running(sum(PODS.values()), seconds=120)
-    playing.wait(lambda: not playing.judge()[0].empty_nodes, "no node is empty", seconds=120)
-    playing.wait(lambda: _told(playing), "the notebook is told why it waits", seconds=90)
+    playing.wait_until_running(sum(PODS.values()))
+    playing.wait_until_none_is_empty()
+    playing.wait(lambda: _told(playing), "the notebook is told why it waits")
 
 
 def _hurried(manifest: JsonObject) -> JsonObject:
     """Pools that only let empty nodes go do so soon: kube-scheduler may leave one empty where pods merely prefer to spread."""
     disruption = manifest["spec"].get("disruption") or {}
     if disruption.get("consolidationPolicy") == "WhenEmpty":
-        disruption["consolidateAfter"] = "15s"
+        disruption["consolidateAfter"] = "5s"
     return manifest
 
 

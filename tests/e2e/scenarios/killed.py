@@ -29,7 +29,7 @@ def scene(playing: Play, was_killed: Callable[[], None]) -> None:
     playing.ready()
     world.cloud.http.after("ec2:CreateFleet", kill)
     playing.apply(deployment(POOL, "web", 1, **on(POOL)))
-    playing.wait_until_running(1, 180)
+    playing.wait_until_running(1)
     if not killed or not killed[0]:
         playing.violations.append(f"the function was to be killed: {killed}")
     launched = [found for found in world.cloud.instances.all() if found.tags.get("karpenter.sh/nodepool") == POOL]

@@ -14,6 +14,12 @@ GENERAL: Final = {"key": "karpenter.k8s.aws/instance-category", "operator": "In"
 CURRENT: Final = {"key": "karpenter.k8s.aws/instance-generation", "operator": "Gt", "values": ["4"]}
 
 
+def is_ready(one: JsonObject | None) -> bool:
+    """Whether there is such an object and its condition Ready is true."""
+    conditions = (one or {}).get("status", {}).get("conditions") or ()
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
 def namespace(name: str) -> JsonObject:
     """A Namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}

@@ -18,7 +18,7 @@ def scene(playing: Play) -> None:
     playing.apply(node_class(), own_pool(POOL), *storage)
     playing.ready()
     playing.apply(*[_pod(zone) for zone in ZONES])
-    playing.wait_until_running(len(ZONES), seconds=120)
+    playing.wait_until_running(len(ZONES))
     zones = {node["metadata"]["name"]: node["metadata"]["labels"][ZONE] for node in playing.nodes()}
     for pod in playing.pods():
         if zones[pod["spec"]["nodeName"]] != pod["metadata"]["labels"]["zone"]:

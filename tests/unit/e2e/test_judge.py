@@ -12,7 +12,7 @@ import msgspec
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
 from core.model.plan import PlannedClaim
 from tests.builders import CLASS_REF, NOW
-from tests.e2e.audit_book import AuditBook
+from tests.e2e.audit_book import AuditBook, unused
 from tests.e2e.functions.sandbox import Invocation
 from tests.e2e.judge import judge
 from tests.e2e.latency import percentile, seconds_to_launch
@@ -134,4 +134,4 @@ def test_the_book_tells_used_refused_and_unused_verbs(tmp_path: Path) -> None:
     assert [str(verb) for verb in book.used] == ["list pods", "create pods/eviction"]
     assert [str(verb) for verb in book.refused] == ["delete nodes"]
     assert book.evictions == {429: 1}
-    assert [str(verb) for verb in book.unused((("", ("pods",), ("list", "get")),))] == ["get pods"]
+    assert [str(verb) for verb in unused(book.used, (("", ("pods",), ("list", "get")),))] == ["get pods"]

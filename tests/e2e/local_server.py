@@ -1,0 +1,56 @@
+"""HTTP on a free port of 127.0.0.1: what all servers of the suite have in common."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+STOP_SECONDS: Final = 0.05
+"""How often a server looks whether it shall stop."""
+
+
+class LocalServer:
+    """Answers each connection in a thread of its own. `address` is its host and port."""
+
+    def __init__(self, handler: type[BaseHTTPRequestHandler], name: str) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_SECONDS,), name=name, daemon=True)
+        self.address: str = f"127.0.0.1:{self._server.server_address[1]}"
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection, kept open; quiet, for a request is no news."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def body(self) -> bytes:
+        """What came with the request, where its length was told."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def reply(self, status: int, headers: Mapping[str, str], body: bytes, *, length: int | None = None) -> None:
+        """Send status, headers and body; `length` where another one than the body's is to be told."""
+        self.send_response_only(status)
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        """Nothing."""

@@ -1,0 +1,54 @@
+"""Parts that are started together and stopped together, whatever happens in between."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+from tests.e2e.parts.admin import Admin
+from tests.e2e.parts.control_plane import ControlPlane
+from tests.e2e.parts.processes import Processes
+
+
+class Together:
+    """A control plane and whatever else a subclass starts in `start`; what it enters into `opened` is left in reverse order.
+
+    Attributes:
+        folder: For what the parts write; their logs are in `logs` there.
+    """
+
+    control_plane: ControlPlane
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened = ExitStack()
+        self.processes = self.opened.enter_context(Processes(folder / "logs"))
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.opened.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.opened.close()
+
+    @property
+    def admin(self) -> Admin:
+        """A client that may do everything."""
+        return self.control_plane.admin
+
+    def start(self) -> None:
+        """Start all there is. Raises PartError."""
+        raise NotImplementedError
+
+    def start_control_plane(self, *, authentication_webhook: Path | None = None) -> None:
+        """Start it in a folder of its own; it has an `admin` from now on. Raises PartError."""
+        self.control_plane = ControlPlane(
+            self.processes, self.folder / "control-plane", authentication_webhook=authentication_webhook
+        )
+        self.opened.callback(self.control_plane.stop)
+        self.control_plane.start()

@@ -1,0 +1,101 @@
+"""The whole run, whether in one process or in several: one report, one verdict on the ClusterRole, one end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.report import Report
+
+SECONDS: Final = 2400
+"""For everything, so that no job hangs: more than ten times what a quiet machine takes."""
+
+DEFINITIONS: Final = "test_crds.py"
+"""What leaves a report of its own."""
+
+SHOWN: Final = "fleetwright_e2e"
+"""Under this name a process of pytest-xdist hands its worlds' reports to the one that started it."""
+
+
+class Suite:
+    """A plugin of pytest: gathers the reports of all worlds and writes them to `path` as one.
+
+    The run fails where a function was refused something, and, if all scenes ran, where the role allows what nobody needs.
+    """
+
+    def __init__(self, config: pytest.Config, path: Path) -> None:
+        self._config = config
+        self._path = path
+        self._worlds: list[dict[str, Any]] = []
+        self._modules: set[str] = set()
+        self._told: list[str] = []
+        self._is_worker = hasattr(config, "workerinput")
+        if not self._is_worker:
+            signal.signal(signal.SIGALRM, _too_long)
+            signal.signal(signal.SIGTERM, _ended)
+            signal.alarm(SECONDS)
+
+    def hand_over(self, report: Report) -> None:
+        """Take what one world of this process showed."""
+        if self._is_worker:
+            self._config.workeroutput.setdefault(SHOWN, []).append(report.to_builtins())  # type: ignore[attr-defined]
+        else:
+            self._worlds.append(report.to_builtins())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Another process has ended: take what its worlds showed."""
+        self._worlds += getattr(node, "workeroutput", {}).get(SHOWN, [])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note which modules ran."""
+        self._modules.add(Path(report.location[0]).name)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Put the reports together, and judge what no single test can."""
+        if self._is_worker:
+            return
+        signal.alarm(0)
+        if not self._worlds:
+            return
+        from tests.e2e.report import Report
+
+        whole = Report.of(self._worlds)
+        whole.write(self._path)
+        complaints = list(whole.complaints(self._modules))
+        self._told = [*whole.table().splitlines(), *complaints]
+        if complaints and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show the scenes and what is wrong with the role."""
+        if DEFINITIONS in self._modules:
+            self._told += _of_definitions(self._path.with_name("e2e-crds.json"))
+        if self._told:
+            terminalreporter.section(f"real parts ({self._path.name})")
+            terminalreporter.write_line("\n".join(self._told))
+
+
+def _of_definitions(report: Path) -> list[str]:
+    """What the API server says otherwise than `fleetwright validate`, in figures."""
+    parts = json.loads(report.read_bytes()) if report.exists() else {}
+    return [
+        f"{name}: {len(one['disagreements'])} of {one['objects']} objects judged otherwise"
+        for name, one in parts.items()
+    ]
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    """As Ctrl-C: the processes beside this one are told, and stop their parts."""
+    raise KeyboardInterrupt
+
+
+def _too_long(_number: int, _frame: FrameType | None) -> None:
+    pytest.exit(f"the suite did not end within {SECONDS} s; the parts' logs are in build/e2e", returncode=1)
