@@ -19,6 +19,8 @@ class ClusterConfig:
         audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
         log_retention_days: How long the functions' own logs are kept.
         scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
+        nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
+            `pods/status` is not needed.
     """
 
     cluster_name: str
@@ -29,6 +31,7 @@ class ClusterConfig:
     log_retention_days: int = 30
     feature_gates: str = DEFAULT_FEATURE_GATES
     scheduler_config: str = ""
+    nominate_pods: bool = True
 
     @classmethod
     def from_context(
@@ -44,6 +47,7 @@ class ClusterConfig:
             audit_log_group=(f"/aws/eks/{cluster}/cluster" if (given := context("auditLogGroup")) is None else given),
             feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
             scheduler_config=_as_json(context("schedulerConfig")),
+            nominate_pods=_as_json(context("nominatePods")) != "false",
         )
 
 

@@ -78,4 +78,5 @@ class ProvisionerStack(cdk.Stack):
             schedule_role_arn=windows.role.role_arn,
             feature_gates=config.feature_gates,
             scheduler_config=config.scheduler_config,
+            nominate_pods=config.nominate_pods,
         )
