@@ -18,7 +18,7 @@ from core.packing.prepared import Prepared
 from core.packing.problem import Ints, Packing, Problem, joined, resized
 
 GAP_COARSE: Final = 0.02
-PODS_PER_MACHINE_FEW: Final = 20
+PODS_PER_MACHINE_FEW: Final = 30
 """If the fluid solution rounds worse than that and machines hold no more pods, loads are looked for one by one."""
 
 PAIRS_KNOWN: Final = 3

@@ -14,6 +14,11 @@ CHOICE_COST_MAX: Final = 0.01
 """What planning for bundles may cost, by the fluid relaxation; where it costs more, types are planned for one by one."""
 
 
+MACHINES_MIN: Final = 40
+PODS_EACH_MIN: Final = 20
+"""With fewer machines, or fewer pods on each, bundles are left out."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
     """A problem, made ready for searching.
@@ -39,9 +44,15 @@ def prepared(problem: Problem) -> Prepared:
 
 
 def leaving_a_choice(problem: Problem, budget: Budget) -> Prepared:
-    """The problem with each type as small as its bundle, or as it is where that costs too much or the budget is spent."""
+    """The problem with each type as small as its bundle, or as it is where that costs too much or the budget is spent.
+
+    Where machines are few or hold few pods it is left as it is: small machines have a choice anyway, and what bundles cost in
+    rounding the fluid relaxation does not see.
+    """
     plain = prepared(problem)
-    held = None if budget.is_spent else bundled(problem)
+    machines = plain.fluid.machines.sum()
+    is_small = machines < MACHINES_MIN or problem.counts.sum() < PODS_EACH_MIN * machines
+    held = None if is_small or budget.is_spent else bundled(problem)
     if held is None:
         return plain
     choice = prepared(held)

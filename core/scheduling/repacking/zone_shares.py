@@ -112,7 +112,7 @@ def _sold_alike(problem: Problem) -> Problem:
     if len(first) == len(offers):
         return problem
     allowed = np.zeros((len(problem.counts), len(first)), dtype=np.bool_)
-    np.logical_or.at(allowed, (slice(None), number.ravel()), problem.allowed)
+    np.logical_or.at(allowed.T, number.ravel(), problem.allowed.T)
     return Problem.of(
         requests=problem.requests,
         counts=problem.counts,
