@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,10 +14,13 @@ from benchmarks.workloads.diverse import diverse
 from benchmarks.workloads.ec2 import ec2_catalogue
 from benchmarks.workloads.manifests import Workload
 from benchmarks.workloads.openb import files_missing, openb_cpu, openb_gpu
-from benchmarks.workloads.services import lognormal, ruled, skewed
+from benchmarks.workloads.services import available, lognormal, ruled, skewed
 
 REPEATS: Final = 5
 """Of the greedy plan; the median counts."""
+
+SEEDS: Final = range(11, 18)
+"""For workloads that are drawn several times."""
 
 QUICK_BUDGET_MAX: Final = 2.0
 """Longer searches are left out where two minutes must do."""
@@ -53,6 +57,11 @@ def _on_ec2(make: Callable[..., Workload], *sizes: int, cpus_max: int | None = N
     return lambda data: make(*sizes, ec2_catalogue(data), **more)
 
 
+def _seeded(name: str, make: Callable[..., Workload], *sizes: int, cpus_max: int | None = None) -> tuple[Case, ...]:
+    made = [(seed, _on_ec2(partial(make, seed=seed), *sizes, cpus_max=cpus_max)) for seed in SEEDS]
+    return tuple(Case(name=f"again-{name}-{seed}", make=again, peer_repeats=0) for seed, again in made)
+
+
 def _diverse(pods: int, types: int = 400) -> Callable[[Path], Workload]:
     return lambda _: diverse(pods, types)
 
@@ -79,6 +88,7 @@ CASES: Final = (
     Case(name="skewed-10k-64", make=_on_ec2(skewed, 10_000, cpus_max=64)),
     Case(name="services-500", make=_on_ec2(ruled, 500, 30), is_quick=True),
     Case(name="services-2k", make=_on_ec2(ruled, 2_000, 100), budgets=(1.0, 5.0)),
+    Case(name="available-2k", make=_on_ec2(available, 2_000, 100), budgets=(1.0, 5.0)),
     Case(
         name="openb-cpu",
         make=lambda data: openb_cpu(data, ec2_catalogue(data)),
@@ -92,6 +102,15 @@ CASES: Final = (
     Case(name="as-sent-10k", make=_on_ec2(as_sent, 10_000, 500), repeats=3, peer_repeats=0),
     Case(name="existing-2k", make=_on_ec2(existing, 2_000, 100), peer_repeats=3, is_quick=True),
 )
+
+
+SEEDED: Final = (
+    *_seeded("lognormal-1k", lognormal, 1_000, 77),
+    *_seeded("lognormal-1k-64", lognormal, 1_000, 77, cpus_max=64),
+    *_seeded("skewed-1k", skewed, 1_000),
+    *_seeded("skewed-1k-64", skewed, 1_000, cpus_max=64),
+)
+"""The smallest workloads with other dice, to be asked for by name: with a dozen nodes, chance decides about a hundredth."""
 
 
 def budgets_of(case: Case, *, quick: bool) -> list[float]:
@@ -113,7 +132,7 @@ def selected(only: str, *, quick: bool) -> list[Case]:
         return [case for case in CASES if case.is_quick or not quick]
     found: list[Case] = []
     for name in only.split(","):
-        matching = [case for case in CASES if _matches(case.name, name)]
+        matching = [case for case in (*CASES, *SEEDED) if _matches(case.name, name)]
         if not matching:
             raise ValueError(f"no case {name!r}; there are {', '.join(case.name for case in CASES)}")
         found += [case for case in matching if case not in found]

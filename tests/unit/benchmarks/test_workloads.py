@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cases import CASES, budgets_of, selected
+from benchmarks.cases import CASES, SEEDS, budgets_of, selected
 from benchmarks.files import PAGE_PODS, written
 from benchmarks.measure import decoded
 from benchmarks.workloads.api_objects import as_sent
@@ -17,7 +17,7 @@ from benchmarks.workloads.diverse import diverse, fake_catalogue
 from benchmarks.workloads.ec2 import ec2_catalogue
 from benchmarks.workloads.go_random import GoRandom
 from benchmarks.workloads.manifests import Workload
-from benchmarks.workloads.services import lognormal, ruled, skewed
+from benchmarks.workloads.services import available, lognormal, ruled, skewed
 from core.model.snapshot import Snapshot
 
 NO_DATA = Path("there-is-no-such-folder")
@@ -56,7 +56,7 @@ def test_fake_types_cost_what_karpenters_cost() -> None:
     assert third["offerings"][0]["price"] == pytest.approx(0.3 + 0.1 * 6 * 2**30 / 1e9)
 
 
-@pytest.mark.parametrize("make", [lognormal, ruled])
+@pytest.mark.parametrize("make", [lognormal, ruled, available])
 def test_services_have_as_many_pods_as_asked_for(make: object, tmp_path: Path) -> None:
     assert callable(make)
     assert len(snapshot_of(make(500, 40, ec2_catalogue(NO_DATA)), tmp_path).pods) == 500
@@ -102,6 +102,14 @@ def test_cases_are_picked_by_name_by_beginning_and_for_two_minutes() -> None:
     assert {case.name for case in selected("", quick=True)} < {case.name for case in CASES}
     with pytest.raises(ValueError, match="there are diverse-1"):
         selected("diverse-7", quick=False)
+
+
+def test_a_workload_is_drawn_again_with_other_dice_when_asked_for(tmp_path: Path) -> None:
+    """One draw of a dozen nodes says little; all of them in every run would take an hour."""
+    cases = selected("again-lognormal-1k-1*", quick=False)
+    assert len(cases) == len(SEEDS)
+    assert len({written(case.make(NO_DATA), tmp_path).digest() for case in cases[:2]}) == 2
+    assert not set(cases) & set(selected("", quick=False))
 
 
 def test_the_quick_selection_leaves_long_searches_out() -> None:
