@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 BUILD: Final = HERE.parents[1] / "build"
 
-WORLDS: Final = (
-    ("test_scenarios.py",),
-    ("test_outage.py", "test_access.py", "test_bad_input.py", "test_optional_settings.py"),
-    ("test_burst.py",),
-)
-"""With `-n 3 --dist loadgroup` each line has a world of its own, and the tests in it their order; all other tests come last."""
+LONGEST: Final = ("test_scenarios.py", "test_outage.py", "test_burst.py")
+"""They come first. With `-n 3 --dist loadfile` each begins in a world of its own, and who is done takes the next file."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -38,29 +34,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Suite(config, BUILD / "e2e.json"), Suite.__name__)
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Each test has the mark and its world: here, for pytest-xdist asks for it before items are sorted."""
-    if _is_named(item.config):
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each test here has the mark; the longest come first."""
+    if not _is_named(config):
+        return
+    for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
-        item.add_marker(pytest.mark.xdist_group(f"world-{_place(item)[0]}"))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest first."""
-    if _is_named(config):
-        items.sort(key=_place)
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 def _is_named(config: pytest.Config) -> bool:
     """Whether the command line names this folder or something in it."""
     named = (Path(str(argument).partition("::")[0]).absolute() for argument in config.args)
     return any(path.is_relative_to(HERE) for path in named)
-
-
-def _place(item: pytest.Item) -> tuple[int, int]:
-    places = {name: (world, place) for world, names in enumerate(WORLDS) for place, name in enumerate(names)}
-    return places.get(item.path.name, (len(WORLDS), 0))
 
 
 @pytest.fixture(scope="session")
