@@ -19,13 +19,14 @@ OUTAGE = "API server stopped for a minute"
 
 @pytest.fixture(scope="module")
 def outcomes(world: World, report: Report) -> dict[str, Outcome]:
-    """All at once: the killed function's lease is over when the server is back."""
+    """Side by side: killed once the single pods run, whom its lease would hold up; it is over when the server is back."""
     was_killed, all_run = threading.Event(), threading.Event()
 
     def both() -> bool:
         return was_killed.wait(SECONDS) and all_run.wait(SECONDS)
 
     def kill(playing: Play) -> None:
+        all_run.wait(SECONDS)
         killed.scene(playing, was_killed.set)
 
     scenes: dict[str, Scene] = {

@@ -59,7 +59,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
 class Sandbox:
     """One process; runs one invocation at a time. `is_alive` is False once it was killed or has ended.
 
-    Its time-outs are Lambda's and the function's, `slack` times.
+    It is killed after `slack` times its time-outs, Lambda's and the function's; it is told the deployed ones, and its leases
+    last as long.
     """
 
     def __init__(
@@ -92,12 +93,12 @@ class Sandbox:
         """Hand over an event and wait for the answer; past the function's time-out the process is killed."""
         failed = self._await_start()
         request_id, started_at = str(uuid.uuid4()), time.time()
-        began, seconds = time.monotonic(), self.spec.timeout.total_seconds() * self._slack
+        began, seconds = time.monotonic(), self.spec.timeout.total_seconds()
         if failed is None:
             arn = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{self.spec.name}"
             order = Order(request_id=request_id, function_arn=arn, deadline=started_at + seconds, event=_encoded(event))
             self.api.give(order)
-            outcome, answer = self._await_answer(began + seconds)
+            outcome, answer = self._await_answer(began + seconds * self._slack)
         else:
             outcome, answer = failed
         duration, init = (time.monotonic() - began) * 1000, self._init_ms()
