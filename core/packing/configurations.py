@@ -17,7 +17,7 @@ from core.packing.knapsack import pack_by_value
 from core.packing.master import Master, Mix
 from core.packing.pricing import worthwhile_loads
 from core.packing.problem import Floats, Ints, Packing, Problem, joined, resized
-from core.packing.rents import Rents
+from core.packing.rents import Rents, most_worth
 from core.packing.stand_ins import StandIns
 
 SMOOTHING: Final = 0.4
@@ -68,6 +68,12 @@ class Configurations:
             is_better = found.cost(self._problem) < best.cost(self._problem)
             best, fails, dives = found if is_better else best, 0 if is_better else fails + 1, dives + 1
         return best
+
+    def values(self, known: Packing, bound: int) -> Floats:
+        """[class], what one more pod would cost, from these loads and those that they lead to."""
+        self._add(known)
+        self._generate(bound)
+        return self._master.solved(self._problem.counts).values
 
     def _add(self, packing: Packing) -> int:
         return self._master.add(packing.types, packing.loads)
@@ -152,9 +158,7 @@ def _of_one_class(problem: Problem) -> Packing:
 def _overpriced(problem: Problem, demand: Ints, values: Floats, rents: Floats) -> float:
     """By how much, at the most, a machine's pods may be worth more than the machine: values over that prove a bound."""
     most = np.minimum(problem.fit, demand[:, None])
-    gained = np.maximum(values[:, None] - problem.requests @ rents.T, 0) * most
-    worth = (problem.room * rents).sum(axis=1) + gained.sum(axis=0)
-    return float((worth / problem.prices).max())
+    return float((most_worth(problem, most, values, rents) / problem.prices).max())
 
 
 def _top_up(problem: Problem, types: Ints, loads: Ints, left: Ints) -> None:

@@ -79,9 +79,9 @@ def _improved(ready: Prepared, incumbent: Packing, seed: int, budget: Budget, *,
     start = resized(small, incumbent)
     best = _filled(small, fluid, start, generator, budget)
     known = [best]
-    if best is not start and _is_coarse(small, fluid, best):
+    if best is not start and is_coarse(small, fluid.bound, best.cost(small), len(best.types)):
         known = by_pairs(small, fluid, generator, budget)[:PAIRS_KNOWN] + known
-    if not is_quick and _is_coarse(small, fluid, best) and not budget.is_spent:
+    if not is_quick and is_coarse(small, fluid.bound, best.cost(small), len(best.types)) and not budget.is_spent:
         known.append(_by_loads(small, fluid, known, generator, budget))
     best = _cheapest(small, known)
     if not is_quick:
@@ -99,17 +99,15 @@ def _filled(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.
         found = guided_fill(problem, fluid, generator, cut)
         if found.cost(problem) < best.cost(problem):
             best = found
-        if _is_coarse(problem, fluid, best):
+        if is_coarse(problem, fluid.bound, best.cost(problem), len(best.types)):
             break
     return best
 
 
-def _is_coarse(problem: Problem, fluid: Fluid, best: Packing) -> bool:
+def is_coarse(problem: Problem, bound: int, cost: int, machines: int) -> bool:
     """Whether machines are so small or pods so large that fractions say little."""
-    is_small = (
-        problem.counts.sum() <= PODS_PER_MACHINE_FEW * len(best.types) and len(problem.counts) <= CLASSES_BY_VALUE_MAX
-    )
-    return is_small and best.cost(problem) > fluid.bound * (1 + GAP_COARSE)
+    is_small = problem.counts.sum() <= PODS_PER_MACHINE_FEW * machines and len(problem.counts) <= CLASSES_BY_VALUE_MAX
+    return bool(is_small and cost > bound * (1 + GAP_COARSE))
 
 
 def _cheapest(problem: Problem, packings: list[Packing]) -> Packing:

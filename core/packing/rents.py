@@ -47,3 +47,17 @@ class Rents:
         model.a_matrix_.index_ = (self._hosts[:, None] * used + np.arange(used)).ravel().astype(np.int32)
         model.a_matrix_.value_ = shares.ravel()
         return model
+
+
+def most_worth(problem: Problem, most: Ints, values: Floats, rents: Floats) -> Floats:
+    """[type], what a machine's load may be worth at the most, whatever the rents (weak duality).
+
+    Args:
+        problem: What to pack and where.
+        most: [class, type], how many pods of a class one machine may get.
+        values: [class], what a pod is worth.
+        rents: [type, resource], what a unit of room is worth.
+    """
+    gained = np.maximum(values[:, None] - problem.requests @ rents.T, 0) * most
+    worth: Floats = (problem.room * rents).sum(axis=1) + gained.sum(axis=0)
+    return worth

@@ -37,7 +37,7 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     repack = Repack(ground, budget)
     bound = repack.bound(relaxed)
     anew = repack.improved(solution)
-    return anew, Cost(_cost(anew), max(rough or 0, bound))
+    return anew, Cost(_cost(anew), max(rough or 0, repack.proven(relaxed, anew, bound)))
 
 
 def _cost(solution: Solution) -> int:

@@ -9,6 +9,7 @@ from typing import Final
 
 from core.packing.rough import Offer, rough_bound
 from core.scheduling.ground import Ground
+from core.scheduling.in_flight import InFlight
 from core.scheduling.pod_class import PodClass, Rule
 from core.scheduling.preferences import required_alternatives
 from core.scheduling.repacking.kinds import Kind, Way
@@ -57,6 +58,11 @@ class Relaxed:
     def rough(self) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut, by arithmetic alone."""
         return rough_bound((kind.requests, count, self._offers(kind)) for kind, count in self.counts.items())
+
+    def load(self, claim: InFlight) -> list[int]:
+        """[kind], how many pods of it a claim holds; it may hold none but those that the pods were taken from."""
+        held = Counter(self._kind(pod_class) for pod_class in claim.classes)
+        return [held[kind] for kind in self.counts]
 
     def _kind(self, pod_class: PodClass) -> Kind:
         shape = pod_class.shape.index

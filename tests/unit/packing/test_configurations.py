@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -15,10 +13,11 @@ from core.packing.improve import improve
 from core.packing.master import Master
 from core.packing.prepared import prepared
 from core.packing.pricing import worthwhile_loads
-from core.packing.problem import Floats, Ints, Problem
+from core.packing.problem import Floats, Problem
 from core.packing.rents import Rents
 from core.packing.stand_ins import StandIns
 from tests.unit.packing.heaps import SHAPES, a_heavy_heap, a_problem, one_each
+from tests.unit.packing.loads import all_loads
 
 EVERYWHERE = [True] * len(SHAPES)
 SMALL_ONLY = [cpu == 2 for cpu, _, _ in SHAPES]
@@ -34,18 +33,6 @@ def capped(problem: Problem, most: list[int]) -> Problem:
         allowed=problem.allowed,
         most=np.array(most),
     )
-
-
-def all_loads(problem: Problem) -> list[tuple[int, Ints]]:
-    """Every load of every type."""
-    ranges = [range(int(min(n, fit)) + 1) for n, fit in zip(problem.counts, problem.fit.max(axis=1), strict=True)]
-    loads = [np.array(load) for load in itertools.product(*ranges)]
-    return [
-        (kind, load)
-        for kind in range(len(problem.prices))
-        for load in loads
-        if (load @ problem.requests <= problem.room[kind]).all() and (load <= problem.fit[:, kind]).all()
-    ]
 
 
 def most_worth(problem: Problem, values: Floats) -> Floats:

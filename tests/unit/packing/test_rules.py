@@ -10,9 +10,18 @@ import pytest
 
 from core import labels
 from core.model.plan import Plan
-from core.model.pod import SCHEDULE_ANYWAY, HostPort, Pod, PodAffinityTerm, TopologySpread, WeightedPodAffinityTerm
+from core.model.pod import (
+    SCHEDULE_ANYWAY,
+    HostPort,
+    Pod,
+    PodAffinityTerm,
+    TopologySpread,
+    VolumeUse,
+    WeightedPodAffinityTerm,
+)
 from core.model.requirements import Requirement
 from core.model.snapshot import Options, Snapshot
+from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
 from core.scheduling import schedule
 from core.scheduling.repacking.party import Neighbours, Party
 from tests.builders import a_pod, a_pool, a_selector, a_snapshot
@@ -25,6 +34,8 @@ SPREAD_HOSTS = TopologySpread(labels.HOSTNAME, 2, selector=OWN)
 PREFER_HOSTS = TopologySpread(labels.HOSTNAME, 1, SCHEDULE_ANYWAY, OWN)
 APART = PodAffinityTerm(labels.HOSTNAME, OWN)
 ONE_ZONE = PodAffinityTerm(labels.ZONE, OWN)
+GP3 = StorageClass(name="gp3", provisioner="ebs.csi.aws.com", binding_mode=WAIT_FOR_FIRST_CONSUMER)
+SCRATCH = VolumeUse("", ephemeral="scratch", storage_class="gp3")
 
 
 def ruled(count: int, **rules: Any) -> tuple[Pod, ...]:
@@ -113,6 +124,18 @@ def test_two_pods_that_open_one_port_stay_apart_and_the_others_move() -> None:
     greedy, plan = plans(*listening)
     assert plan.cost.hourly < greedy.cost.hourly * 0.95
     assert on_nodes(plan) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("rules", [{"host_ports": (HostPort(9100),)}, {"volumes": (SCRATCH,)}], ids=["port", "volume"])
+def test_a_pod_stays_with_company_that_is_not_moved_alone(rules: dict[str, Any]) -> None:
+    """It would be moved to a node where nobody is whom it follows, and wait there for ever."""
+    company = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", labels={"app": "own"}, **rules) for i in range(3))
+    followers = tuple(a_pod(f"follower{i}", cpu="300m", memory="3Gi", affinity=(APART,)) for i in range(6))
+    greedy, plan = plans(*company, *followers, storage_classes=(GP3,))
+    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    for claim in plan.claims:
+        names = {pod.removeprefix("default/")[:3] for pod in claim.pods}
+        assert "fol" not in names or "own" in names
 
 
 def test_the_bound_knows_that_pods_which_keep_apart_need_a_node_each() -> None:
