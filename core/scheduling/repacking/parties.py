@@ -59,23 +59,26 @@ class Parties:
         return Market(template, base)
 
     def of(self, claim: InFlight, market: Market) -> list[Bundle]:
-        """The claim's pods as parties, those that stay together first."""
+        """The claim's pods as parties, those that stay together first.
+
+        A pod that must have company on its node is moved together with all of it, and stays if any of it stays.
+        """
         classes = [self._ground.classes.of(pod) for pod in claim.pods]
         followed = frozenset[int]().union(*(self._rules.followed(pod_class) for pod_class in classes))
         stay: list[Pod] = []
-        tied: list[Bundle] = []
+        tied: list[tuple[Party | None, Pod]] = []
         alone: list[Bundle] = []
         for pod, pod_class in zip(claim.pods, classes, strict=True):
             party = self._party(claim, market, pod_class)
-            if party is None:
+            if followed and not followed.isdisjoint((*pod_class.shape.selected_by, *self._rules.followed(pod_class))):
+                tied.append((party, pod))
+            elif party is None:
                 stay.append(pod)
-            elif followed and not followed.isdisjoint((*pod_class.shape.selected_by, *self._rules.followed(pod_class))):
-                tied.append((party, [pod]))
             else:
                 alone.append((party, [pod]))
         joined = self._joined(market, [party for party, _ in tied]) if tied else None
-        followers = [pod for _, pods in tied for pod in pods]
-        if tied and joined is None:
+        followers = [pod for _, pod in tied]
+        if joined is None:
             stay += followers
         core = [(self._core(claim, stay), stay)] if stay else []
         return [*core, *([(joined, followers)] if joined else []), *alone]
@@ -140,8 +143,11 @@ class Parties:
             )
         return known
 
-    def _joined(self, market: Market, parties: Sequence[Party]) -> Party | None:
-        """Several parties as one, None where no node would do for all."""
+    def _joined(self, market: Market, members: Sequence[Party | None]) -> Party | None:
+        """Several parties as one, None where one of them cannot be moved or no node would do for all."""
+        parties = [party for party in members if party is not None]
+        if len(parties) < len(members):
+            return None
         reqs = market.offered
         for party in parties:
             reqs = self._ground.table.narrowed(reqs, party.reqs) if reqs != IMPOSSIBLE else reqs

@@ -61,9 +61,11 @@ RICH_SEEDS = (
     201462,
     300035,
     300708,
+    700263,
     1001285,
 )
-"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; and a search where everything is free."""
+"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; a search where everything is free;
+and improved plans that parted a pod from the one with a volume whom it follows."""
 
 
 @pytest.mark.parametrize("seed", RICH_SEEDS)

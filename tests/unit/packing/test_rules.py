@@ -129,8 +129,8 @@ def test_two_pods_that_open_one_port_stay_apart_and_the_others_move() -> None:
 @pytest.mark.parametrize("rules", [{"host_ports": (HostPort(9100),)}, {"volumes": (SCRATCH,)}], ids=["port", "volume"])
 def test_a_pod_stays_with_company_that_is_not_moved_alone(rules: dict[str, Any]) -> None:
     """It would be moved to a node where nobody is whom it follows, and wait there for ever."""
-    company = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", labels={"app": "own"}, **rules) for i in range(3))
-    followers = tuple(a_pod(f"follower{i}", cpu="300m", memory="3Gi", affinity=(APART,)) for i in range(6))
+    company = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", labels={"app": "own"}, **rules) for i in range(8))
+    followers = tuple(a_pod(f"follower{i}", cpu="300m", memory="20Gi", affinity=(APART,)) for i in range(8))
     greedy, plan = plans(*company, *followers, storage_classes=(GP3,))
     assert plan.cost.hourly < greedy.cost.hourly * 0.95
     for claim in plan.claims:
