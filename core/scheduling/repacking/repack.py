@@ -80,11 +80,12 @@ class Repack:
         return relax(self._relaxed(relaxed)).bound
 
     def proven(self, relaxed: Relaxed, solution: Solution, bound: int) -> int:
-        """A bound no lower than that one, from the loads of the solution's claims."""
+        """A bound no lower than that one, from the loads of the solution's claims; the same where any machine is free."""
         loads = np.array([relaxed.load(claim) for claim in solution.claims], dtype=np.int64)
         problem, cost = self._relaxed(relaxed), sum(claim.price for claim in solution.claims)
         known = Packing(np.zeros(len(loads), dtype=np.int64), loads)
-        if self._budget.is_spent or not is_coarse(problem, bound, cost, len(loads)):
+        is_priced = bool(problem.prices.all())  # worth is measured by price
+        if self._budget.is_spent or not is_priced or not is_coarse(problem, bound, cost, len(loads)):
             return bound
         generator = np.random.default_rng(self._ground.snapshot.options.seed)
         return proven(problem, resized(problem, known), bound, generator, self._budget)

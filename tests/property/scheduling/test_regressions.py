@@ -62,10 +62,11 @@ RICH_SEEDS = (
     300035,
     300708,
     700263,
+    710207,
     1001285,
 )
-"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; a search where everything is free;
-and improved plans that parted a pod from the one with a volume whom it follows."""
+"""The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines
+are free; improved plans that parted a pod from the one with a volume whom it follows."""
 
 
 @pytest.mark.parametrize("seed", RICH_SEEDS)
