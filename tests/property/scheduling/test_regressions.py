@@ -63,6 +63,7 @@ RICH_SEEDS = (
     300708,
     700263,
     710207,
+    718120,
     1001285,
 )
 """The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines
