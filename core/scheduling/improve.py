@@ -32,12 +32,13 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     is_near = rough is not None and (rough == cost or (is_small and cost * FAR[1] < rough * FAR[0]))
     if budget is None or not solution.claims or is_near or budget.is_spent:  # asking starts its clock: loading counts
         return solution, Cost(cost, rough)
+    from core.scheduling.repacking.least_cost import LeastCost
     from core.scheduling.repacking.repack import Repack
 
-    repack = Repack(ground, budget)
-    bound = repack.bound(relaxed)
-    anew = repack.improved(solution)
-    return anew, Cost(_cost(anew), max(rough or 0, repack.proven(relaxed, anew, bound)))
+    least = LeastCost(ground, relaxed)
+    anew = Repack(ground, budget).improved(solution)
+    found = _cost(anew)
+    return anew, Cost(found, max(rough or 0, least.proven(anew.claims, found, budget)))
 
 
 def _cost(solution: Solution) -> int:

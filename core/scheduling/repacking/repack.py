@@ -6,22 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from core.packing.budget import Budget
-from core.packing.fluid import relax
-from core.packing.improve import is_coarse
-from core.packing.problem import Packing, Problem, resized
-from core.packing.proof import proven
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
 from core.scheduling.repacking.booking import booked
 from core.scheduling.repacking.census import census, keeps_counts
-from core.scheduling.repacking.columns import problem_of
 from core.scheduling.repacking.host_rules import HostRules
 from core.scheduling.repacking.part import Part
 from core.scheduling.repacking.parties import Bundle, Market, Parties
-from core.scheduling.repacking.relaxed import Relaxed
 from core.scheduling.repacking.search import search
 from core.scheduling.repacking.zones import Zones
 from core.scheduling.solve import Solution
@@ -74,25 +66,6 @@ class Repack:
         for room, left in zip(solution.rooms, rooms, strict=True):
             room.left = left
         return solution
-
-    def bound(self, relaxed: Relaxed) -> int:
-        """Nano-dollars per hour that no new nodes for these pods undercut."""
-        return relax(self._relaxed(relaxed)).bound
-
-    def proven(self, relaxed: Relaxed, solution: Solution, bound: int) -> int:
-        """A bound no lower than that one, from the loads of the solution's claims; the same where any machine is free."""
-        loads = np.array([relaxed.load(claim) for claim in solution.claims], dtype=np.int64)
-        problem, cost = self._relaxed(relaxed), sum(claim.price for claim in solution.claims)
-        known = Packing(np.zeros(len(loads), dtype=np.int64), loads)
-        is_priced = bool(problem.prices.all())  # worth is measured by price
-        if self._budget.is_spent or not is_priced or not is_coarse(problem, bound, cost, len(loads)):
-            return bound
-        generator = np.random.default_rng(self._ground.snapshot.options.seed)
-        return proven(problem, resized(problem, known), bound, generator, self._budget)
-
-    def _relaxed(self, relaxed: Relaxed) -> Problem:
-        problem = problem_of(self._ground.templates, relaxed.counts, relaxed.rows)
-        return problem.restricted(problem.undominated())
 
     def _sorted_out(self, solution: Solution) -> tuple[list[InFlight], list[Replaceable]]:
         """The claims that stay as they are, and the others by market, each with its pods as bundles.

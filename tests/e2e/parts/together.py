@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -11,7 +12,7 @@ from tests.e2e.parts.control_plane import ControlPlane
 from tests.e2e.parts.processes import Processes
 
 
-class Together:
+class Together(ABC):
     """A control plane and whatever else a subclass starts in `start`; what it enters into `opened` is left in reverse order.
 
     Attributes:
@@ -41,9 +42,9 @@ class Together:
         """A client that may do everything."""
         return self.control_plane.admin
 
+    @abstractmethod
     def start(self) -> None:
         """Start all there is. Raises PartError."""
-        raise NotImplementedError
 
     def start_control_plane(self, *, authentication_webhook: Path | None = None) -> None:
         """Start it in a folder of its own; it has an `admin` from now on. Raises PartError."""
