@@ -26,9 +26,9 @@ class ClaimSearch:
 
     def __init__(self, books: Books) -> None:
         self._ground = books.ground
-        self._tally = books.tally
-        self._rooms = books.rooms
-        self._reservations = books.reservations
+        self._tally = books.accounts.tally
+        self._rooms = books.accounts.rooms
+        self._reservations = books.accounts.reservations
         self._looks = books.looks
         self._index = ClaimIndex()
         self._narrowing = Narrowing(books)

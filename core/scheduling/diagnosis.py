@@ -57,11 +57,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis:
-    """Judges against the state at the end of a plan."""
+    """Judges by what the pods of a plan met that have no place."""
 
     def __init__(self, ground: Ground, solution: Solution) -> None:
         self._ground = ground
-        self._solution = solution
+        self._met = solution.refused_by
 
     def of(self, pod_class: PodClass) -> Verdict:
         """Why pods of this class have no place."""
@@ -132,7 +132,7 @@ class Diagnosis:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
         template, types = funnel.template, funnel.template.types
         whole = Draft(template, funnel.number, funnel.left, funnel.pod_class.requests)
-        draft = self._solution.reservations.without_spent(whole)
+        draft = self._met.reservations.without_spent(whole)
         if not draft.is_possible:
             return funnel.finding(
                 reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
@@ -145,7 +145,7 @@ class Diagnosis:
                     code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
                 )
             return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
-        room = self._solution.rooms[template.index]
+        room = self._met.rooms[template.index]
         allowed = room.mask(types, draft.mask) if room.left else draft.mask
         if not allowed:
             spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
@@ -167,13 +167,13 @@ class Diagnosis:
         if self._ground.snapshot.options.min_values_policy == BEST_EFFORT:
             return False
         demanding = draft.demanding(draft.template.min_values)
-        pinned = Pinning(self._ground.topology, self._solution.tally, ()).pin(demanding, shape, stage)
-        chosen = None if pinned is None else self._solution.reservations.choose(demanding.narrowed(pinned))
+        pinned = Pinning(self._ground.topology, self._met.tally, ()).pin(demanding, shape, stage)
+        chosen = None if pinned is None else self._met.reservations.choose(demanding.narrowed(pinned))
         return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
 
     def _broken(self, draft: Draft, shape: Shape, stage: Stage) -> Rule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
-        tally, types = self._solution.tally, draft.template.types
+        tally, types = self._met.tally, draft.template.types
         for rule in stage.host_rules:
             if tally.bars_new(rule):
                 return rule
@@ -189,7 +189,7 @@ class Diagnosis:
     def _state_of(self, rule: Rule) -> str:
         if rule.is_hostname:
             return "a new node has none of the pods that it must be near" if rule.kind == AFFINITY else "on any node"
-        counts = self._solution.tally.of(rule.group)
+        counts = self._met.tally.of(rule.group)
         shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
         return f"pods now: {shown or 'none'}"
 

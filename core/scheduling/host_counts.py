@@ -20,6 +20,12 @@ class HostCounts:
         self._counts: dict[int, int] = {}
         self._reached = [0] * (highest + 1)
 
+    def copy(self) -> HostCounts:
+        """The counts as they are now."""
+        other = HostCounts(len(self._reached) - 1)
+        other.total, other._counts, other._reached = self.total, dict(self._counts), list(self._reached)
+        return other
+
     def add(self, claim: int, times: int) -> None:
         """Count pods on a claim, or take them out again."""
         before = self._counts.get(claim, 0)

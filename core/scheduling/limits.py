@@ -17,6 +17,10 @@ class Room:
     def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
         self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
 
+    def copy(self) -> Room:
+        """As much room as there is now."""
+        return Room(self.left, {})
+
     @property
     def nodes_left(self) -> bool:
         """Whether the number of nodes leaves one more."""

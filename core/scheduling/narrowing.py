@@ -19,7 +19,7 @@ class Narrowing:
 
     def __init__(self, books: Books) -> None:
         self._ground = books.ground
-        self._tally = books.tally
+        self._tally = books.accounts.tally
         self._pinning = books.pinning
         self._looks = books.looks
         self._steady: dict[tuple[int, int], Sequence[Look]] = {}

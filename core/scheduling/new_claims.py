@@ -31,10 +31,10 @@ class NewClaims:
 
     def __init__(self, books: Books) -> None:
         self._ground = books.ground
-        self._tally = books.tally
+        self._tally = books.accounts.tally
         self._pinning = books.pinning
-        self._rooms = books.rooms
-        self._reservations = books.reservations
+        self._rooms = books.accounts.rooms
+        self._reservations = books.accounts.reservations
         self._looks = books.looks
         self._barren: set[tuple[int, int, int]] = set()
         self._alike: dict[tuple[int, int, int, int], Look] = {}

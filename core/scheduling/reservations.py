@@ -27,6 +27,12 @@ class Reservations:
         unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
         self._unreserved = table.intern(unreserved)
 
+    def copy(self) -> Reservations:
+        """With as many places as there are now."""
+        other = Reservations((), self._table)
+        other.left = dict(self.left)
+        return other
+
     def without_spent(self, draft: Draft) -> Draft:
         """The draft kept out of reservations that have no place left, before a zone or capacity type is chosen for it."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))

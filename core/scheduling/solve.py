@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from core.model import quantity
 from core.model.pod import Pod
+from core.scheduling.accounts import Accounts
 from core.scheduling.books import Books
 from core.scheduling.claim_search import ClaimSearch
 from core.scheduling.ground import Ground
 from core.scheduling.in_flight import InFlight
-from core.scheduling.limits import Room, dearest
+from core.scheduling.limits import dearest
 from core.scheduling.look import Looks
 from core.scheduling.min_values import unmet
 from core.scheduling.new_claims import NewClaims
@@ -34,17 +35,20 @@ class Solution:
     Attributes:
         bound: (pod, position of the node) for pods that an existing node takes.
         unplaced: Batches with pods left over.
-        tally: Where the pods of every topology group ended up, for explanations.
-        rooms: What the limits leave for each template.
-        reservations: What capacity reservations have left.
+        accounts: What all of that used up.
+        before_buffers: What was used up before the virtual pods of capacity buffers, where real ones were left then.
     """
 
     claims: list[InFlight]
     bound: list[tuple[Pod, int]]
     unplaced: list[Batch]
-    tally: Tally
-    rooms: Sequence[Room]
-    reservations: Reservations
+    accounts: Accounts
+    before_buffers: Accounts | None = None
+
+    @property
+    def refused_by(self) -> Accounts:
+        """What pods without a place met: spare room came after them, and they can neither join nor blame it."""
+        return self.before_buffers or self.accounts
 
 
 def batches_of(ground: Ground, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[Batch]:
@@ -86,23 +90,20 @@ class Solve:
     leaving: frozenset[int]
     vanished: frozenset[int]
     first: frozenset[int] = frozenset()
-    tally: Tally = field(init=False)
+    accounts: Accounts = field(init=False)
     nodes: NodeSearch = field(init=False)
     claims: ClaimSearch = field(init=False)
     new: NewClaims = field(init=False)
-    rooms: Sequence[Room] = field(init=False)
-    reservations: Reservations = field(init=False)
     bound: list[tuple[Pod, int]] = field(default_factory=list)
     hopeless: set[tuple[int, int, bool]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         ground = self.ground
-        self.tally = Tally(ground.topology, sorted(self.vanished))
-        self.rooms = ground.limit_rooms(sorted(self.vanished))
-        self.nodes = NodeSearch(ground, self.tally, self.leaving)
-        pinning = Pinning(ground.topology, self.tally, self.batches)
-        self.reservations = Reservations(ground.templates, ground.table)
-        books = Books(ground, self.tally, pinning, self.rooms, self.reservations, Looks())
+        tally = Tally(ground.topology, sorted(self.vanished))
+        rooms = ground.limit_rooms(sorted(self.vanished))
+        self.accounts = Accounts(tally, rooms, Reservations(ground.templates, ground.table))
+        self.nodes = NodeSearch(ground, tally, self.leaving)
+        books = Books(ground, self.accounts, Pinning(ground.topology, tally, self.batches), Looks())
         self.new, self.claims = NewClaims(books), ClaimSearch(books)
 
     def run(self) -> Solution:
@@ -115,9 +116,10 @@ class Solve:
             self._rounds(leading, _least_from(queue)[0])
         later = _least_from(spare)[0] if spare else None
         self._settle([batch for batch in real if batch.waiting] if leading else real, later)
+        before = self.accounts.copy() if spare and any(batch.waiting for batch in real) else None
         self._settle(spare)
         unplaced = [batch for batch in self.batches if batch.waiting]
-        return Solution(self.claims.claims, self.bound, unplaced, self.tally, self.rooms, self.reservations)
+        return Solution(self.claims.claims, self.bound, unplaced, self.accounts, before)
 
     def _settle(self, queue: list[Batch], least: Vector | None = None) -> None:
         left = self._rounds(queue, least)
@@ -192,7 +194,7 @@ class Solve:
         return made_room
 
     def _hold_to_cheapest(self, claim: InFlight) -> bool:
-        types, room = claim.template.types, self.rooms[claim.template.index]
+        types, room = claim.template.types, self.accounts.rooms[claim.template.index]
         left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         small = left
         for name in room.left:

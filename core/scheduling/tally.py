@@ -24,6 +24,14 @@ class Tally:
         self._hosts: dict[int, HostCounts] = {}
         self._effects: dict[tuple[int, int], tuple[Effect, ...]] = {}
 
+    def copy(self) -> Tally:
+        """The counts as they are now; what is placed later counts in one of the two only."""
+        other = Tally(self._topology, self._leaving)
+        other._counts = {number: dict(counts) for number, counts in self._counts.items()}
+        other._doubtful = {number: dict(counts) for number, counts in self._doubtful.items()}
+        other._hosts = {number: hosts.copy() for number, hosts in self._hosts.items()}
+        return other
+
     def of(self, number: int) -> Counts:
         """Domain → pods, new nodes aside where each node is a domain of its own."""
         counts = self._counts.get(number)

@@ -44,7 +44,7 @@ class Repack:
         """The solution with cheaper claims, or as it is. Limits are booked anew."""
         if self._budget.is_spent:
             return solution
-        rooms = [dict(room.left) for room in solution.rooms]
+        rooms = [dict(room.left) for room in solution.accounts.rooms]
         began = self._budget.elapsed
         claims, replaceable = self._sorted_out(solution)
         budget = self._budget.setting_aside(TOGETHER_AGAIN * (self._budget.elapsed - began))
@@ -55,15 +55,15 @@ class Repack:
         for old, parts in tasks:
             of_parts = [next(found) for _ in parts]
             anew = [claim for claims_of_part in of_parts for claim in claims_of_part]
-            room = solution.rooms[old[0].template.index]
+            room = solution.accounts.rooms[old[0].template.index]
             claims += anew if all(of_parts) and booked(anew, old, room) else old
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
         counted = census(self._ground, changed)
-        if keeps_counts(self._ground, solution.tally, counted):
-            return replace(changed, tally=counted)
-        for room, left in zip(solution.rooms, rooms, strict=True):
+        if keeps_counts(self._ground, solution.accounts.tally, counted):
+            return replace(changed, accounts=replace(solution.accounts, tally=counted))
+        for room, left in zip(solution.accounts.rooms, rooms, strict=True):
             room.left = left
         return solution
 
@@ -99,7 +99,7 @@ class Repack:
         Where pods were left over, a NodePool with limits is left as it is: who gets its last room is for the greedy planner.
         """
         template = claim.template
-        is_scarce = bool(solution.unplaced and solution.rooms[template.index].left)
+        is_scarce = bool(solution.unplaced and solution.accounts.rooms[template.index].left)
         return not (is_scarce or claim.reservation or claim.min_values_relaxed)
 
     def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:

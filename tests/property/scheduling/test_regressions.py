@@ -64,6 +64,7 @@ RICH_SEEDS = (
     700263,
     710207,
     718120,
+    807560,
     1001285,
 )
 """The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines

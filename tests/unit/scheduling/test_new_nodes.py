@@ -302,6 +302,18 @@ def test_a_buffer_takes_no_room_from_a_pod_that_must_wait_for_its_company() -> N
     assert reasons_of(plan) == {}
 
 
+def test_a_pod_without_its_company_is_not_told_that_a_buffer_would_be_it() -> None:
+    """The scheduler does not see virtual pods: the explanation said "would do", and nobody knew why the pod waits."""
+    web = {"app": "web"}
+    near = (PodAffinityTerm(labels.ZONE, a_selector(app="web")),)
+    spare = PodSpec(requests={"cpu": 100, "memory": 2**20, "pods": 1})
+    buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare, labels=web)
+    on = Options(feature_gates=FeatureGates(capacity_buffer=True))
+    plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
+    assert reasons_of(plan) == {"seeker": reasons.POD_AFFINITY}
+    assert "pods now: none" in plan.unschedulable[0].message
+
+
 def test_capacity_buffers_get_nodes_but_are_no_pods_of_the_plan() -> None:
     """The headroom would be missing, or pods that do not exist would be reported."""
     spec = PodSpec(requests={"cpu": 1500, "memory": 2**30, "pods": 1})
