@@ -23,13 +23,15 @@ def pause(duration: timedelta) -> None:
     time.sleep(duration.total_seconds())
 
 
-def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], bool]:
-    """A question whether the time is over; it runs from the first time that it is asked."""
-    asked: list[datetime] = []
+def stopwatch(clock: Clock, runs: timedelta) -> Callable[[], float]:
+    """A question which share of the time is over, 1 or more for all of it; it runs from the first time that it is asked."""
+    began: list[datetime] = []
 
-    def answer() -> bool:
-        asked.append(clock.now())
-        return asked[-1] - asked[0] >= runs
+    def answer() -> float:
+        now = clock.now()
+        if not began:
+            began.append(now)
+        return (now - began[0]) / runs if runs else 1.0
 
     return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -24,6 +25,11 @@ _GATES: Final = {
     "StaticCapacity": "static_capacity",
     "CapacityBuffer": "capacity_buffer",
 }
+
+
+PODS_A_TURN: Final = 500
+TURNS_MAX: Final = 5
+"""What waits for a longer plan is a larger bill; a node takes half a minute to boot."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         poll_seconds: How soon `provision` looks again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
-        improve_milliseconds: How long a plan may be improved after the first one; 0: not at all.
+        improve_milliseconds: How long a plan may be improved after the first one, as long again for every 500 pods, at most
+            five times as long; 0: not at all.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
     """
 
@@ -120,6 +127,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return sizing.settings_from(
             vm_memory_overhead_percent=self.vm_memory_overhead_percent, reserved_enis=self.reserved_enis
         )
+
+    def improving(self, pods: int) -> timedelta:
+        """How long the plan for so many pods may be improved."""
+        return timedelta(milliseconds=self.improve_milliseconds * min(TURNS_MAX, 1 + pods / PODS_A_TURN))
 
     def options(self) -> Options:
         """How the core is to decide in a live cluster."""

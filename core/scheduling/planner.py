@@ -46,6 +46,11 @@ class Planner:
         self._ground = ground or Ground(snapshot)
         self._explains = explains
 
+    @property
+    def pods(self) -> int:
+        """How many pods need a place: those that are pending, and those of nodes that are going."""
+        return len(self._ground.pending) + len(self._ground.moving)
+
     def below(self, price: int) -> Planner:
         """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
 

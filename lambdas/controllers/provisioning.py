@@ -10,7 +10,7 @@ from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
-from core.scheduling import Planner, schedule
+from core.scheduling import Planner
 from lambdas.clock import stopwatch
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
@@ -60,7 +60,6 @@ class Provisioning:
         self._wake_ups, self._work = queues
         self._news, self._buffers = news
         self._settings = settings
-        self._improving = timedelta(milliseconds=settings.improve_milliseconds)
         self._clock = clock
         self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
 
@@ -132,12 +131,13 @@ class Provisioning:
 
     def _improved(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
         """The best plan that the time allows; the greedy one where the search for cheaper nodes breaks down."""
+        planner = Planner(snapshot)
         try:
-            return schedule(snapshot, stopwatch(self._clock, self._improving))
+            return planner.plan(stopwatch(self._clock, self._settings.improving(planner.pods)))
         except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
             outcome.count("failedImprovements")
             outcome.decide("skip", self._settings.cluster_name, "ImprovementFailed", f"{type(error).__name__}: {error}")
-            return Planner(snapshot).outcome().plan
+            return planner.outcome().plan
 
     def _hand_over(self, view: View, outcome: Outcome) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""

@@ -35,6 +35,13 @@ def test_a_bad_setting_is_named(variable: str, value: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+def test_the_more_pods_a_plan_is_for_the_longer_it_is_improved() -> None:
+    """Four seconds more take a tenth off the plan for three thousand pods: it runs for hours."""
+    settings = msgspec.structs.replace(SETTINGS, improve_milliseconds=1000)
+    assert [settings.improving(pods).total_seconds() for pods in (0, 500, 3000)] == [1, 2, 5]
+    assert not msgspec.structs.replace(SETTINGS, improve_milliseconds=0).improving(3000)
+
+
 def test_feature_gates_are_read_as_karpenter_reads_them() -> None:
     gates = parse_feature_gates("SpotToSpotConsolidation=true, ReservedCapacity=False,FromTheFuture=true")
     assert gates.spot_to_spot_consolidation

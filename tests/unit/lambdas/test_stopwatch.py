@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+from lambdas.clock import stopwatch
+from tests.builders import NOW
+from tests.fakes.world import FakeClock
+
+
+def test_a_stopwatch_runs_from_the_first_question_and_says_which_share_is_over() -> None:
+    """Else the search's first kind of step takes all of the time, and the others never have a turn."""
+    clock = FakeClock(NOW)
+    over = stopwatch(clock, timedelta(seconds=4))
+    clock.advance(seconds=9)
+    shares = []
+    for _ in range(6):
+        shares.append(over())
+        clock.advance(seconds=1)
+    assert shares == [0, 0.25, 0.5, 0.75, 1, 1.25]
+
+
+def test_a_stopwatch_without_time_is_over_at_once() -> None:
+    assert stopwatch(FakeClock(NOW), timedelta(0))() >= 1
