@@ -14,12 +14,13 @@ from core.model.plan import Command
 from core.model.snapshot import Snapshot
 
 
-def validate(command: Command, snapshot: Snapshot) -> str | None:
-    """Why the command no longer holds, or None where it does.
+def validate(command: Command, snapshot: Snapshot) -> Command | str:
+    """The command as it may be carried out now, or why it no longer holds.
 
     Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must still
-    find a place for their pods with no more, no fewer and no other new nodes. Drift is carried out whatever it costs, so
-    there only the pods must find a place. The command's own marks on the snapshot are looked past.
+    find a place for their pods with no more and no other new nodes. Where they need none any more, the replacements are left
+    out; Karpenter gives such a command up. Drift is carried out whatever it costs, so there only the pods must find a place.
+    The command's own marks on the snapshot are looked past.
     """
     marks = tuple(name for name in snapshot.marked_for_deletion if name not in command.claims)
     fresh = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
@@ -52,22 +53,25 @@ def _unfit(candidate: Candidate, command: Command, fresh: Round) -> str:
     return ""
 
 
-def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> str | None:
+def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
     if command.reason == reasons.EMPTY or command.method == "static-drift":
-        return None
+        return command
     is_drift, is_repack = command.reason == reasons.DRIFTED, command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
     simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below)
     if simulation.stranded or is_drift:
-        return simulation.stranded or None
+        return simulation.stranded or command
+    price = sum(c.price for c in candidates)
+    if command.replacements and not simulation.claims:
+        return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
     if is_repack:
-        saves = sum(c.price for c in candidates) > sum(claim.price for claim in simulation.claims)
-        return None if saves else "its pods now need new nodes that cost no less"
-    return _changed(simulation, command)
+        saves = price > sum(claim.price for claim in simulation.claims)
+        return command if saves else "its pods now need new nodes that cost no less"
+    return _changed(simulation, command) or command
 
 
-def _changed(simulation: Simulation, command: Command) -> str | None:
-    """Why the new nodes are no longer those of the command."""
+def _changed(simulation: Simulation, command: Command) -> str:
+    """Why the new nodes are no longer those of the command, empty where they are."""
     if len(simulation.claims) != len(command.replacements):
         return f"its pods now need {len(simulation.claims)} new nodes, not {len(command.replacements)}"
     possible = {name for claim in simulation.claims for name in claim.instance_types}
@@ -75,4 +79,4 @@ def _changed(simulation: Simulation, command: Command) -> str | None:
         lost = [name for name in claim.instance_types if name not in possible]
         if lost:
             return f"instance type {lost[0]} would no longer do for replacement {claim.name}"
-    return None
+    return ""

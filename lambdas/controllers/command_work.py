@@ -89,18 +89,13 @@ class CommandWork:
     def _verify(self, record: CommandRecord, outcome: Outcome) -> CommandRecord | None:
         view = self._observer.look()
         with collector_at_rest():
-            refusal = validate(record.command, view.snapshot)
-        if refusal is not None:
-            outcome.decide("abandon", record.id, "ValidationFailed", refusal)
+            found = validate(record.command, view.snapshot)
+        if isinstance(found, str):
+            outcome.decide("abandon", record.id, "ValidationFailed", found)
             self._memory.commands.remove(record)
             return None
-        command = self._with_hash(record, view.snapshot)
+        command = _with_hashes(found, view.snapshot)
         return self._moved(record, phase=CommandPhase.STARTING, command=command)
-
-    def _with_hash(self, record: CommandRecord, snapshot: Snapshot) -> Command:
-        planned = record.command.replacements
-        replacements = tuple(with_class_hash(claim, snapshot.node_classes) for claim in planned)
-        return msgspec.structs.replace(record.command, replacements=replacements)
 
     def _start(
         self, record: CommandRecord, facts: CommandFacts, look: ClusterLook, outcome: Outcome
@@ -179,3 +174,8 @@ class CommandWork:
     def _moved(self, record: CommandRecord, **changes: object) -> CommandRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
         return self._memory.commands.change(record, after)
+
+
+def _with_hashes(command: Command, snapshot: Snapshot) -> Command:
+    replacements = tuple(with_class_hash(claim, snapshot.node_classes) for claim in command.replacements)
+    return msgspec.structs.replace(command, replacements=replacements)

@@ -131,4 +131,4 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     """The first command of a plan holds against the world that it was made for."""
     plan = disrupt(snapshot)
     if plan.commands and plan.commands[0].reason != DRIFTED:
-        assert validate(plan.commands[0], snapshot) is None
+        assert validate(plan.commands[0], snapshot) == plan.commands[0]

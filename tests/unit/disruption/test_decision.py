@@ -137,7 +137,7 @@ def test_node_is_split_where_two_small_ones_are_cheaper() -> None:
     )
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("repack", 2)
-    assert validate(command, snapshot) is None
+    assert validate(command, snapshot) == command
     assert disrupt(msgspec.structs.replace(snapshot, options=KARPENTER)).commands == ()
 
 
@@ -203,13 +203,13 @@ class TestValidation:
         """Nothing changed; that its own claims are marked changes nothing."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
-        assert validate(command, snapshot) is None
-        assert validate(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) is None
+        assert validate(command, snapshot) == command
+        assert validate(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) == command
 
     def test_node_got_a_pod_since(self) -> None:
         """An empty node on which a pod landed stays."""
         command = self.command(world(a_node_of(SMALL)))
-        assert validate(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+        assert isinstance(validate(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), str)
 
     def test_pod_is_protected_since(self) -> None:
         """An annotation that came in between is respected."""
@@ -223,17 +223,32 @@ class TestValidation:
         """A window that closed in between is respected."""
         snapshot = world(a_node_of(SMALL))
         closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
-        assert validate(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed))
+        assert isinstance(validate(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), str)
+
+    def test_pods_fit_on_running_nodes_since(self) -> None:
+        """Giving the command up would put the saving off from look to look."""
+        snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
+        command = self.command(snapshot)
+        beside = world(a_node_of(LARGE), a_node_of(MIDDLE, "node-2"), pods=snapshot.pods)
+        found = validate(command, beside)
+        assert command.replacements
+        assert isinstance(found, Command)
+        assert (found.nodes, found.replacements, found.moves) == (
+            ("node-1",),
+            (),
+            (Move("default/on-node-1", "node-2"),),
+        )
+        assert found.savings > command.savings
 
     def test_cheaper_type_ran_out_since(self) -> None:
         """A replacement that can no longer be had is not waited for."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         gone = a_snapshot(types=(LARGE,)).catalogue
-        assert validate(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone))
+        assert isinstance(validate(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), str)
 
     def test_node_is_gone(self) -> None:
         """Somebody else was faster."""
-        assert validate(self.command(world(a_node_of(SMALL))), world()) is not None
+        assert isinstance(validate(self.command(world(a_node_of(SMALL))), world()), str)
 
 
 def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:
