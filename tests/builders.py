@@ -73,6 +73,31 @@ def a_type(
     )
 
 
+def a_class_manifest(
+    name: str = "default",
+    *,
+    discovery: str = "fleetwright",
+    metadata: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A valid EC2NodeClass as users write it: the latest AL2023, networks by the tag `discovery`. Further `spec` by keyword."""
+    terms = [{"tags": {"karpenter.sh/discovery": discovery}}]
+    written = {
+        "apiVersion": "karpenter.k8s.aws/v1",
+        "kind": "EC2NodeClass",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {
+            "role": "FleetwrightNodeRole",
+            "amiSelectorTerms": [{"alias": "al2023@latest"}],
+            "subnetSelectorTerms": terms,
+            "securityGroupSelectorTerms": terms,
+            **spec,
+        },
+    }
+    return written if status is None else {**written, "status": dict(status)}
+
+
 def a_node_of(
     instance_type: InstanceType,
     name: str = "node-1",

@@ -20,7 +20,7 @@ from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
-from tests.builders import NOW, a_type
+from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
@@ -79,7 +79,7 @@ class Lab:
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
         self.app = LabApplication(self)
-        self.kubernetes.put(a_node_class(), a_node_pool())
+        self.kubernetes.put(a_class_manifest(metadata={"generation": 1}), a_node_pool())
 
     def restart(self) -> None:
         """A new sandbox, as after a crash."""
@@ -149,21 +149,6 @@ class Lab:
         for pod in pods:
             body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
             self.kubernetes.amend(kinds.PODS, pod, body, namespace="default")
-
-
-def a_node_class(name: str = "default") -> JsonObject:
-    """An EC2NodeClass that needs nothing looked up."""
-    return {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": name, "generation": 1},
-        "spec": {
-            "role": "FleetwrightNodeRole",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
-            "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "test"}}],
-        },
-    }
 
 
 def a_node_pool(name: str = "default", **spec: Any) -> JsonObject:

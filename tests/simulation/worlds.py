@@ -10,21 +10,10 @@ import yaml
 
 from simulator.run import Result, run
 from simulator.summary import VIOLATIONS
+from tests.builders import a_class_manifest
 
 ZONES = ("zone-a", "zone-b")
 SIZES = {"small": 2, "medium": 4, "large": 16}
-
-NODE_CLASS = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "role": "FleetwrightNodeRole",
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
-    },
-}
 
 
 def catalogue() -> dict[str, Any]:
@@ -83,7 +72,7 @@ def deployment(replicas: int, name: str = "web", cpu: str = "1") -> dict[str, An
 def write(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]], **spec: Any) -> Path:
     """A scenario over these objects."""
     (folder / "catalog.json").write_text(json.dumps(catalogue()))
-    (folder / "objects.yaml").write_text(yaml.safe_dump_all([NODE_CLASS, *objects]))
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all([a_class_manifest(), *objects]))
     scenario = {
         "apiVersion": "fleetwright.dev/v1",
         "kind": "Scenario",

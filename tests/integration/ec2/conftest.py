@@ -17,7 +17,7 @@ from core.model.catalogue import InstanceType
 from lambdas.adapters.aws.ec2 import AwsServices, Ec2Cloud
 from lambdas.adapters.aws.service import CONFIG, Service
 from lambdas.ports import JsonObject, LaunchOrder, OfferingKey
-from tests.builders import NOW, a_type
+from tests.builders import NOW, a_class_manifest, a_type
 
 REGION: Final = "us-east-1"
 CLUSTER: Final = "shop"
@@ -160,17 +160,8 @@ def account(furnished: Account) -> Account:
 
 
 def a_manifest(name: str = "default", **spec: Any) -> JsonObject:
-    terms = [{"tags": DISCOVERY}]
-    return {
-        "metadata": {"name": name, "uid": f"uid-{name}", "generation": 3},
-        "spec": {
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": terms,
-            "securityGroupSelectorTerms": terms,
-            "role": "NodeRole",
-            **spec,
-        },
-    }
+    own = {"discovery": CLUSTER, "metadata": {"uid": f"uid-{name}", "generation": 3}}
+    return a_class_manifest(name, **own, **{"role": "NodeRole", **spec})
 
 
 def an_order(*types: InstanceType, node_class: JsonObject | None = None, claim: str = "general-1") -> LaunchOrder:

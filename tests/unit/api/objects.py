@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from tests.builders import a_class_manifest
+
 JsonObject = dict[str, Any]
 
 ABSENT: Any = object()
@@ -12,7 +14,6 @@ ABSENT: Any = object()
 
 _CLASS_REF = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 _ON_DEMAND = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
-_TAGS = {"karpenter.sh/discovery": "demo"}
 
 NODE_POOL: JsonObject = {
     "apiVersion": "karpenter.sh/v1",
@@ -44,17 +45,7 @@ NODE_OVERLAY: JsonObject = {
     "metadata": {"name": "cheaper"},
     "spec": {"requirements": [_ON_DEMAND]},
 }
-NODE_CLASS: JsonObject = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "role": "nodes",
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": _TAGS}],
-        "securityGroupSelectorTerms": [{"tags": _TAGS}],
-    },
-}
+NODE_CLASS: JsonObject = a_class_manifest(role="nodes")
 
 
 def changed(obj: JsonObject, path: str, value: Any) -> JsonObject:

@@ -10,8 +10,8 @@ from core.manifests import resources as kinds
 from lambdas.messages import wake_up
 from lambdas.ports import DeniedError, JsonObject, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
-from tests.builders import a_type
-from tests.fakes.lab import Lab, a_node_class, a_node_pool, a_pending_pod
+from tests.builders import a_class_manifest, a_type
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_lost_reply_costs_no_second_instance(lab: Lab) -> None:
 def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else one NodePool with a broken class keeps every pod of the cluster waiting."""
     lab.kubernetes.put(
-        a_node_class("broken"),
+        a_class_manifest("broken", metadata={"generation": 1}),
         a_node_pool(
             "other",
             template={

@@ -10,19 +10,7 @@ from core.manifests.assemble import Problem, assemble
 from core.manifests.resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
-from tests.builders import NOW
-
-NODE_CLASS = {
-    "apiVersion": "karpenter.k8s.aws/v1",
-    "kind": "EC2NodeClass",
-    "metadata": {"name": "default"},
-    "spec": {
-        "role": "r",
-        "amiSelectorTerms": [{"alias": "al2023@latest"}],
-        "subnetSelectorTerms": [{"tags": {"a": "b"}}],
-        "securityGroupSelectorTerms": [{"tags": {"a": "b"}}],
-    },
-}
+from tests.builders import NOW, a_class_manifest
 
 
 def a_pool(**changes: Any) -> dict[str, Any]:
@@ -80,7 +68,7 @@ def test_a_pool_without_its_class_is_not_ready_in_a_live_cluster() -> None:
 
 def test_a_pool_with_its_class_gives_no_warning() -> None:
     """Else everybody learns to overlook warnings."""
-    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [NODE_CLASS]})
+    snapshot, problems = assembled({kinds.NODE_POOLS: [a_pool()], kinds.EC2_NODE_CLASSES: [a_class_manifest()]})
     assert problems == ()
     assert [node_class.name for node_class in snapshot.node_classes] == ["default"]
 

@@ -12,7 +12,7 @@ from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologyS
 from core.model.requirements import Requirement
 from core.model.storage import PersistentVolume
 from core.scheduling import schedule
-from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import ZONES, a_class_manifest, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, places
 
 TYPE = a_type("m")
@@ -78,19 +78,7 @@ def test_an_id_that_nobody_knows_stays_and_is_explained() -> None:
 def test_ids_are_learned_from_subnets_and_from_nodes() -> None:
     """Subnets tell before the first node is there, nodes tell of zones that the subnets have left."""
     subnets = [{"id": "subnet-1", "zone": ZONES[1], "zoneID": "use1-az6"}, {"id": "subnet-2", "zone": ZONES[0]}]
-    written = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "default"},
-        "spec": {
-            "role": "node",
-            "amiSelectorTerms": [{"alias": "al2023@latest"}],
-            "subnetSelectorTerms": [{"id": "subnet-1"}],
-            "securityGroupSelectorTerms": [{"id": "sg-1"}],
-        },
-        "status": {"subnets": subnets},
-    }
-    node_class = api.node_class(written)
+    node_class = api.node_class(a_class_manifest(status={"subnets": subnets}))
     assert node_class.zone_ids == {"use1-az6": ZONES[1]}
     claim, node = a_node_of(TYPE, "n", zone=ZONES[2])
     node = msgspec.structs.replace(node, labels={**node.labels, labels.ZONE_ID: "use1-az1"})
