@@ -14,8 +14,6 @@ from lambdas.settings import Settings
 from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
 
-pytestmark = pytest.mark.xdist_group("infra")
-
 Templates = dict[str, dict[str, Any]]
 
 
