@@ -51,6 +51,7 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
+TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
 
 _AWS_TYPE_LABELS: Final = tuple(
     f"{AWS_GROUP}/instance-{suffix}"

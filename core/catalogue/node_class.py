@@ -86,6 +86,13 @@ class CpuOptions(_Wire, frozen=True, kw_only=True):
     nested_virtualization: str = ""
 
 
+class PlacementGroup(_Wire, frozen=True, kw_only=True):
+    """`placementGroupSelector`: one of both."""
+
+    name: str = ""
+    id: str = ""
+
+
 class NodeClassSpec(_Wire, frozen=True, kw_only=True):
     """`spec`. `kubelet` stays open: AL2023 passes it through whole."""
 
@@ -108,6 +115,7 @@ class NodeClassSpec(_Wire, frozen=True, kw_only=True):
     connection_tracking: ConnectionTracking | None = None
     context: str = ""
     cpu_options: CpuOptions | None = None
+    placement_group_selector: PlacementGroup | None = None
 
     @property
     def efa_only_interfaces(self) -> int:

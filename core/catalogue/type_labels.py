@@ -31,7 +31,7 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
     }
     found: dict[str, tuple[str, ...]] = {key: (value,) for key, value in single.items() if value}
     found[f"{labels.AWS_GROUP}/instance-hypervisor"] = (shape.hypervisor,)
-    found[f"{labels.AWS_GROUP}/instance-tenancy"] = ("dedicated", "default")
+    found[labels.TENANCY] = ("dedicated", "default")
     return dict(sorted(found.items()))
 
 

@@ -15,6 +15,7 @@ from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registe
 from core.launch.candidates import Candidate, select_candidates
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import bottlerocket_version, image_for
+from core.launch.placement import SHARED
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
 from core.launch.user_data import user_data
 from core.model.catalogue import InstanceType
@@ -32,6 +33,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         tags: Of the instance, besides those of its pool.
         keep_flexibility: The claim has minValues, so no type may be left out for taste.
         is_ranked: The candidates' prices are the NodePool's own and decide before EC2's.
+        tenancy: Whether the machine is shared with other accounts, in EC2's words.
     """
 
     token: str
@@ -44,6 +46,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
     keep_flexibility: bool = False
     is_ranked: bool = False
+    tenancy: str = SHARED
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +132,7 @@ def _template(
         tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=launch.node_pool)},
         efa_count=group.efa_count,
         enclaves=launch.requests.get(NITRO_SANDBOX, 0) > 0,
+        tenancy=launch.tenancy,
         is_ipv6=cluster.is_ipv6,
     )
     return launch_template(node_class, parts)

@@ -18,6 +18,7 @@ from core.catalogue.node_class import NodeClass
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from core.launch.interfaces import network_interfaces
+from core.launch.placement import SHARED, placement
 
 NAME_PREFIX: Final = "fleetwright/"
 _DIGEST_CHARACTERS: Final = 32
@@ -39,6 +40,7 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
         tags: What everything that is created carries; none of them may name a single claim.
         efa_count: EFA interfaces, for a claim that asks for them.
         enclaves: The claim asks for Nitro Enclaves.
+        tenancy: Whether the machine is shared with other accounts, in EC2's words.
     """
 
     image_id: str
@@ -47,6 +49,7 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str]
     efa_count: int = 0
     enclaves: bool = False
+    tenancy: str = SHARED
     is_ipv6: bool = False
 
 
@@ -97,6 +100,9 @@ def _data(node_class: NodeClass, parts: TemplateParts) -> dict[str, Any]:
     }
     if not data["BlockDeviceMappings"]:
         del data["BlockDeviceMappings"]
+    where = placement(spec, parts.tenancy)
+    if where:
+        data["Placement"] = where
     if spec.cpu_options is not None and spec.cpu_options.nested_virtualization:
         data["CpuOptions"] = {"NestedVirtualization": spec.cpu_options.nested_virtualization}
     if parts.enclaves:

@@ -31,8 +31,12 @@ SAVED_MIN: Final = 3e-4
 """The search ends too when so many rounds together have not saved that share."""
 
 GAP_DONE: Final = 5e-4
-DIVE_SHARES: Final = (0.1, 0.02, 0.3)
-"""Which share of the machines is fixed at once where none is bought whole, in turn: those bought the most."""
+
+GENERATE_SHARE: Final = 0.6
+"""Which part of the budget loads may be looked for at most: a mix is worth nothing before it is bought whole."""
+
+DIVE_SHARES: Final = (0.3, 0.1, 0.02)
+"""Which share of the machines is bought at once at the least, in turn: those that the mix buys most of."""
 
 DIVES_FAILED_MAX: Final = 3
 """Dives in a row that found nothing cheaper and end the search."""
@@ -61,7 +65,9 @@ class Configurations:
         """
         for packing in known:
             self._add(packing)
-        self._generate(bound)
+        looking = self._budget.portion(GENERATE_SHARE)
+        self._generate(bound, looking)
+        self._budget.steps += looking.steps
         best, fails, dives = self._dive(DIVE_SHARES[0]), 0, 1
         while fails < DIVES_FAILED_MAX and best.cost(self._problem) > bound * (1 + GAP_DONE) and self._budget.step():
             found = self._dive(DIVE_SHARES[dives % len(DIVE_SHARES)])
@@ -72,18 +78,18 @@ class Configurations:
     def values(self, known: Packing, bound: int) -> Floats:
         """[class], what one more pod would cost, from these loads and those that they lead to."""
         self._add(known)
-        self._generate(bound)
+        self._generate(bound, self._budget)
         return self._master.solved(self._problem.counts).values
 
     def _add(self, packing: Packing) -> int:
         return self._master.add(packing.types, packing.loads)
 
-    def _generate(self, bound: int) -> None:
+    def _generate(self, bound: int, budget: Budget) -> None:
         """Find loads until the master comes near the bound, nothing new turns up, or the budget is spent."""
         demand, rents = self._problem.counts, Rents(self._problem, self._problem.counts)
         proven, middle, fails = 0.0, None, 0
         costs = [math.inf] * PATIENCE_ROUNDS
-        while fails < FAILS_MAX and self._budget.step():
+        while fails < FAILS_MAX and budget.step():
             mix = self._master.solved(demand)
             costs.append(mix.cost)
             if mix.cost <= bound * (1 + GAP_DONE) or mix.cost > costs[-1 - PATIENCE_ROUNDS] * (1 - SAVED_MIN):
@@ -138,9 +144,9 @@ class Configurations:
     def _whole(self, mix: Mix, demand: Ints, share: float) -> Packing:
         """What the mix buys whole; where that is nothing, what it buys most of."""
         times = np.floor(mix.machines + 1e-6).astype(np.int64)
-        if not times.any():
-            most = np.argsort(-mix.machines, kind="stable")[: max(1, int(share * mix.machines.sum()))]
-            times[most] = 1
+        lacking = max(1, int(share * mix.machines.sum())) - int(times.sum())
+        if lacking > 0:
+            times[np.argsort(times - mix.machines, kind="stable")[:lacking]] += 1
         bought = self._master.bought(times)
         loads = self._stand_ins.seated(bought.loads, mix.flows, demand)
         _top_up(self._problem, bought.types, loads, demand - loads.sum(axis=0))

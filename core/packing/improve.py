@@ -24,7 +24,7 @@ PODS_PER_MACHINE_FEW: Final = 30
 PAIRS_KNOWN: Final = 3
 """So many of the packings by pairs of types are where that begins."""
 
-PAIRS_MAX: Final = 30_000
+PAIRS_MAX: Final = 3_000
 """Most pairs of class and type for which they are: with more, the most promising types only."""
 
 GAP_DONE: Final = 1e-4

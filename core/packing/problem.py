@@ -66,9 +66,9 @@ class Problem:
     def undominated(self) -> Ints:
         """Types worth buying: some class fits, and no other type costs no more, offers no less and takes no fewer classes."""
         fits = self.fit > 0
-        patterns, inverse = np.unique(fits.T, axis=0, return_inverse=True)
+        patterns, inverse = np.unique(np.packbits(fits.T, axis=1), axis=0, return_inverse=True)
         pattern = inverse.ravel()
-        covers: Bools = np.array([(one >= patterns).all(axis=1) for one in patterns])
+        covers: Bools = np.array([((one & patterns) == patterns).all(axis=1) for one in patterns])
         order = np.lexsort((np.arange(len(self.prices)), -self.room.sum(axis=1), self.prices))
         rank = np.argsort(order, kind="stable")
         beats = (rank[:, None] < rank[None, :]) & covers[pattern][:, pattern]

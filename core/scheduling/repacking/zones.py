@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from core import labels
@@ -42,13 +42,12 @@ class Zones:
         held = {next(iter(possible)) for possible in homes.values() if len(possible) == 1}
         if len(held) < ZONES_MIN or not all(homes.values()):
             return {}
+        if all(len(possible) == 1 for possible in homes.values()):
+            return _grouped((next(iter(homes[bundle[0]])), bundle) for bundle in bundles)
         kinds = Kinds(counts)
         kind_of = {party: kinds.of(party, self._way(party, party.reqs)) for party in counts}
         dealers = self._dealers(counts, homes, kind_of, kinds.rows)
-        found: dict[str, list[Bundle]] = {}
-        for bundle in bundles:
-            found.setdefault(dealers[kind_of[bundle[0]]].next(), []).append(bundle)
-        return dict(sorted(found.items()))
+        return _grouped((dealers[kind_of[bundle[0]]].next(), bundle) for bundle in bundles)
 
     def _homes(self, party: Party) -> Homes:
         """The zones in which some type has room for the party."""
@@ -85,6 +84,13 @@ class Zones:
             of_kind = {zone: round(share, _DIGITS) for zone, share in zip(by_zone, row, strict=True)}
             found[kind] = dealers.setdefault((kind.rows, *of_kind.items()), _Dealer(of_kind))
         return found
+
+
+def _grouped(dealt: Iterable[tuple[str, Bundle]]) -> dict[str, list[Bundle]]:
+    found: dict[str, list[Bundle]] = {}
+    for zone, bundle in dealt:
+        found.setdefault(zone, []).append(bundle)
+    return dict(sorted(found.items()))
 
 
 class _Dealer:
