@@ -172,6 +172,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
         requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
         has_min_values: A requirement has minValues, so no type may be left out for taste.
         is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 is to go by them, not by its own.
+        tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
 
     claim: str
@@ -186,6 +187,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     requests: dict[str, int] = {}
     has_min_values: bool = False
     is_ranked: bool = False
+    tenancy: str = "default"
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):

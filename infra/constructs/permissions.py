@@ -22,7 +22,7 @@ CLUSTER_TAG = "eks:eks-cluster-name"
 POOL_TAG = "karpenter.sh/nodepool"
 LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
 CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
-USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reservation/*")
+USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reservation/*", "placement-group/*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from core import labels
 from core.api.drift_hash import HASH_VERSION
+from core.launch.placement import tenancy
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
 from core.model import resources
 from core.model.catalogue import Catalogue, InstanceType
@@ -154,6 +155,7 @@ class Launcher:
             instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
             requests=plan.resources,
             is_ranked=record.is_ranked,
+            tenancy=tenancy(plan.requirements),
             has_min_values=any(requirement.min_values is not None for requirement in plan.requirements),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core import labels
+from core.launch.placement import tenancy
 from core.lifecycle.records import Machine, OfferingChoice
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.plan import PlannedClaim
@@ -20,6 +21,7 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         labels.INSTANCE_TYPE: instance.instance_type,
         labels.ZONE: instance.zone,
         labels.CAPACITY_TYPE: instance.capacity_type,
+        labels.TENANCY: tenancy(plan.requirements),
     }
     return Machine(
         instance_id=instance.instance_id,

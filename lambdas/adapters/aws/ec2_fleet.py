@@ -119,6 +119,7 @@ def _launch(order: LaunchOrder) -> Launch:
         tags=order.tags,
         keep_flexibility=order.has_min_values,
         is_ranked=order.is_ranked,
+        tenancy=order.tenancy,
     )
 
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from core import labels
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.messages import wake_up
@@ -189,6 +191,30 @@ def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeyp
     outcome = lab.provision()
     assert ("forget", "LaunchDenied") in {(d.kind, d.reason) for d in outcome.decisions}
     assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"), [(["dedicated"], "dedicated"), (["dedicated", "default"], "default"), ([], "default")]
+)
+def test_hardware_of_one_s_own_is_ordered_and_labelled(
+    allowed: list[str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that may not share a machine would, on a node whose label says otherwise; others would miss the label."""
+    either = msgspec.structs.replace(a_type(), labels={**a_type().labels, labels.TENANCY: ("dedicated", "default")})
+    lab, orders = Lab(types=(either,)), list[LaunchOrder]()
+    requirements = [{"key": labels.TENANCY, "operator": "In", "values": allowed}] if allowed else []
+    lab.kubernetes.put(a_node_pool(template={"requirements": requirements}), a_pending_pod("p"))
+    launch = lab.cloud.launch
+
+    def listen(order: LaunchOrder) -> object:
+        orders.append(order)
+        return launch(order)
+
+    monkeypatch.setattr(lab.cloud, "launch", listen)
+    lab.provision()
+    assert [order.tenancy for order in orders] == [expected]
+    assert lab.claim.machine is not None
+    assert lab.claim.machine.labels[labels.TENANCY] == expected
 
 
 def test_a_limit_is_never_overshot(lab: Lab) -> None:

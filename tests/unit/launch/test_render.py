@@ -15,8 +15,10 @@ from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
 from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, Candidate, select_candidates
 from core.launch.images import bottlerocket_version
+from core.launch.placement import tenancy
 from core.launch.render import Launch, RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
+from core.model.requirements import Requirement
 from tests.builders import a_type
 
 CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")
@@ -342,3 +344,31 @@ def test_a_custom_image_brings_its_own_volumes() -> None:
 def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name: str, version: str) -> None:
     """Older releases must be told where pods' directories are."""
     assert bottlerocket_version(a_node_class({"amiSelectorTerms": [term]}), Ami(id="ami-1", name=name)) == version
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"),
+    [
+        ((Requirement.one_of(labels.TENANCY, "dedicated"),), {"Tenancy": "dedicated"}),
+        ((Requirement.of(labels.TENANCY, "NotIn", ["default"]),), {"Tenancy": "dedicated"}),
+        ((Requirement.one_of(labels.TENANCY, "default", "dedicated"),), None),
+        ((Requirement.one_of(labels.ZONE, "us-east-1a"),), None),
+    ],
+)
+def test_a_claim_for_dedicated_hardware_is_launched_on_it(
+    allowed: tuple[Requirement, ...], expected: dict[str, str] | None
+) -> None:
+    """Its pods would share a machine with other accounts, on a node whose label says that they do not."""
+    launch = rendered(a_type("m5.large"), tenancy=tenancy(allowed))
+    assert template_data(launch).get("Placement") == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"), [({"name": "tight"}, {"GroupName": "tight"}), ({"id": "pg-1"}, {"GroupId": "pg-1"})]
+)
+def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
+    selector: dict[str, str], expected: dict[str, str]
+) -> None:
+    """They would end up anywhere in the zone, far from each other or on the same rack."""
+    launch = rendered(a_type("m5.large"), node_class=a_node_class({"placementGroupSelector": selector}))
+    assert template_data(launch)["Placement"] == expected
