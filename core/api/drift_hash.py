@@ -4,7 +4,8 @@ The numbers are our own, and so is the version beside them: they say the same as
 equal to Karpenter's. Hashes of different versions are never compared, so nodes of Karpenter's do not drift when we take over.
 
 What counts (Karpenter): of a NodePool its template without requirements; of an EC2NodeClass the spec without selectors,
-prefix count and the family as written. Lists are sets, values that are empty, zero or false count as absent.
+prefix count and the family as written. Lists are sets; what has its default, and lists and maps without entries, count as
+absent. An explicit false is something else than nothing where EC2 or the subnet would decide, and so is an empty tag.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import Any, Final
 from core.api.objects import JsonObject
 from core.api.schemas.ec2_node_class import EC2NodeClassSpec, ami_family
 from core.api.schemas.node_pool import Template
+from core.model import quantity
 from core.model.duration import parse_duration
 
-HASH_VERSION: Final = "fleetwright-v1"
+HASH_VERSION: Final = "fleetwright-v2"
 """To be changed with whatever is hashed, or with the default of a hashed field."""
 
 _DURATIONS: Final = ("expireAfter", "terminationGracePeriod")
@@ -47,6 +49,9 @@ def of_node_class(spec: EC2NodeClassSpec, raw: JsonObject) -> str:
     """The hash of an EC2NodeClass' `spec`; `raw` is the same spec as written."""
     content = spec.model_dump(by_alias=True, exclude={"kubelet"})
     content = {name: value for name, value in content.items() if name not in _DYNAMIC}
+    for device in content["blockDeviceMappings"]:
+        if device["ebs"] and device["ebs"]["volumeSize"]:
+            device["ebs"]["volumeSize"] = quantity.parse(device["ebs"]["volumeSize"], quantity.EPHEMERAL_STORAGE)
     kubelet = json.dumps(raw.get("kubelet"), sort_keys=True)
     return _digest(content | {"resolvedFamily": ami_family(raw), "kubelet": kubelet})
 
@@ -62,10 +67,10 @@ def _digest(content: JsonObject) -> str:
 
 
 def _pruned(value: Any) -> Any:
-    """The value without what is empty, zero or false, and lists in an order of their own."""
+    """The value without nulls and what has no entries, and lists in an order of their own."""
     if isinstance(value, dict):
         kept = ((key, _pruned(item)) for key, item in value.items())
-        return {key: item for key, item in kept if item}
+        return {key: item for key, item in kept if item is not None and item not in ({}, [])}
     if isinstance(value, list):
         return sorted((_pruned(item) for item in value), key=_canonical)
     return value
