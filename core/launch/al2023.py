@@ -13,7 +13,12 @@ from core.launch.bootstrap import Bootstrap
 from core.launch.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive, write_archive
 from core.launch.yaml_text import write_yaml
 
-_IS_NODE_CONFIG: Final = re.compile(r"^apiVersion:\s*[\"']?node\.eks\.aws/", re.MULTILINE)
+_DOCUMENT: Final = re.compile(
+    r"(?:\s|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"
+)
+"""How a Kubernetes object begins in YAML or JSON, after comments; a script that holds one begins otherwise."""
+
+_NODE_CONFIG: Final = re.compile(r"(?:^|[{,])\s*[\"']?apiVersion[\"']?\s*:\s*[\"']?node\.eks\.aws/", re.MULTILINE)
 
 
 def al2023_user_data(bootstrap: Bootstrap) -> str:
@@ -67,5 +72,5 @@ def _users_parts(text: str) -> tuple[Part, ...]:
         return ()
     if is_archive(text):
         return read_archive(text)
-    is_config = not text.lstrip().startswith("#!") and _IS_NODE_CONFIG.search(text) is not None
+    is_config = _DOCUMENT.match(text) is not None and _NODE_CONFIG.search(text) is not None
     return (Part.of(NODE_CONFIG if is_config else SHELL, text),)

@@ -95,7 +95,12 @@ def test_al2023_without_service_addresses_is_refused() -> None:
     [
         ("#!/bin/bash\necho apiVersion: node.eks.aws/v1alpha1\n", "text/x-shellscript"),
         ("echo hi", "text/x-shellscript"),
+        ("cat <<END\napiVersion: node.eks.aws/v1alpha1\nEND\n", "text/x-shellscript"),
         ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "application/node.eks.aws"),
+        ("# ours\n\n---\nkind: NodeConfig\napiVersion : node.eks.aws/v1alpha1\n", "application/node.eks.aws"),
+        ("\"kind\": NodeConfig\n'apiVersion': 'node.eks.aws/v1alpha1'\n", "application/node.eks.aws"),
+        ('{"kind": "NodeConfig", "apiVersion": "node.eks.aws/v1alpha1"}', "application/node.eks.aws"),
+        ('{\n  "apiVersion": "node.eks.aws/v1alpha1",\n  "kind": "NodeConfig"\n}\n', "application/node.eks.aws"),
     ],
 )
 def test_the_users_own_document_comes_first_under_its_type(own: str, content_type: str) -> None:
