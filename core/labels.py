@@ -52,6 +52,7 @@ CLUSTER_TAG: Final = "eks:eks-cluster-name"
 AWS_GROUP: Final = "karpenter.k8s.aws"
 CORE_GROUP: Final = "karpenter.sh"
 TENANCY: Final = f"{AWS_GROUP}/instance-tenancy"
+NITRO_SANDBOX: Final = f"{AWS_GROUP}/nitro-sandbox"
 
 _AWS_TYPE_LABELS: Final = tuple(
     f"{AWS_GROUP}/instance-{suffix}"
@@ -92,6 +93,7 @@ WELL_KNOWN: Final = frozenset(
         CAPACITY_TYPE,
         WINDOWS_BUILD,
         RESERVATION_ID,
+        NITRO_SANDBOX,
         f"{AWS_GROUP}/capacity-reservation-type",
         f"{AWS_GROUP}/capacity-reservation-interruptible",
         *_AWS_TYPE_LABELS,

@@ -76,6 +76,8 @@ def is_compatible(shape: Shape, sizing: Sizing) -> bool:
     """Whether the class' settings work on this type at all (Karpenter, NodeClass compatibility)."""
     if sizing.family.name == "AL2023" and shape.instance_type.startswith("a1."):
         return False
+    if sizing.family.is_windows and shape.architecture != "amd64":
+        return False
     if sizing.needs_nitro and shape.hypervisor != "nitro":
         return False
     if sizing.nested_virtualization and "nested-virtualization" not in shape.processor_info.supported_features:

@@ -58,6 +58,24 @@ def read_kubelet(block: Mapping[str, Any]) -> KubeletSettings:
     )
 
 
+def expressions(block: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings that are written as expressions: no kubelet understands them, so nodes of such a class would not start."""
+    reserved = [
+        f"{name}.{resource}"
+        for name in ("kubeReserved", "systemReserved")
+        for resource, text in sorted(_mapping(block, name).items())
+        if _amount(text, resource) is None
+    ]
+    return (*(["maxPods"] if isinstance(block.get("maxPods"), str) else []), *reserved)
+
+
+def _amount(text: str, resource: str) -> int | None:
+    try:
+        return quantity.parse(text, resource)
+    except InvalidInputError:
+        return None
+
+
 def _count(block: Mapping[str, Any], name: str) -> int | None:
     value = block.get(name)
     if value is None:
@@ -81,9 +99,8 @@ def _reserved(block: Mapping[str, Any], name: str) -> tuple[tuple[str, int], ...
             raise InvalidInputError(
                 f"{resource} cannot be reserved, only {', '.join(_RESERVABLE)}", field=f"spec.kubelet.{name}"
             )
-        try:
-            amount = quantity.parse(text, resource)
-        except InvalidInputError:
+        amount = _amount(text, resource)
+        if amount is None:
             continue  # an expression, which counts for nothing while Karpenter's gate NodeClassCEL is off
         if amount < 0:
             raise InvalidInputError(f"{text!r} is negative", field=f"spec.kubelet.{name}.{resource}")

@@ -22,7 +22,7 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
         labels.OS: _operating_system(shape, family),
         labels.WINDOWS_BUILD: family.windows_build,
         labels.REGION: region,
-        f"{labels.AWS_GROUP}/nitro-sandbox": "true" if shape.nitro_enclaves_support == "supported" else "",
+        labels.NITRO_SANDBOX: "true" if shape.nitro_enclaves_support == "supported" else "",
         **{
             f"{labels.AWS_GROUP}/instance-{suffix}": value
             for part in (_name(shape), _size(shape), _bandwidth(shape), _gpu(shape), _accelerator(shape))

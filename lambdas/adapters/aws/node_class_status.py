@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from core.catalogue.ami_family import AL2023
+from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.catalogue.sizing import Settings, sizing_of
 from core.errors import InvalidInputError
@@ -129,7 +130,7 @@ def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any
 
 def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
     """Whether a launch could be rendered: what fails here would fail for every node."""
-    family = node_class.family
+    family, computed = node_class.family, expressions(node_class.spec.kubelet)
     bootstrap = Bootstrap(
         cluster=described.cluster,
         labels={},
@@ -144,5 +145,8 @@ def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: M
     except InvalidInputError as error:
         needs_cidr = family.name == AL2023.name and not described.cluster.service_cidr
         return _Verdict("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))
+    if computed:
+        problem = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
+        return _Verdict("KubeletExpressionsDisabled", problem)
     bad = sorted(name for name, verdict in verdicts.items() if verdict.reason)
     return _Verdict("DependenciesNotReady", f"{', '.join(bad)} is False") if bad else _Verdict()

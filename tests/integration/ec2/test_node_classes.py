@@ -89,6 +89,8 @@ def test_images_are_found_by_every_kind_of_term(by: str, account: Account) -> No
         ({"role": "NoSuchRole"}, "InstanceProfileReady", "InstanceProfileNotFound"),
         ({"userData": "MIME-Version: 1.0\n\nx"}, "ValidationSucceeded", "InvalidConfiguration"),
         ({"kubelet": {"maxPods": -1}}, "ValidationSucceeded", "InvalidConfiguration"),
+        ({"kubelet": {"maxPods": "vcpus * 10"}}, "ValidationSucceeded", "KubeletExpressionsDisabled"),
+        ({"kubelet": {"kubeReserved": {"cpu": "vcpus * 10"}}}, "ValidationSucceeded", "KubeletExpressionsDisabled"),
         ({"tags": ["not", "a", "map"]}, "ValidationSucceeded", "InvalidSpec"),
     ],
 )

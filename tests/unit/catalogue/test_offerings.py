@@ -76,6 +76,7 @@ def test_zones_without_a_subnet_price_nodes_but_launch_none() -> None:
         ({"cpuOptions": {"nestedVirtualization": "enabled"}}, {}),
         ({"amiSelectorTerms": [{"alias": "al2023@latest"}]}, {"InstanceType": "a1.large"}),
         ({"networkInterfaces": [{"networkCardIndex": 1, "deviceIndex": 0}]}, {}),
+        ({"amiFamily": "Windows2022"}, {"ProcessorInfo": {"SupportedArchitectures": ["arm64"]}}),
     ],
 )
 def test_types_that_the_class_settings_do_not_work_on_are_not_launched(
