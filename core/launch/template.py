@@ -111,10 +111,12 @@ def _data(node_class: NodeClass, parts: TemplateParts) -> dict[str, Any]:
 
 
 def _metadata_options(node_class: NodeClass) -> dict[str, Any]:
+    """IPv6 is named only where it is wanted: isolated regions do not know the field (Karpenter leaves it out there)."""
     options = node_class.spec.metadata_options
+    ipv6 = {"HttpProtocolIpv6": "enabled"} if options.http_protocol_ipv6 == "enabled" else {}
     return {
+        **ipv6,
         "HttpEndpoint": options.http_endpoint,
-        "HttpProtocolIpv6": options.http_protocol_ipv6,
         "HttpPutResponseHopLimit": options.http_put_response_hop_limit,
         "HttpTokens": options.http_tokens,
         "InstanceMetadataTags": "disabled",

@@ -31,6 +31,7 @@ class Images:
             (image, [*variant, *_architecture(image)])
             for image, variants in self._matching(terms, kubernetes_version)
             for variant in variants
+            if image.get("Architecture") in ARCHITECTURES
         ]
         best: dict[str, tuple[JsonObject, list[JsonObject]]] = {}
         for image, requirements in candidates:
@@ -96,8 +97,7 @@ class Images:
 
 
 def _architecture(image: JsonObject) -> list[JsonObject]:
-    known = ARCHITECTURES.get(str(image.get("Architecture", "")))
-    return [{"key": labels.ARCH, "operator": "In", "values": [known]}] if known else []
+    return [{"key": labels.ARCH, "operator": "In", "values": [ARCHITECTURES[image["Architecture"]]]}]
 
 
 def _rank(image: JsonObject, now: datetime) -> tuple[bool, str, str]:

@@ -24,7 +24,7 @@ UNFULFILLABLE: Final = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""Codes with which EC2 says "not here, not now": another offering may do (Karpenter's set, and two that EC2 documents)."""
+"""Codes with which EC2 says "not here, not now": another offering may do (Karpenter's set, and three that EC2 documents)."""
 
 _WHOLE_SUBNET: Final = "InsufficientFreeAddressesInSubnet"
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"

@@ -113,11 +113,15 @@ class Account:
         )
         self.images = {arch: self.publish(arch, "standard") for arch in ("x86_64", "arm64")}
 
+    def register(self, name: str, architecture: str = "x86_64") -> str:
+        """An image; moto forgets what it is for."""
+        image: str = self.ec2.register_image(Name=name)["ImageId"]
+        ec2_backends[DEFAULT_ACCOUNT_ID][REGION].amis[image].architecture = architecture
+        return image
+
     def publish(self, architecture: str, variant: str, name: str = "") -> str:
         """Publish an AL2023 image behind the alias's parameter."""
-        title = name or f"al2023-{architecture}-{variant}"
-        image: str = self.ec2.register_image(Name=title)["ImageId"]
-        ec2_backends[DEFAULT_ACCOUNT_ID][REGION].amis[image].architecture = architecture
+        image = self.register(name or f"al2023-{architecture}-{variant}", architecture)
         root = f"/aws/service/eks/optimized-ami/{VERSION}/amazon-linux-2023"
         set_parameter(f"{root}/{architecture}/{variant}/recommended/image_id", image)
         return image

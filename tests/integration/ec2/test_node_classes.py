@@ -49,7 +49,7 @@ def test_each_architecture_gets_its_image(account: Account) -> None:
 
 def test_an_alias_may_be_pinned(account: Account) -> None:
     """A pinned class must not roll to a new image by itself."""
-    pinned = account.ec2.register_image(Name="pinned")["ImageId"]
+    pinned = account.register("pinned")
     root = f"/aws/service/eks/optimized-ami/{VERSION}/amazon-linux-2023/x86_64/standard"
     set_parameter(f"{root}/amazon-eks-node-al2023-x86_64-standard-{VERSION}-v20260101/image_id", pinned)
     status = account.cloud.resolve(a_manifest(amiSelectorTerms=[{"alias": "al2023@v20260101"}]))
@@ -58,7 +58,7 @@ def test_an_alias_may_be_pinned(account: Account) -> None:
 
 def test_bottlerocket_images_serve_neuron_too(account: Account) -> None:
     """Inferentia nodes would have no image, although Bottlerocket's standard one has the drivers."""
-    image = account.ec2.register_image(Name="bottlerocket-aws-k8s-v1.46.0")["ImageId"]
+    image = account.register("bottlerocket-aws-k8s-v1.46.0")
     set_parameter(f"/aws/service/bottlerocket/aws-k8s-{VERSION}/x86_64/latest/image_id", image)
     status = account.cloud.resolve(a_manifest(amiSelectorTerms=[{"alias": "bottlerocket@latest"}]))
     assert [ami["id"] for ami in status["amis"]] == [image, image]
@@ -71,12 +71,20 @@ def test_bottlerocket_images_serve_neuron_too(account: Account) -> None:
 @pytest.mark.parametrize("by", ["id", "name", "ssmParameter", "tags"])
 def test_images_are_found_by_every_kind_of_term(by: str, account: Account) -> None:
     """Users with images of their own choose them in any of these ways."""
-    image = account.ec2.register_image(Name=f"own-{by}")["ImageId"]
+    image = account.register(f"own-{by}")
     account.ec2.create_tags(Resources=[image], Tags=[{"Key": "use", "Value": by}])
     set_parameter("/own/image", image)
     term: Any = {"id": image, "name": "own-name", "ssmParameter": "/own/image", "tags": {"use": by}}[by]
     status = account.cloud.resolve(a_manifest(amiFamily="AL2023", amiSelectorTerms=[{by: term}]))
     assert [ami["id"] for ami in status["amis"]] == [image]
+
+
+def test_images_for_machines_that_run_no_nodes_are_left_out(account: Account) -> None:
+    """A name or tag of a whole team finds its Mac images too, and every type would boot from one of them."""
+    mac, own = account.register("team-mac", "arm64_mac"), account.register("team-linux")
+    account.ec2.create_tags(Resources=[mac, own], Tags=[{"Key": "team", "Value": "a"}])
+    status = account.cloud.resolve(a_manifest(amiFamily="AL2023", amiSelectorTerms=[{"tags": {"team": "a"}}]))
+    assert [ami["id"] for ami in status["amis"]] == [own]
 
 
 @pytest.mark.parametrize(

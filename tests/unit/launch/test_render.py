@@ -179,7 +179,6 @@ def test_the_default_template_is_locked_down() -> None:
     data = template_data(rendered(a_type("m5.large")))
     assert data["MetadataOptions"] == {
         "HttpEndpoint": "enabled",
-        "HttpProtocolIpv6": "disabled",
         "HttpPutResponseHopLimit": 1,
         "HttpTokens": "required",
         "InstanceMetadataTags": "disabled",
@@ -372,3 +371,10 @@ def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
     """They would end up anywhere in the zone, far from each other or on the same rack."""
     launch = rendered(a_type("m5.large"), node_class=a_node_class({"placementGroupSelector": selector}))
     assert template_data(launch)["Placement"] == expected
+
+
+def test_metadata_over_ipv6_is_named_only_where_it_is_wanted() -> None:
+    """Isolated regions refuse a template that names it, even to say no."""
+    wanted = a_node_class({"metadataOptions": {"httpProtocolIPv6": "enabled"}})
+    named = [template_data(rendered(a_type(), node_class=c))["MetadataOptions"] for c in (a_node_class(), wanted)]
+    assert [options.get("HttpProtocolIpv6") for options in named] == [None, "enabled"]
