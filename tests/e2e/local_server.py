@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
-
-STOP_SECONDS: Final = 0.05
-"""How often a server looks whether it shall stop."""
+from typing import Any
 
 
 class LocalServer:
-    """Answers each connection in a thread of its own. `address` is its host and port."""
+    """Answers each connection in a thread of its own. `address` is its host and port.
+
+    It sleeps until someone comes: a world has dozens of these, and what looks around all the time takes the interpreter
+    from those who work.
+    """
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], name: str) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(STOP_SECONDS,), name=name, daemon=True)
+        self._is_open = True
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self.address: str = f"127.0.0.1:{self._server.server_address[1]}"
 
     def start(self) -> None:
@@ -25,10 +29,16 @@ class LocalServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer nobody any more."""
-        self._server.shutdown()
-        self._server.server_close()
+        """Answer nobody any more; twice is fine."""
+        self._is_open = False
+        with suppress(OSError):  # stopped before
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # whoever waits for a connection is told that none will come
         self._thread.join()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        while self._is_open:
+            self._server.handle_request()
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ from lambdas.ports import PortError
 from lambdas.store import ClaimStore
 from tests.e2e.functions.sandbox import Invocation
 
-LOOKS_EVERY: Final = 1.0
+LOOKS_EVERY: Final = 2.0
 """Well below what a claim takes from its launch to its node, while it still says which pods it is for."""
 
 RESTS: Final = 4

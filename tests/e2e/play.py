@@ -15,7 +15,7 @@ import yaml
 from core import labels
 from lambdas.ports import JsonObject, PortError
 from tests.e2e.functions.sandbox import OK, Invocation
-from tests.e2e.judge import Elsewhere, Verdict, judge
+from tests.e2e.judge import Elsewhere, Verdict, empty_nodes, judge
 from tests.e2e.latency import seconds_to_launch
 from tests.e2e.parts.admin import until
 from tests.e2e.report import Report
@@ -26,6 +26,9 @@ SECONDS: Final = 600.0
 """What a scene waits for one thing at most: what happens ends a wait, and this only one that has no end."""
 
 LOOKS_EVERY: Final = 1.0
+RESTS: Final = 2.0
+"""So many times as long as it looked: a thousand pods are a large answer, and those who work need the cores."""
+
 NODE_POOLS: Final = "nodepools.karpenter.sh"
 
 
@@ -74,7 +77,8 @@ class Play:
 
     def wait(self, check: Callable[[], Any], what: str) -> None:
         """Wait until `check` gives something true, also while the API server is away. Raises TimeoutError."""
-        until(check, seconds=SECONDS, what=f"{self.name}: {what}", forgive=(PortError,), every=LOOKS_EVERY)
+        what = f"{self.name}: {what}"
+        until(check, seconds=SECONDS, what=what, forgive=(PortError,), every=LOOKS_EVERY, rests=RESTS)
 
     def wait_until_running(self, pods: int) -> None:
         """Wait until so many pods run, daemons not counted, and no other waits."""
@@ -87,7 +91,15 @@ class Play:
 
     def wait_until_none_is_empty(self) -> None:
         """Wait until each node has a pod: kube-scheduler may have left one without."""
-        self.wait(lambda: not self.judge()[0].empty_nodes, "no node is empty")
+        suspects: list[str] = []
+
+        def none() -> bool:
+            if any(self._is_empty(name) for name in suspects):
+                return False
+            suspects[:] = empty_nodes(self.nodes(), self.pods())
+            return not suspects
+
+        self.wait(none, "no node is empty")
 
     def pods(self) -> list[JsonObject]:
         """The scene's pods that are meant to run."""
@@ -146,6 +158,13 @@ class Play:
             for pod in self.world.admin.some("pods", len(self._ignored) + 1, name, fields="status.phase=Pending")
         ]
         return bool(set(waiting) - self._ignored)
+
+    def _is_empty(self, name: str) -> bool:
+        """Whether the node is there and has no pod; a small question too."""
+        node = self.world.admin.get("nodes", name)
+        if node is None or "deletionTimestamp" in node["metadata"]:
+            return False
+        return bool(empty_nodes([node], self.world.admin.list("pods", fields=f"spec.nodeName={name}")))
 
     def _counts(self) -> tuple[int, int]:
         verdict, _ = judge(self.name, self.pods(), (), self.world.planned)

@@ -11,7 +11,7 @@ from tests.e2e.parts.admin import Admin
 DRIVER: Final = "ebs.csi.aws.com"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 ZONE: Final = "topology.kubernetes.io/zone"
-LOOKS_EVERY: Final = 0.3
+LOOKS_EVERY: Final = 1.0
 
 
 class VolumeProvisioner:

@@ -20,18 +20,21 @@ RECEIVE_MAX: Final = 10
 """What SQS gives at one call."""
 
 IDLE_SECONDS: Final = 0.2
-"""Between two looks at an empty queue. Lambda polls long; a local server would burn a core on that."""
+"""How often a source looks whether it is paused or has room again; and how long it lets messages gather that come together."""
+
+EMPTY_SECONDS: Final = 2.0
+"""Between two looks at an empty queue that nobody has sent anything to: a message may come back by itself."""
 
 CONCURRENCY_MIN: Final = 2
 """SQS event sources accept no lower bound, see `infra`."""
 
 
 class EventSource:
-    """Carries one queue's messages to its function until it is closed."""
+    """Carries one queue's messages to its function until it is closed. `url` is the queue's."""
 
     def __init__(self, sqs: Any, url: str, queue: QueueSpec, function: FunctionSpec, functions: Functions) -> None:
         self._sqs = sqs
-        self._url = url
+        self.url = url
         self._queue = queue
         self._function = function
         self._functions = functions
@@ -40,6 +43,7 @@ class EventSource:
         self._goes = threading.Event()
         self._goes.set()
         self._rests = threading.Event()
+        self._sent = threading.Event()
 
     def start(self, workers: Executor) -> None:
         """Begin; batches are run by `workers`."""
@@ -50,15 +54,21 @@ class EventSource:
     def pause(self) -> None:
         """Take no more messages until `resume`; returns when what was taken is on its way."""
         self._goes.clear()
+        self._sent.set()
         self._rests.wait()
 
     def resume(self) -> None:
         """Take messages again."""
         self._goes.set()
 
+    def look(self) -> None:
+        """Look now: there may be a message. Lambda polls long, which a local server would burn a core on."""
+        self._sent.set()
+
     def close(self) -> None:
         """Take no more messages."""
         self._is_open = False
+        self._sent.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -70,9 +80,11 @@ class EventSource:
             self._rests.clear()
             if not self._slots.acquire(timeout=IDLE_SECONDS):
                 continue
+            self._sent.clear()
             batch = self._batch()
             if not batch:
                 self._slots.release()
+                self._sent.wait(EMPTY_SECONDS)
                 time.sleep(IDLE_SECONDS)
                 continue
             self._workers.submit(self._deliver, batch)
@@ -90,13 +102,14 @@ class EventSource:
             if not more:
                 if not self._is_open or time.monotonic() >= end:
                     break
-                time.sleep(min(IDLE_SECONDS, max(0.0, end - time.monotonic())))
+                self._sent.wait(max(0.0, end - time.monotonic()))
+                self._sent.clear()
         return found
 
     def _receive(self, at_most: int) -> list[QueuedMessage]:
         try:
             answer = self._sqs.receive_message(
-                QueueUrl=self._url,
+                QueueUrl=self.url,
                 MaxNumberOfMessages=at_most,
                 VisibilityTimeout=int(self._queue.visibility.total_seconds()),
                 MessageSystemAttributeNames=["All"],
@@ -119,7 +132,7 @@ class EventSource:
         for start in range(0, len(done), RECEIVE_MAX):
             some = done[start : start + RECEIVE_MAX]
             entries = [{"Id": str(i), "ReceiptHandle": message.receipt} for i, message in enumerate(some)]
-            self._sqs.delete_message_batch(QueueUrl=self._url, Entries=entries)
+            self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)
 
 
 def _failed(response: Any) -> set[str]:

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
+
 from lambdas import wiring
 from lambdas.wiring import FunctionSpec
 from simulator.event_rules import matches
 from simulator.event_shapes import bus_event, scheduled_event
+from tests.e2e.cloud.aws_protocol import SignedRequest
 from tests.e2e.functions.account import Functions
 from tests.e2e.functions.event_source import EventSource
 from tests.e2e.functions.sandbox import OK, Invocation
@@ -35,11 +38,13 @@ class Pace:
 
     Attributes:
         periods: Other periods for schedules, by name.
+        first: A schedule's first turn, as a share of its period.
         retries: Other delays of retries.
         slack: Time-outs are so many times as long as deployed, for a machine that has more to do than this.
     """
 
     periods: Mapping[str, timedelta] = field(default_factory=dict)
+    first: float = 1.0
     retries: tuple[timedelta, ...] = RETRY_DELAYS
     slack: int = 1
 
@@ -105,6 +110,14 @@ class Pump:
         spec = wiring.BY_NAME[name]
         return self._functions.invoke(spec, _scheduled(spec.schedules[0].name), "test")
 
+    def sent(self, request: SignedRequest) -> None:
+        """Messages were sent (`sqs:SendMessageBatch`): their queue is looked at when each can be had."""
+        body = msgspec.json.decode(request.body)
+        for source in self._sources:
+            if source.url == body["QueueUrl"]:
+                for seconds in sorted({int(entry.get("DelaySeconds") or 0) for entry in body["Entries"]}):
+                    self._timers.after(timedelta(seconds=seconds), source.look)
+
     def put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> list[Future[None]]:
         """An event on the account's default bus, to every function that has a rule for it."""
         event = bus_event(source, detail_type, detail, str(uuid.uuid4()), datetime.now(UTC))
@@ -135,7 +148,7 @@ class Pump:
             if self._goes:
                 self.send(spec, _scheduled(schedule), f"schedule:{schedule}")
 
-        self._timers.every(every, fire)
+        self._timers.every(every, fire, first=every * self._pace.first)
 
     def _window(self, name: str, _target: str, payload: dict[str, Any]) -> None:
         for spec in wiring.FUNCTIONS:

@@ -27,14 +27,14 @@ class Timers:
             heapq.heappush(self._entries, (time.monotonic() + delay.total_seconds(), next(self._numbers), do))
             self._changed.notify()
 
-    def every(self, period: timedelta, do: Callable[[], None]) -> None:
-        """Do it again and again, first after one period."""
+    def every(self, period: timedelta, do: Callable[[], None], *, first: timedelta | None = None) -> None:
+        """Do it again and again, first after one period unless told otherwise."""
 
         def again() -> None:
             self.after(period, again)
             do()
 
-        self.after(period, again)
+        self.after(period if first is None else first, again)
 
     def close(self) -> None:
         """Stop; returns when nothing is being done any more."""

@@ -196,14 +196,18 @@ def until(
     what: str,
     forgive: Sequence[type[PortError]] = (),
     every: float = POLL_SECONDS,
+    rests: float = 0.0,
 ) -> T:
     """Ask again and again until `check` gives something true, and return that; errors in `forgive` count as not yet.
+
+    Between two questions are `every` seconds, or `rests` times as long as the last one took, if that is longer.
 
     Raises:
         TimeoutError: If it does not in that time; says what was waited for.
     """
     end = time.monotonic() + seconds
     while True:
+        asked = time.monotonic()
         try:
             if answer := check():
                 return answer
@@ -212,7 +216,7 @@ def until(
             last = f" (last: {error})"
         if time.monotonic() > end:
             raise TimeoutError(f"not within {seconds:g} s: {what}{last}")
-        time.sleep(every)
+        time.sleep(max(every, rests * (time.monotonic() - asked)))
 
 
 class _FixedToken:

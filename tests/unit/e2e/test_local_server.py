@@ -1,0 +1,46 @@
+"""The suite's servers answer, sleep, and stop at once."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+
+import pytest
+
+from tests.e2e.local_server import Handler, LocalServer
+
+SECONDS = 30
+
+
+class Hello(Handler):
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it
+        self.reply(200, {}, b"hello")
+
+
+def ask(address: str) -> bytes:
+    connection = http.client.HTTPConnection(address, timeout=SECONDS)
+    connection.request("GET", "/")
+    answer = connection.getresponse().read()
+    connection.close()
+    return answer
+
+
+def test_a_server_answers_until_it_is_stopped() -> None:
+    """If this failed, a world could not end: its servers sleep until someone comes, and nobody does any more."""
+    server = LocalServer(Hello, "hello")
+    server.start()
+    assert [ask(server.address), ask(server.address)] == [b"hello", b"hello"]
+    stopping = threading.Thread(target=server.stop, daemon=True)
+    stopping.start()
+    stopping.join(SECONDS)
+    assert not stopping.is_alive()
+    with pytest.raises(ConnectionRefusedError):
+        ask(server.address)
+
+
+def test_a_server_may_be_stopped_twice() -> None:
+    """If this failed, a sandbox that was killed and is closed later would fail its test."""
+    server = LocalServer(Hello, "hello")
+    server.start()
+    server.stop()
+    server.stop()
