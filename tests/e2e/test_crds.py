@@ -49,7 +49,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Admin]:
     folder = tmp_path_factory.mktemp("crds")
     with Processes(folder / "logs") as processes:
         plane = ControlPlane(processes, folder / "control-plane")
-        plane.start()
+        plane.start_servers()
         plane.admin.apply(definitions())
         yield plane.admin
         plane.stop()

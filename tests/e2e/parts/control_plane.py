@@ -31,6 +31,9 @@ WEBHOOK_CACHE: Final = "5s"
 AUDIT_MEGABYTES_MAX: Final = 10_000
 """No rotation: whoever reads the log keeps its place in it. Three thousand pods write about 200 MB."""
 
+CONTROLLER_MANAGER: Final = "kube-controller-manager"
+KUBE_SCHEDULER: Final = "kube-scheduler"
+
 STOP_SECONDS: Final = 1.0
 """Before SIGKILL: an API server waits a minute for its watches, and nothing here outlives the run but etcd's writes."""
 
@@ -97,13 +100,17 @@ class ControlPlane:
         Raises:
             PartError: If a part does not start; it names the log to read.
         """
+        self.start_servers()
+        self._start(CONTROLLER_MANAGER, self._controller_manager())
+        self._start(KUBE_SCHEDULER, self._scheduler())
+        self._start("kwok", self._kwok())
+
+    def start_servers(self) -> None:
+        """Start etcd and the API server alone, for who only asks it; as `start` otherwise."""
         self._binaries = binaries()
         self._write_files()
         self._start("etcd", self._etcd(), ready=answers(self._etcd_port, "/readyz"))
         self.start_api_server()
-        self._start("kube-controller-manager", self._controller_manager())
-        self._start("kube-scheduler", self._scheduler())
-        self._start("kwok", self._kwok())
 
     def stop(self) -> None:
         """Stop all of it, clients before servers."""
@@ -124,6 +131,14 @@ class ControlPlane:
         self._parts.remove(self._api_server)
         self._processes.stop(self._api_server, seconds=STOP_SECONDS)
         self._api_server = None
+
+    def restart_controllers(self) -> None:
+        """Start scheduler and controllers anew: after an outage they sleep for up to a minute, as client-go does by itself."""
+        commands = {CONTROLLER_MANAGER: self._controller_manager, KUBE_SCHEDULER: self._scheduler}
+        for part in [part for part in self._parts if part.name in commands]:
+            self._parts.remove(part)
+            self._processes.stop(part, seconds=STOP_SECONDS)
+            self._start(part.name, commands[part.name]())
 
     def kubeconfig(self, token: str) -> Path:
         """A kubeconfig file for whoever holds `token`."""
