@@ -34,8 +34,8 @@ test: setup ## All tests (under ten minutes)
 test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
-WORLDS ?= 3
-e2e: setup ## The functions against real control planes and DynamoDB Local, WORLDS=3 side by side; builds them at the first run (15 minutes)
+WORLDS ?= 4
+e2e: setup ## The functions against real control planes and DynamoDB Local, WORLDS=4 side by side; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
 	$(BIN)/python -m pytest -n $(WORLDS) --dist loadfile --no-loadscope-reorder -m e2e tests/e2e tests/contract
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 BUILD: Final = HERE.parents[1] / "build"
 
-LONGEST: Final = ("test_scenarios.py", "test_outage.py", "test_burst.py")
-"""They come first. With `-n 3 --dist loadfile` each begins in a world of its own, and who is done takes the next file."""
+FIRST: Final = (
+    *("test_scenarios.py", "test_outage.py", "test_burst.py"),
+    *("test_crds.py", "test_audit_delivery.py", "test_functions.py", "test_store.py"),
+)
+"""The longest come first, then what needs no world. With `-n 4 --dist loadfile` three worlds start at once, and another when
+these have what they need; who is done takes the next file.
+"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -35,13 +40,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each test here has the mark; the longest come first."""
+    """Each test here has the mark; the files are in their order."""
     if not _is_named(config):
         return
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
-    places = {name: place for place, name in enumerate(LONGEST)}
+    places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
