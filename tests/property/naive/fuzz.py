@@ -17,6 +17,7 @@ from multiprocessing import Pool
 import msgspec
 
 from core.codec import encode_plan, encode_snapshot
+from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from tests.property.naive.clusters import shuffled
@@ -49,7 +50,7 @@ def check(seed: int) -> tuple[int, list[str], int]:
 def _checked(seed: int) -> tuple[int, list[str], int]:
     snapshot = rich_cluster(seed)
     plan = schedule(snapshot)
-    found = violations(snapshot, plan)
+    found = violations(snapshot, plan) + disturbed(snapshot, plan)
     if seed % 4 == 3:
         found += [f"improved: {problem}" for problem in violations(snapshot, schedule(improving(snapshot)))]
     if seed % 4 == 0 and encode_plan(schedule(shuffled(snapshot, seed))) != encode_plan(plan):
@@ -65,6 +66,17 @@ def improving(snapshot: Snapshot) -> Snapshot:
     return msgspec.structs.replace(
         snapshot, options=msgspec.structs.replace(snapshot.options, improve_iterations=IMPROVE_STEPS)
     )
+
+
+def disturbed(snapshot: Snapshot, plan: Plan) -> list[str]:
+    """Pods that have a place only with capacity buffers or only without them, and what is wrong without them."""
+    if not snapshot.buffers:
+        return []
+    alone = msgspec.structs.replace(snapshot, buffers=())
+    undisturbed = schedule(alone)
+    changed = {pod.pod for pod in plan.unschedulable} ^ {pod.pod for pod in undisturbed.unschedulable}
+    found = [f"spare: buffers decide about the place of {pod}" for pod in sorted(changed)]
+    return found + [f"without buffers: {problem}" for problem in violations(alone, undisturbed)]
 
 
 def unrest(snapshot: Snapshot) -> list[str]:

@@ -19,6 +19,9 @@ from tests.property.naive.reading import spread_selects, spreads_of, term_select
 _ORDERS = 260
 """How many orders are tried before a plan is called impossible."""
 
+_ORDERS_BY_TURN = 5
+"""So often those who were left go first, the others as before."""
+
 _ORDERS_GROUPED = 200
 """In so many of them, the first, alike pods come together; later a pod of another kind may come between them."""
 
@@ -271,7 +274,9 @@ def _stuck(rules: Rules, eligible: Callable[[Iterable[bool]], bool]) -> list[str
         if not best or len(problems) < len(best):
             best = problems
         dice = Random(attempt)  # noqa: S311 - a test's dice
-        if attempt < _ORDERS_GROUPED:
+        if attempt < _ORDERS_BY_TURN:
+            order.sort(key=lambda key: key not in left)
+        elif attempt < _ORDERS_GROUPED:
             order = _reordered(rules, order, left, dice)
         else:
             dice.shuffle(order)

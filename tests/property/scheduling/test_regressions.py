@@ -22,7 +22,7 @@ from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
-from tests.property.naive.fuzz import improving
+from tests.property.naive.fuzz import disturbed, improving
 from tests.property.naive.judge import violations
 from tests.unit.scheduling.reading import claim_of, places, reasons_of
 
@@ -65,6 +65,8 @@ RICH_SEEDS = (
     710207,
     718120,
     807560,
+    901438,
+    907669,
     1001285,
 )
 """The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines
@@ -75,7 +77,8 @@ are free; improved plans that parted a pod from the one with a volume whom it fo
 def test_richer_clusters_that_once_failed(seed: int) -> None:
     """As above; the improved plan too."""
     snapshot = rich_cluster(seed)
-    assert violations(snapshot, schedule(snapshot)) == []
+    plan = schedule(snapshot)
+    assert violations(snapshot, plan) + disturbed(snapshot, plan) == []
     assert violations(snapshot, schedule(improving(snapshot))) == []
 
 
