@@ -142,7 +142,6 @@ GOOD: Final[tuple[JsonObject, ...]] = (
             "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 2},
             "connectionTracking": {"tcpEstablishedTimeout": 300, "udpTimeout": 60},
             "cpuOptions": {"nestedVirtualization": "enabled"},
-            "enclaveOptions": {"enabled": True},
         },
     },
     {

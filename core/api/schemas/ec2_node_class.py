@@ -78,12 +78,6 @@ class CpuOptions(ApiModel):
     nested_virtualization: Literal["enabled", "disabled"] | None = None
 
 
-class EnclaveOptions(ApiModel):
-    """`spec.enclaveOptions`."""
-
-    enabled: bool
-
-
 def _both_or_neither(selector: JsonObject) -> list[Location]:
     return [()] if ("name" in selector) == ("id" in selector) else []
 
@@ -279,7 +273,6 @@ class EC2NodeClassSpec(ApiModel):
     connection_tracking: ConnectionTracking | None = None
     context: str | None = None
     cpu_options: CpuOptions | None = None
-    enclave_options: EnclaveOptions | None = None
 
     rules = (*_TERM_RULES, *_INSTANCE_RULES)
 

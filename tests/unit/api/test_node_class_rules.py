@@ -60,7 +60,6 @@ def fields(*changes: tuple[str, Any]) -> list[str]:
         ("spec.connectionTracking", {}, "spec.connectionTracking"),
         ("spec.connectionTracking", {"udpTimeout": 29}, "spec.connectionTracking.udpTimeout"),
         ("spec.cpuOptions", {"nestedVirtualization": "maybe"}, "spec.cpuOptions.nestedVirtualization"),
-        ("spec.enclaveOptions", {}, "spec.enclaveOptions.enabled"),
         ("spec.tags", {"": "x"}, "spec.tags[]"),
         ("spec.tags", {"eks:eks-cluster-name": "x"}, "spec.tags[eks:eks-cluster-name]"),
         ("spec.tags", {"kubernetes.io/cluster/x": "owned"}, "spec.tags[kubernetes.io/cluster/x]"),
