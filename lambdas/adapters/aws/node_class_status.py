@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from core import api, labels
 from core.catalogue.ami_family import AL2023
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import NodeClass, read_node_class
@@ -83,7 +84,7 @@ class NodeClassResolver:
                 found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
             ),
         }
-        verdicts[VALID] = _validated(node_class, described, verdicts)
+        verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
     def _ami_problem(self, node_class: NodeClass, described: ClusterDescription) -> _Verdict | None:
@@ -126,6 +127,17 @@ def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any
     except DeniedError as error:
         return _Verdict("NotAllowed", str(error))
     return _Verdict() if found[field] else _Verdict(missing, "the selector terms match nothing")
+
+
+def _judged(manifest: JsonObject) -> _Verdict | None:
+    """What the rules of our API find, as the API server may know older rules or Karpenter's: plans leave such a class out."""
+    named = {"apiVersion": f"{labels.AWS_GROUP}/v1", "kind": "EC2NodeClass", **manifest}
+    found = api.problems(named)
+    if not found:
+        return None
+    of_kubelet = all(problem.field.startswith("spec.kubelet") for problem in found)
+    told = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
+    return _Verdict("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", told)
 
 
 def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
