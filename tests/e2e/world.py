@@ -44,6 +44,7 @@ AUDIT_SECONDS: Final = 2.0
 PACE: Final = Pace(
     periods={"disrupt": timedelta(seconds=10), "reconcile": timedelta(seconds=20)},
     first=0.5,
+    batches=5,
     retries=(timedelta(seconds=5), timedelta(seconds=10)),
     slack=3,
 )

@@ -30,15 +30,17 @@ CONCURRENCY_MIN: Final = 2
 
 
 class EventSource:
-    """Carries one queue's messages to its function until it is closed. `url` is the queue's."""
+    """Carries one queue's messages to its function until it is closed, `at_once` batches at most. `url` is the queue's."""
 
-    def __init__(self, sqs: Any, url: str, queue: QueueSpec, function: FunctionSpec, functions: Functions) -> None:
+    def __init__(
+        self, sqs: Any, url: str, queue: QueueSpec, function: FunctionSpec, functions: Functions, *, at_once: int
+    ) -> None:
         self._sqs = sqs
         self.url = url
         self._queue = queue
         self._function = function
         self._functions = functions
-        self._slots = threading.Semaphore(max(CONCURRENCY_MIN, function.concurrency or CONCURRENCY_MIN))
+        self._slots = threading.Semaphore(min(at_once, max(CONCURRENCY_MIN, function.concurrency or CONCURRENCY_MIN)))
         self._is_open = True
         self._goes = threading.Event()
         self._goes.set()

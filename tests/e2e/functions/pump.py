@@ -40,12 +40,14 @@ class Pace:
         periods: Other periods for schedules, by name.
         first: A schedule's first turn, as a share of its period.
         retries: Other delays of retries.
+        batches: So many of a queue are at work at once, at most; Lambda begins with five, and goes on to 1,000.
         slack: Time-outs are so many times as long as deployed, for a machine that has more to do than this.
     """
 
     periods: Mapping[str, timedelta] = field(default_factory=dict)
     first: float = 1.0
     retries: tuple[timedelta, ...] = RETRY_DELAYS
+    batches: int = 1000
     slack: int = 1
 
 
@@ -63,7 +65,7 @@ class Pump:
         self._goes = True
         specs = {queue.name: queue for queue in wiring.QUEUES}
         self._sources = [
-            EventSource(sqs, queue_urls[spec.queue], specs[spec.queue], spec, functions)
+            EventSource(sqs, queue_urls[spec.queue], specs[spec.queue], spec, functions, at_once=self._pace.batches)
             for spec in wiring.FUNCTIONS
             if spec.queue
         ]

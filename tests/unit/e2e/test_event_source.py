@@ -54,7 +54,7 @@ def test_a_source_that_is_told_looks_before_its_time(monkeypatch: pytest.MonkeyP
     """If this failed, each step of a claim would wait for the next look, and a look at an empty queue costs as much as any."""
     monkeypatch.setattr(event_source, "EMPTY_SECONDS", 10 * SECONDS)
     queue, heard = Queue(), Heard()
-    source = EventSource(queue, "url", WORK, BY_NAME["execute"], heard)  # type: ignore[arg-type]
+    source = EventSource(queue, "url", WORK, BY_NAME["execute"], heard, at_once=5)  # type: ignore[arg-type]
     with ThreadPoolExecutor(1) as workers:
         source.start(workers)
         while not queue.looks:
