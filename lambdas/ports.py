@@ -136,7 +136,12 @@ class Kubernetes(Protocol):
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """An EC2 instance that carries our cluster's tag. `state` is the one EC2 reports, such as running or terminated."""
+    """An EC2 instance that carries our cluster's tag.
+
+    Attributes:
+        state: The one EC2 reports, such as running or terminated.
+        efa_interfaces: Network interfaces that carry EFA traffic; a type that could have some has none unless asked.
+    """
 
     instance_id: str
     instance_type: str
@@ -146,6 +151,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     launched_at: datetime
     private_dns_name: str = ""
     image_id: str = ""
+    efa_interfaces: int = 0
     tags: dict[str, str] = {}
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core import labels
+from core.catalogue.capacity import EFA
 from core.launch.placement import tenancy
 from core.lifecycle.records import Machine, OfferingChoice
 from core.model.catalogue import Catalogue, InstanceType
@@ -29,9 +30,14 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         offering=offering,
         image_id=instance.image_id,
         labels=(_type_labels(found, plan) if found else {}) | own,
-        capacity=found.capacity if found else {},
-        allocatable=found.allocatable() if found else {},
+        capacity=_attached(found.capacity, instance) if found else {},
+        allocatable=_attached(found.allocatable(), instance) if found else {},
     )
+
+
+def _attached(resources: dict[str, int], instance: Instance) -> dict[str, int]:
+    """Without EFA where no such interface was launched: the type could have had some (Karpenter)."""
+    return {name: amount for name, amount in resources.items() if name != EFA or instance.efa_interfaces}
 
 
 def _type_labels(found: InstanceType, plan: PlannedClaim) -> dict[str, str]:

@@ -11,7 +11,7 @@ from core.launch.bootstrap import Cluster
 from core.launch.candidates import Candidate
 from core.launch.render import Launch, RenderedLaunch, render_launch
 from lambdas.adapters.aws.ec2_errors import failure, refused_offerings
-from lambdas.adapters.aws.ec2_instances import Instances
+from lambdas.adapters.aws.ec2_instances import Instances, efa_interfaces
 from lambdas.adapters.aws.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import (
@@ -95,14 +95,16 @@ class FleetLauncher:
         choice = launched.get("LaunchTemplateAndOverrides") or {}
         override = choice.get("Overrides") or {}
         zone = override.get("AvailabilityZone") or zone_of_subnet.get(override.get("SubnetId", ""), "")
+        instance_type = str(launched.get("InstanceType") or override.get("InstanceType", ""))
         return Instance(
             instance_id=instance_id,
-            instance_type=launched.get("InstanceType") or override.get("InstanceType", ""),
+            instance_type=instance_type,
             zone=zone,
             capacity_type=rendered.candidates[0].capacity_type,
             state="pending",
             launched_at=self._clock.now(),
             image_id=override.get("ImageId") or _image_of(choice, rendered),
+            efa_interfaces=efa_interfaces(_interfaces_of(instance_type, rendered)),
             tags=rendered.tags,
         )
 
@@ -121,6 +123,16 @@ def _launch(order: LaunchOrder) -> Launch:
         is_ranked=order.is_ranked,
         tenancy=order.tenancy,
     )
+
+
+def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Mapping[str, Any]]:
+    """Those of the template that the type is launched from; each type has one."""
+    interfaces = {template.name: template.data["NetworkInterfaces"] for template in rendered.templates}
+    for config in rendered.request["LaunchTemplateConfigs"]:
+        if any(override["InstanceType"] == instance_type for override in config["Overrides"]):
+            found: Sequence[Mapping[str, Any]] = interfaces[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]
+            return found
+    return ()
 
 
 def _image_of(choice: Mapping[str, Any], rendered: RenderedLaunch) -> str:

@@ -71,6 +71,11 @@ class Instances:
             yield from (_instance(described) for described in reservation.get("Instances", ()))
 
 
+def efa_interfaces(interfaces: Iterable[Mapping[str, Any]]) -> int:
+    """How many of these network interfaces carry EFA traffic, alone or beside their own."""
+    return sum(str(interface.get("InterfaceType")) in ("efa", "efa-only") for interface in interfaces)
+
+
 def _in_order(instances: Iterable[Instance]) -> tuple[Instance, ...]:
     return tuple(sorted(instances, key=lambda instance: instance.instance_id))
 
@@ -85,6 +90,7 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         launched_at=described["LaunchTime"],
         private_dns_name=described.get("PrivateDnsName") or "",
         image_id=described.get("ImageId") or "",
+        efa_interfaces=efa_interfaces(described.get("NetworkInterfaces") or ()),
         tags={tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()},
     )
 

@@ -6,6 +6,7 @@ import base64
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
@@ -82,6 +83,16 @@ def test_the_template_in_ec2_joins_the_cluster(account: Account) -> None:
     profile = data["IamInstanceProfile"]["Name"]
     roles = account.iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
     assert [role["RoleName"] for role in roles] == ["NodeRole"]
+
+
+@pytest.mark.parametrize(("asked", "interfaces"), [({"vpc.amazonaws.com/efa": 1}, 4), ({}, 0)])
+def test_an_instance_has_the_efa_interfaces_that_it_was_launched_with(
+    asked: dict[str, int], interfaces: int, account: Account
+) -> None:
+    """Pods for the fast network would be sent to a node that could have had it, and wait there."""
+    fast = a_type("p4d.24xlarge", zones=("us-east-1a",), extra={"vpc.amazonaws.com/efa": "4"})
+    launched = account.cloud.launch(msgspec.structs.replace(an_order(fast), requests=asked))
+    assert launched.instance.efa_interfaces == interfaces
 
 
 def test_each_zone_is_offered_with_its_roomiest_subnet(account: Account) -> None:

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from core import labels
+from core.catalogue.capacity import EFA
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.messages import wake_up
-from lambdas.ports import DeniedError, JsonObject, LaunchOrder, LostReplyError, TransientError
+from lambdas.ports import DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_class_manifest, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -215,6 +216,27 @@ def test_hardware_of_one_s_own_is_ordered_and_labelled(
     assert [order.tenancy for order in orders] == [expected]
     assert lab.claim.machine is not None
     assert lab.claim.machine.labels[labels.TENANCY] == expected
+
+
+@pytest.mark.parametrize(("interfaces", "expected"), [(4, 4), (0, 0)])
+def test_a_machine_offers_the_fast_network_only_where_it_is_attached(
+    interfaces: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods that ask for it would be kept for a node that comes up without, and wait for it in vain."""
+    lab = Lab(types=(a_type("p4d.24xlarge", extra={EFA: "4"}),))
+    lab.kubernetes.put(a_pending_pod("p"))
+    launch = lab.cloud.launch
+
+    def attach(order: LaunchOrder) -> Launched:
+        launched = launch(order)
+        instance = msgspec.structs.replace(launched.instance, efa_interfaces=interfaces)
+        return msgspec.structs.replace(launched, instance=instance)
+
+    monkeypatch.setattr(lab.cloud, "launch", attach)
+    lab.provision()
+    assert lab.claim.machine is not None
+    assert lab.claim.machine.capacity.get(EFA, 0) == expected
+    assert lab.claim.machine.allocatable.get(EFA, 0) == expected
 
 
 def test_a_limit_is_never_overshot(lab: Lab) -> None:
