@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from itertools import groupby
 
 import msgspec
 
@@ -14,28 +15,54 @@ from core.model.overlay import NodeOverlay
 from core.model.quantity import NANODOLLARS
 from core.model.requirements import Requirement, Requirements
 
+_Subject = tuple[int, int, int | str]
+
+
+def agreeing(
+    overlays: Iterable[NodeOverlay],
+    pools: Iterable[tuple[Iterable[InstanceType], Requirements]],
+    keys: frozenset[str],
+) -> tuple[NodeOverlay, ...]:
+    """The overlays that count, the heaviest first, the last by name first where weights are equal.
+
+    Of two overlays of one weight that speak of one offering's price or of one resource of a type, only the first counts; the
+    other is left out as a whole, in every NodePool (Karpenter).
+
+    Args:
+        overlays: Every overlay.
+        pools: What each NodePool may launch, and what it offers (as in `overlaid`).
+        keys: Labels that some type carries.
+    """
+    ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
+    offers = [(tuple(types), _certain(template, keys)) for types, template in pools]
+    found: list[NodeOverlay] = []
+    for _, alike in groupby(ordered, key=lambda o: o.weight):
+        group = list(alike)
+        taken: set[_Subject] = set()
+        for overlay in group:
+            subjects = set(_subjects(overlay, offers, keys)) if len(group) > 1 else set()
+            if taken.isdisjoint(subjects):
+                taken |= subjects
+                found.append(overlay)
+    return tuple(found)
+
 
 def overlaid(
     types: Iterable[InstanceType], overlays: Iterable[NodeOverlay], template: Requirements, keys: frozenset[str]
 ) -> tuple[InstanceType, ...]:
-    """The types with the overlays that apply to a NodePool.
-
-    The heaviest overlay that matches wins, the last by name where weights are equal; one for each offering's price and one for
-    each resource (Karpenter).
+    """The types with the overlays that apply to a NodePool; for each offering's price and each resource the first that matches.
 
     Args:
         types: What the catalogue has.
-        overlays: Every overlay.
+        overlays: Those that count, in their order (`agreeing`).
         template: What the NodePool offers: requirements, labels, its own name. A label of its own that it leaves open is not
             known before there is a node, so no overlay goes by it.
         keys: Labels that some type carries; a type without one does not have it.
     """
-    ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
+    ordered = tuple(overlays)
     if not ordered:
         return tuple(types)
-    known = labels.WELL_KNOWN | keys
-    open_labels = (key for key, asked in template.items() if key not in known and len(asked.values) != 1)
-    certain = template.without(*open_labels)
+    certain = _certain(template, keys)
     return tuple(_overlaid(one, ordered, certain, keys) for one in types)
 
 
@@ -61,19 +88,17 @@ def adjusted_price(price: int, overlay: NodeOverlay) -> int:
 
 
 def _overlaid(
-    instance_type: InstanceType, overlays: list[NodeOverlay], template: Requirements, keys: frozenset[str]
+    instance_type: InstanceType, overlays: Iterable[NodeOverlay], template: Requirements, keys: frozenset[str]
 ) -> InstanceType:
-    offered = _offered(instance_type, template, keys)
-    sold = [i for i, offering in enumerate(instance_type.offerings) if _may_buy(template, offering)]
+    bought = _bought(instance_type, template, keys)
     prices: dict[int, int] = {}
     capacity: dict[str, int] = {}
     for overlay in overlays:
-        asked = Requirements(overlay.requirements)
-        met = [i for i in sold if _at(offered, instance_type.offerings[i]).compatible(asked)]
+        met = _met(overlay, bought)
         if not met:
             continue
         capacity.update({name: amount for name, amount in overlay.capacity.items() if name not in capacity})
-        if overlay.price is not None or overlay.price_adjustment is not None:
+        if _speaks_of_prices(overlay):
             for index in met:
                 prices.setdefault(index, adjusted_price(instance_type.offerings[index].price, overlay))
     if not prices and not capacity:
@@ -84,11 +109,49 @@ def _overlaid(
     return msgspec.structs.replace(instance_type, offerings=offerings, capacity={**instance_type.capacity, **capacity})
 
 
-def _offered(instance_type: InstanceType, template: Requirements, keys: frozenset[str]) -> Requirements:
+def _subjects(
+    overlay: NodeOverlay, offers: Iterable[tuple[tuple[InstanceType, ...], Requirements]], keys: frozenset[str]
+) -> Iterator[_Subject]:
+    """What the overlay speaks of: (NodePool, type that it may launch, offering or resource) by position and name."""
+    for pool, (types, template) in enumerate(offers):
+        for position, instance_type in enumerate(types):
+            if template.conflict(_own(instance_type, keys)) is not None:
+                continue
+            met = _met(overlay, _bought(instance_type, template, keys))
+            if _speaks_of_prices(overlay):
+                yield from ((pool, position, index) for index in met)
+            if met:
+                yield from ((pool, position, name) for name in overlay.capacity)
+
+
+def _certain(template: Requirements, keys: frozenset[str]) -> Requirements:
+    known = labels.WELL_KNOWN | keys
+    return template.without(*(key for key, asked in template.items() if key not in known and len(asked.values) != 1))
+
+
+def _speaks_of_prices(overlay: NodeOverlay) -> bool:
+    return overlay.price is not None or overlay.price_adjustment is not None
+
+
+def _bought(
+    instance_type: InstanceType, template: Requirements, keys: frozenset[str]
+) -> list[tuple[int, Requirements]]:
+    """Offerings that the NodePool may buy, by position, with all that a node of each has."""
+    offered = template.merged(_own(instance_type, keys).values())
+    return [(i, _at(offered, o)) for i, o in enumerate(instance_type.offerings) if _may_buy(template, o)]
+
+
+def _met(overlay: NodeOverlay, bought: Iterable[tuple[int, Requirements]]) -> list[int]:
+    asked = Requirements(overlay.requirements)
+    return [index for index, offered in bought if offered.compatible(asked)]
+
+
+def _own(instance_type: InstanceType, keys: frozenset[str]) -> Requirements:
+    """What every node of the type has, and what none has."""
     own = [Requirement.one_of(key, *values) for key, values in instance_type.labels.items()]
     own.append(Requirement.one_of(labels.INSTANCE_TYPE, instance_type.name))
     missing = [Requirement.one_of(key) for key in sorted(keys - set(instance_type.labels))]
-    return template.merged((*own, *missing))
+    return Requirements((*own, *missing))
 
 
 def _may_buy(template: Requirements, offering: Offering) -> bool:

@@ -10,8 +10,9 @@ from core import labels
 from core.model.catalogue import InstanceType
 from core.model.identity import ByIdentity
 from core.model.node_pool import PER_MILLE, NodePool
+from core.model.overlay import NodeOverlay
 from core.model.snapshot import Snapshot
-from core.pools.overlays import overlaid
+from core.pools.overlays import agreeing, overlaid
 from core.pools.pool_template import template_requirements
 
 SNAPSHOTS_REMEMBERED: Final = 4
@@ -28,6 +29,7 @@ class PoolTypes:
         self._keys = snapshot.catalogue.label_keys()
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._known: dict[str, tuple[InstanceType, ...]] = {}
+        self._agreeing: tuple[NodeOverlay, ...] | None = None
 
     def of(self, pool: str, node_class: str = "") -> tuple[InstanceType, ...]:
         """The types of a NodePool by name; where it is gone, the catalogue's for the EC2NodeClass."""
@@ -38,16 +40,27 @@ class PoolTypes:
         return self._known[pool]
 
     def _compute(self, pool: NodePool) -> tuple[InstanceType, ...]:
-        gates = self._snapshot.options.feature_gates
-        types = self._snapshot.catalogue.types_for(pool.node_class.name)
-        if not gates.reserved_capacity:
-            types = tuple(_unreserved(one) for one in types)
-        if gates.node_overlay:
-            types = overlaid(types, self._snapshot.overlays, template_requirements(pool), self._keys)
+        types = self._bare(pool)
+        if self._snapshot.options.feature_gates.node_overlay:
+            types = overlaid(types, self._overlays(), template_requirements(pool), self._keys)
         factors = pool.price_factors
         if not factors:
             return types
         return tuple(_weighed(one, factors.get(one.name.partition(".")[0], PER_MILLE)) for one in types)
+
+    def _bare(self, pool: NodePool) -> tuple[InstanceType, ...]:
+        types = self._snapshot.catalogue.types_for(pool.node_class.name)
+        if self._snapshot.options.feature_gates.reserved_capacity:
+            return types
+        return tuple(_unreserved(one) for one in types)
+
+    def _overlays(self) -> tuple[NodeOverlay, ...]:
+        """The overlays that count; which ones do, all NodePools decide together."""
+        if self._agreeing is None:
+            pools = self._snapshot.node_pools
+            offers = ((self._bare(pool), template_requirements(pool)) for pool in pools)
+            self._agreeing = agreeing(self._snapshot.overlays, offers, self._keys)
+        return self._agreeing
 
 
 pool_types: Final = ByIdentity(PoolTypes, size=SNAPSHOTS_REMEMBERED)

@@ -24,7 +24,10 @@ def types_of(snapshot: Snapshot, pool: NodePool) -> tuple[InstanceType, ...]:
             msgspec.structs.replace(k, offerings=tuple(o for o in k.offerings if o.capacity_type != labels.RESERVED))
             for k in types
         )
-    return tuple(_overlaid(snapshot, pool, kind) for kind in types) if gates.node_overlay else types
+    if not gates.node_overlay:
+        return types
+    agreeing = _agreeing(snapshot)
+    return tuple(_overlaid(agreeing, pool, kind) for kind in types)
 
 
 def types_by_pool(snapshot: Snapshot, name: str) -> tuple[InstanceType, ...]:
@@ -32,9 +35,37 @@ def types_by_pool(snapshot: Snapshot, name: str) -> tuple[InstanceType, ...]:
     return next((types_of(snapshot, pool) for pool in snapshot.node_pools if pool.name == name), ())
 
 
-def _overlaid(snapshot: Snapshot, pool: NodePool, kind: InstanceType) -> InstanceType:
-    """For each price, and each resource, the heaviest overlay decides; of equally heavy ones the last by name."""
-    ranked = sorted(snapshot.overlays, key=lambda overlay: (overlay.weight, overlay.name))
+def _agreeing(snapshot: Snapshot) -> list[NodeOverlay]:
+    """The overlays that count, the least heavy first; of equally heavy ones that would contradict, the last by name."""
+    found: list[NodeOverlay] = []
+    for overlay in sorted(snapshot.overlays, key=lambda overlay: (overlay.weight, overlay.name), reverse=True):
+        if not any(other.weight == overlay.weight and _contradict(snapshot, overlay, other) for other in found):
+            found.append(overlay)
+    return found[::-1]
+
+
+def _contradict(snapshot: Snapshot, one: NodeOverlay, other: NodeOverlay) -> bool:
+    """Whether both speak of one price, or of one resource of a type, that some NodePool could launch."""
+    prices = all((overlay.price, overlay.price_adjustment) != (None, None) for overlay in (one, other))
+    keys = snapshot.catalogue.label_keys()
+    for pool in snapshot.node_pools:
+        for kind in snapshot.catalogue.types_for(pool.node_class.name):
+            own = {labels.INSTANCE_TYPE: kind.name, **{key: values[0] for key, values in kind.labels.items()}}
+            if not meets_all((r for r in pool.requirements if r.key in keys or r.key in own), own):
+                continue
+            here = [
+                o for o in kind.offerings if snapshot.options.feature_gates.reserved_capacity or not o.reservation_id
+            ]
+            of_one, of_other = ([_applies(overlay, pool, kind, o) for o in here] for overlay in (one, other))
+            if prices and any(map(min, of_one, of_other)):
+                return True
+            if any(of_one) and any(of_other) and set(one.capacity) & set(other.capacity):
+                return True
+    return False
+
+
+def _overlaid(ranked: list[NodeOverlay], pool: NodePool, kind: InstanceType) -> InstanceType:
+    """For each price, and each resource, the heaviest overlay decides."""
     capacity, offerings = dict(kind.capacity), []
     for offering in kind.offerings:
         price = offering.price

@@ -1,0 +1,68 @@
+"""Overlays that contradict each other would otherwise count in part, and buy what neither of them meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.model.overlay import NodeOverlay
+from core.model.requirements import Requirement
+from core.model.snapshot import FeatureGates, Options
+from core.pools.pool_types import pool_types
+from tests.builders import a_pool, a_snapshot, a_type
+
+ON = Options(feature_gates=FeatureGates(node_overlay=True))
+SMALL = a_type("m5.large", price=0.1, zones=("us-east-1a",), capacity_types=(labels.ON_DEMAND,))
+LARGE = a_type("m5.xlarge", price=0.2, zones=("us-east-1a",), capacity_types=(labels.ON_DEMAND,))
+POOLS = (a_pool("one"), a_pool("two"))
+DEVICE = "example.com/device"
+
+
+def found(*overlays: NodeOverlay, pool: str = "one") -> dict[str, tuple[int, int]]:
+    """Type → its price in thousandths of a dollar and its devices, as a NodePool sees them."""
+    snapshot = a_snapshot(types=(SMALL, LARGE), node_pools=POOLS, overlays=overlays, options=ON)
+    types = pool_types(snapshot).of(pool)
+    return {t.name: (t.offerings[0].price // 1_000_000, t.capacity.get(DEVICE, 0)) for t in types}
+
+
+def of_type(name: str) -> tuple[Requirement, ...]:
+    """What an overlay of one type asks for."""
+    return (Requirement.one_of(labels.INSTANCE_TYPE, name),)
+
+
+@pytest.mark.parametrize("pool", ["one", "two"])
+def test_of_two_overlays_of_one_weight_over_one_price_the_other_is_left_out_as_a_whole(pool: str) -> None:
+    """Also for what nobody disputes, and in a NodePool where they do not meet: Karpenter calls it a conflict."""
+    wide = NodeOverlay(name="a", weight=10, price=5_000_000, capacity={DEVICE: 1})
+    here = (*of_type("m5.xlarge"), Requirement.one_of(labels.NODEPOOL, "one"))
+    narrow = NodeOverlay(name="b", weight=10, price=7_000_000, requirements=here)
+    assert found(wide, narrow, pool=pool) == {"m5.large": (100, 0), "m5.xlarge": (7 if pool == "one" else 200, 0)}
+
+
+def test_of_two_overlays_of_one_weight_over_one_resource_the_last_by_name_counts() -> None:
+    """The other's price is left out with its capacity, for both are one statement."""
+    first = NodeOverlay(name="a", price=5_000_000, capacity={DEVICE: 1})
+    last = NodeOverlay(name="b", capacity={DEVICE: 2})
+    assert found(first, last) == {"m5.large": (100, 2), "m5.xlarge": (200, 2)}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        NodeOverlay(name="b", weight=10, price=7_000_000, requirements=of_type("m5.xlarge")),
+        NodeOverlay(name="b", weight=10, capacity={DEVICE: 0}, requirements=of_type("m5.xlarge")),
+    ],
+    ids=["another type", "another thing"],
+)
+def test_overlays_of_one_weight_that_do_not_meet_both_count(other: NodeOverlay) -> None:
+    """Most people give no weight at all; their overlays would fight for nothing."""
+    own = NodeOverlay(name="a", weight=10, price=5_000_000, requirements=of_type("m5.large"))
+    assert found(own, other)["m5.large"] == (5, 0)
+    assert found(own, other)["m5.xlarge"] == (7 if other.price else 200, 0)
+
+
+def test_a_heavier_overlay_hides_a_lighter_one_only_where_they_meet() -> None:
+    """A rule for all and a heavier exception from it is the common way to write them."""
+    rule = NodeOverlay(name="a", weight=1, price=5_000_000, capacity={DEVICE: 1})
+    exception = NodeOverlay(name="b", weight=2, price=7_000_000, requirements=of_type("m5.xlarge"))
+    assert found(rule, exception) == {"m5.large": (5, 1), "m5.xlarge": (7, 1)}
