@@ -14,7 +14,7 @@ from core.launch.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive,
 from core.launch.yaml_text import write_yaml
 
 _DOCUMENT: Final = re.compile(
-    r"(?:\s|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"
+    r"(?:[ \r\n]|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"
 )
 """How a Kubernetes object begins in YAML or JSON, after comments; a script that holds one begins otherwise."""
 

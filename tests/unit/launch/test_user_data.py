@@ -95,6 +95,7 @@ def test_al2023_without_service_addresses_is_refused() -> None:
     [
         ("#!/bin/bash\necho apiVersion: node.eks.aws/v1alpha1\n", "text/x-shellscript"),
         ("echo hi", "text/x-shellscript"),
+        ("\tapiVersion: node.eks.aws/v1alpha1\n", "text/x-shellscript"),
         ("cat <<END\napiVersion: node.eks.aws/v1alpha1\nEND\n", "text/x-shellscript"),
         ("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {}\n", "application/node.eks.aws"),
         ("# ours\n\n---\nkind: NodeConfig\napiVersion : node.eks.aws/v1alpha1\n", "application/node.eks.aws"),
