@@ -118,8 +118,8 @@ class ClaimSearch:
         claim, look = fit.claim, fit.look
         self.claims.append(claim)
         self._index.add(look)
-        claim.reqs, claim.allowed, claim.reservation = look.reqs, look.allowed, fit.reservation
-        self._reservations.take(fit.reservation)
+        claim.reqs, claim.allowed, claim.reservations = look.reqs, look.allowed, fit.reservations
+        self._reservations.take(fit.reservations)
         room, types = self._rooms[claim.template.index], claim.template.types
         if room.left:
             claim.charged = types.survivors(look.mask, fit.total)

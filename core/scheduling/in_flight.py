@@ -23,7 +23,7 @@ class InFlight:
         allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
         used: What its pods request.
         charged: Types for which the pool's limits, if there are any, were charged.
-        reservation: The capacity reservation that it holds a place in, empty for none.
+        reservations: The capacity reservations that it holds a place in.
         min_values: What is left of the pool's minValues where BestEffort lowered them.
     """
 
@@ -37,7 +37,7 @@ class InFlight:
     ports: tuple[HostPort, ...] = ()
     attached: frozenset[tuple[str, str]] = frozenset()
     charged: int = 0
-    reservation: str = ""
+    reservations: tuple[str, ...] = ()
     min_values: Mapping[str, int] = field(default_factory=dict)
     min_values_relaxed: bool = False
 

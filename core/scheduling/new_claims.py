@@ -19,7 +19,7 @@ class Fit(NamedTuple):
     claim: InFlight
     look: Look
     total: Vector
-    reservation: str = ""
+    reservations: tuple[str, ...] = ()
 
 
 class NewClaims:
@@ -86,7 +86,7 @@ class NewClaims:
         return None
 
     def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
-        """What a claim becomes; where minValues cannot be met within a reservation, without one."""
+        """What a claim becomes; where minValues cannot be met within reservations, without them."""
         if not self._reservations.left:
             return self._held(claim, draft, pod_class, stage)
         fit = self._held(claim, self._reservations.without_spent(draft), pod_class, stage)
@@ -95,7 +95,7 @@ class NewClaims:
         return fit
 
     def _held(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
-        """The same, held to one value of each topology key and to a reservation."""
+        """The same, held to one value of each topology key and to reservations."""
         if not draft.is_possible:
             return None
         if stage.keys:
@@ -105,16 +105,16 @@ class NewClaims:
             if pinned is None:
                 return None
             draft = draft.narrowed(pinned)
-        reservation = ""
+        reservations: tuple[str, ...] = ()
         if self._reservations.left:
             chosen = self._reservations.choose(draft)
             if chosen is None:
                 return None
-            draft, reservation = draft.narrowed(chosen[0]), chosen[1]
+            draft, reservations = draft.narrowed(chosen[0]), chosen[1]
         if claim.min_values and not self._keeps_min_values(claim, draft):
             return None
         look = self._looks.of(claim.template, draft.reqs, draft.allowed)
-        return Fit(claim, look, draft.total, reservation)
+        return Fit(claim, look, draft.total, reservations)
 
     def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
         missing = draft.missing_values()

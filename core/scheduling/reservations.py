@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from core import labels
 from core.model.requirements import Requirement, Requirements
@@ -14,8 +14,9 @@ from core.scheduling.template import Template
 class Reservations:
     """What is left of every reservation in one plan.
 
-    A claim that can use a reservation takes one place in the cheapest and is held to it; other claims are kept out of
-    reserved capacity, so no plan counts on more than there is.
+    A claim that can use a reservation takes one place in the cheapest and is held to it, or a place in each of several where
+    only together they have the types that minValues want; other claims are kept out of reserved capacity, so no plan counts
+    on more than there is.
     """
 
     def __init__(self, templates: Iterable[Template], table: RequirementTable) -> None:
@@ -46,32 +47,50 @@ class Reservations:
         """The draft kept out of all reserved capacity."""
         return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
 
-    def choose(self, draft: Draft) -> tuple[int, str] | None:
-        """Requirements and reservation for a new claim; the latter empty where it gets none. None where it needs one.
+    def choose(self, draft: Draft) -> tuple[int, tuple[str, ...]] | None:
+        """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
 
-        A claim with minValues goes without a reservation where one alone leaves too few types.
+        A claim with minValues goes without where all reservations together leave too few types.
         """
-        choices = [
-            choice
-            for identity in sorted(i for i, left in self.left.items() if left > 0)
-            for choice in self._at(draft, identity)
-        ]
-        whole = [choice for choice in choices if not choice[0].missing_values()]
+        identities = sorted(identity for identity, left in self.left.items() if left > 0)
+        held = [(self._held_to(draft, identity), identity) for identity in identities]
+        choices = sorted(
+            ((reserved, identity) for reserved, identity in held if reserved.is_possible),
+            key=lambda choice: (choice[0].price, choice[1]),
+        )
+        for reserved, identity in choices:
+            if not reserved.missing_values():
+                return reserved.reqs, (identity,)
+        several = self._several(draft, [identity for _, identity in choices])
+        if several:
+            return self._held_to(draft, *several).reqs, several
         free = self.without_any(draft) if self.left else draft
-        if not whole and free.is_possible and (not choices or not free.missing_values()):
-            return free.reqs, ""
-        best = min(whole or choices, key=lambda choice: (choice[0].price, choice[1]), default=None)
-        return None if best is None else (best[0].reqs, best[1])
+        if free.is_possible and (not choices or not free.missing_values()):
+            return free.reqs, ()
+        return (choices[0][0].reqs, (choices[0][1],)) if choices else None
 
-    def _at(self, draft: Draft, identity: str) -> Iterator[tuple[Draft, str]]:
-        """The draft held to one reservation, where that is possible."""
-        held = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
-        held = self._table.pinned(held, labels.RESERVATION_ID, identity) if held != IMPOSSIBLE else held
-        reserved = draft.narrowed(held)
-        if reserved.is_possible:
-            yield reserved, identity
+    def _several(self, draft: Draft, ranked: list[str]) -> tuple[str, ...]:
+        """The first few of these that together leave enough types for minValues, each of them needed; none where all do not."""
+        if len(ranked) < 2 or self._held_to(draft, *ranked).missing_values():
+            return ()
+        needed = list(ranked)
+        for identity in reversed(ranked):
+            fewer = [other for other in needed if other != identity]
+            if fewer and not self._held_to(draft, *fewer).missing_values():
+                needed = fewer
+        return tuple(needed)
 
-    def take(self, identity: str) -> None:
-        """Promise one place."""
-        if identity:
+    def _held_to(self, draft: Draft, *identities: str) -> Draft:
+        """The draft held to reservations."""
+        reserved = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+        if reserved == IMPOSSIBLE:
+            return draft.narrowed(IMPOSSIBLE)
+        if len(identities) == 1:
+            return draft.narrowed(self._table.pinned(reserved, labels.RESERVATION_ID, identities[0]))
+        asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
+        return draft.narrowed(self._table.narrowed(reserved, asked))
+
+    def take(self, identities: Iterable[str]) -> None:
+        """Promise one place of each."""
+        for identity in identities:
             self.left[identity] -= 1

@@ -70,7 +70,7 @@ class _Forms:
         types = claim.template.types
         left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         wanted = tuple(claim.min_values.items())
-        question = (claim.template.index, claim.reqs, left, claim.reservation, wanted, claim.min_values_relaxed)
+        question = (claim.template.index, claim.reqs, left, claim.reservations, wanted, claim.min_values_relaxed)
         known = self._known.get(question)
         if known is None:
             known = self._known[question] = self._form(claim, left)
@@ -116,7 +116,7 @@ def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> Plan
 def _requirements(claim: InFlight, names: tuple[str, ...], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
     """What the launched node must meet; minValues as they are after BestEffort."""
     table = claim.template.types.table
-    simulated = SIMULATED if claim.reservation else (*SIMULATED, labels.RESERVATION_ID)
+    simulated = SIMULATED if claim.reservations else (*SIMULATED, labels.RESERVATION_ID)
     narrowed = table[claim.reqs].without(*simulated)
     chosen = (
         Requirement(labels.INSTANCE_TYPE, False, names),

@@ -100,7 +100,7 @@ class Repack:
         """
         template = claim.template
         is_scarce = bool(solution.unplaced and solution.accounts.rooms[template.index].left)
-        return not (is_scarce or claim.reservation or claim.min_values_relaxed)
+        return not (is_scarce or claim.reservations or claim.min_values_relaxed)
 
     def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:
         """One part, or where that were too large one for each zone."""

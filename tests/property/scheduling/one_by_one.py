@@ -30,9 +30,10 @@ class OneByOne(Solve):
     def __post_init__(self) -> None:
         """Take plain searches in place of those that ask all at once."""
         super().__post_init__()
-        self.nodes = EachNode(self.ground, self.tally, self.leaving)
-        pinning = Pinning(self.ground.topology, self.tally, self.batches)
-        books = Books(self.ground, self.tally, pinning, self.rooms, self.reservations, Looks())
+        tally = self.accounts.tally
+        self.nodes = EachNode(self.ground, tally, self.leaving)
+        pinning = Pinning(self.ground.topology, tally, self.batches)
+        books = Books(self.ground, self.accounts, pinning, Looks())
         self.new, self.claims = NewClaims(books), EachClaim(books)
         self.claims.plain_pinning = pinning
 

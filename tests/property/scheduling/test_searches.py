@@ -85,7 +85,7 @@ def _placed(kind: type[Solve], ground: Ground, gone: frozenset[int], displaced: 
     batches = batches_of(ground, [((*ground.pending, *ground.moving), False), (displaced, True)])
     found = kind(ground, batches, ground.leaving | gone, gone).run()
     claims = [
-        (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservation, [pod.key for pod in c.pods])
+        (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservations, [pod.key for pod in c.pods])
         for c in found.claims
     ]
     left = [pod.key for batch in found.unplaced for pod in batch.pods[batch.placed :]]

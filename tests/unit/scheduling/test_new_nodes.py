@@ -220,6 +220,34 @@ def test_a_reservation_that_leaves_too_few_types_for_min_values_is_left_alone() 
     assert (claim.instance_types, claim.capacity_types) == (("one", "two"), ("spot",))
 
 
+def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
+    """On-demand was bought, or the pod left where the NodePool buys none, though the reservations have types enough."""
+    plain = {
+        name: a_type(name, cpu="1", capacity_types=(labels.ON_DEMAND,)) for name in ("one", "two", "three", "four")
+    }
+    places = {"one": 1, "two": 2, "three": 2}
+    types = tuple(
+        msgspec.structs.replace(
+            plain[name],
+            offerings=(
+                *plain[name].offerings,
+                Offering(ZONES[0], labels.RESERVED, 0, reservation_id=f"cr-{name}", reservation_capacity=count),
+            ),
+        )
+        for name, count in places.items()
+    )
+    pool = a_pool(
+        "default",
+        Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2),
+        Requirement.one_of(labels.CAPACITY_TYPE, labels.RESERVED),
+    )
+    pods = tuple(a_pod(name, cpu="1") for name in ("a", "b", "c"))
+    plan = plan_of(types=(*types, plain["four"]), node_pools=(pool,), pods=pods)
+    held = [{r.key: r.values for r in claim.requirements}[labels.RESERVATION_ID] for claim in plan.claims]
+    assert held == [("cr-one", "cr-three"), ("cr-three", "cr-two")]
+    assert [found.reason for found in plan.unschedulable] == [reasons.MIN_VALUES_NOT_MET]
+
+
 def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
     """It was said that the NodePool would do."""
     offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
