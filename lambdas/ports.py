@@ -92,6 +92,10 @@ class Clock(Protocol):
         """The present moment, aware, UTC."""
         ...
 
+    def worked(self) -> timedelta:
+        """How much processor time the process has had since it began."""
+        ...
+
 
 class Listing(msgspec.Struct, frozen=True):
     """All objects of one kind: decoded (`core.manifests.wire` structs), and those that could not be, with the reason."""

@@ -59,8 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         poll_seconds: How soon `provision` looks again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
-        improve_milliseconds: How long a plan may be improved after the first one, as long again for every 500 pods, at most
-            five times as long; 0: not at all.
+        improve_milliseconds: How much processor time may go into improving a plan after the first one, as much again for every
+            500 pods, at most five times as much; it takes four times as long at most. 0: none.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
     """
 

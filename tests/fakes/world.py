@@ -34,16 +34,21 @@ class CrashError(BaseException):
 
 
 class FakeClock:
-    """Time stands still until a test moves it."""
+    """Time stands still until a test moves it; the process works all the time but when it pauses."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
+        self._worked = timedelta(0)
 
     def now(self) -> datetime:
         return self._now
 
+    def worked(self) -> timedelta:
+        return self._worked
+
     def advance(self, **span: float) -> None:
         self._now += timedelta(**span)
+        self._worked += timedelta(**span)
 
     def pause(self, duration: timedelta) -> None:
         self._now += duration

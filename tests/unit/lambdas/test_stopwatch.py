@@ -19,5 +19,17 @@ def test_a_stopwatch_runs_from_the_first_question_and_says_which_share_is_over()
     assert shares == [0, 0.25, 0.5, 0.75, 1, 1.25]
 
 
+def test_time_without_a_processor_counts_for_a_quarter() -> None:
+    """On busy cores, or with little memory configured, a burst's plan stayed the greedy one, three times as dear."""
+    clock = FakeClock(NOW)
+    over = stopwatch(clock, timedelta(seconds=4))
+    over()
+    clock.advance(seconds=1)
+    clock.pause(timedelta(seconds=2))
+    assert over() == 0.25
+    clock.pause(timedelta(seconds=13))
+    assert over() == 1
+
+
 def test_a_stopwatch_without_time_is_over_at_once() -> None:
     assert stopwatch(FakeClock(NOW), timedelta(0))() >= 1
