@@ -68,6 +68,7 @@ RICH_SEEDS = (
     901438,
     907669,
     1001285,
+    1102990,
 )
 """The same of `rich_cluster`: reservations, overlays, minValues, explanations; searches where machines
 are free; improved plans that parted a pod from the one with a volume whom it follows."""
