@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from core.disruption import reasons
 from core.disruption.blocking import blocks
 from core.disruption.candidate import Candidate
+from core.disruption.consolidation import Refusal, consolidated
 from core.disruption.eligibility import hindrance
 from core.disruption.round import Round
 from core.disruption.simulation import Simulation
-from core.model.plan import Command
+from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
 
 
@@ -19,28 +22,29 @@ def validate(command: Command, snapshot: Snapshot) -> Command | str:
 
     Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must still
     find a place for their pods with no more and no other new nodes. Where they need none any more, the replacements are left
-    out; Karpenter gives such a command up. Drift is carried out whatever it costs, so there only the pods must find a place.
-    The command's own marks on the snapshot are looked past.
+    out; where some of several nodes are no candidates any more, it is decided anew for the others. Karpenter gives such
+    commands up. Drift is carried out whatever it costs, so there only the pods must find a place. The command's own marks on
+    the snapshot are looked past.
     """
     marks = tuple(name for name in snapshot.marked_for_deletion if name not in command.claims)
     fresh = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
     by_claim = {c.claim.name: c for c in fresh.survey.candidates}
-    missing = [name for name in command.claims if name not in by_claim]
-    if missing:
-        said = next((b.message for b in fresh.survey.blocked if b.node in command.nodes), "it is gone")
-        return f"NodeClaim {missing[0]} is no candidate any more: {said}"
-    candidates = [by_claim[name] for name in command.claims]
-    for candidate in candidates:
-        problem = _unfit(candidate, command, fresh)
-        if problem:
-            return problem
+    problems = {name: _unfit(name, by_claim.get(name), command, fresh) for name in command.claims}
+    candidates = [by_claim[name] for name, problem in problems.items() if not problem]
+    lost = next(filter(None, problems.values()), "")
+    if lost and not (command.method == "multi" and candidates):
+        return lost
     if not snapshot.options.ignore_budgets and not fresh.has_budget(candidates, command.reason):
         return f"budgets no longer let {len(candidates)} nodes go for {command.reason}"
-    return _simulated(candidates, command, fresh)
+    return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
 
 
-def _unfit(candidate: Candidate, command: Command, fresh: Round) -> str:
-    """Why the candidate no longer qualifies, empty where it does."""
+def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Round) -> str:
+    """Why a node of the command no longer qualifies, empty where it does."""
+    if candidate is None:
+        node = dict(zip(command.claims, command.nodes, strict=True))[claim]
+        said = next((b.message for b in fresh.survey.blocked if b.node == node), "it is gone")
+        return f"NodeClaim {claim} is no candidate any more: {said}"
     if not fresh.is_free(candidate, command.reason):
         return blocks(candidate, fresh)[0].message
     if command.reason == reasons.DRIFTED:
@@ -51,6 +55,14 @@ def _unfit(candidate: Candidate, command: Command, fresh: Round) -> str:
     if command.reason == reasons.EMPTY and not candidate.is_empty:
         return f"node {candidate.name} is no longer empty"
     return ""
+
+
+def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
+    """The command for those of its nodes that are left, with no more new nodes than it had."""
+    found = consolidated(candidates, fresh, method=command.method if len(candidates) > 1 else "single")
+    if isinstance(found, Refusal):
+        return found.message
+    return _more(found.replacements, command) or found
 
 
 def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
@@ -70,10 +82,17 @@ def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> C
     return _changed(simulation, command) or command
 
 
+def _more(claims: Sequence[PlannedClaim], command: Command) -> str:
+    if len(claims) <= len(command.replacements):
+        return ""
+    return f"its pods now need {len(claims)} new nodes, not {len(command.replacements)}"
+
+
 def _changed(simulation: Simulation, command: Command) -> str:
     """Why the new nodes are no longer those of the command, empty where they are."""
-    if len(simulation.claims) != len(command.replacements):
-        return f"its pods now need {len(simulation.claims)} new nodes, not {len(command.replacements)}"
+    more = _more(simulation.claims, command)
+    if more:
+        return more
     possible = {name for claim in simulation.claims for name in claim.instance_types}
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]

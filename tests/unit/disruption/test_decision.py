@@ -211,6 +211,18 @@ class TestValidation:
         command = self.command(world(a_node_of(SMALL)))
         assert isinstance(validate(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), str)
 
+    def test_one_of_several_got_a_pod_that_stays_since(self) -> None:
+        """The others go all the same: in a fleet that consolidates somebody always got a pod."""
+        nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
+        pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
+        command = self.command(world(*nodes, pods=pods))
+        guard = pod_on("node-1", "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
+        found = validate(command, world(*nodes, pods=(*pods, guard)))
+        assert isinstance(found, Command)
+        assert (command.method, len(command.nodes)) == ("multi", 4)
+        assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
+        assert {move.to for move in found.moves} == {"node-1"}
+
     def test_pod_is_protected_since(self) -> None:
         """An annotation that came in between is respected."""
         command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
