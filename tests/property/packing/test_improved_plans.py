@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
+from core.scheduling.repacking import repack
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.judge import violations
 from tests.property.packing.worlds import a_plain_world, a_ruled_world, with_steps
@@ -47,6 +49,17 @@ def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed
     """A pod packed onto a node that refuses it pays for a node and stays pending."""
     snapshot = make(seed, steps=STEPS)
     assert violations(snapshot, schedule(snapshot)) == []
+
+
+@given(WORLDS, SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_so_it_would_where_large_plans_fall_apart_by_zone(make: Maker, seed: int) -> None:
+    """Only plans for thousands of pods are split, and a pod dealt to a zone that it may not enter would stay pending."""
+    snapshot = make(seed, steps=STEPS)
+    with patch.object(repack, "JOINT_LOADS_MAX", 0):
+        plan = schedule(snapshot)
+    assert violations(snapshot, plan) == []
+    assert plan.cost.hourly <= schedule(make(seed, steps=0)).cost.hourly
 
 
 @given(WORLDS, SEEDS)
