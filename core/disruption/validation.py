@@ -79,20 +79,18 @@ def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> C
     if is_repack:
         saves = price > sum(claim.price for claim in simulation.claims)
         return command if saves else "its pods now need new nodes that cost no less"
-    return _changed(simulation, command) or command
+    return _more(simulation.claims, command) or _lost_type(simulation, command) or command
 
 
 def _more(claims: Sequence[PlannedClaim], command: Command) -> str:
+    """That more new nodes are needed than the command has, empty where they are not."""
     if len(claims) <= len(command.replacements):
         return ""
     return f"its pods now need {len(claims)} new nodes, not {len(command.replacements)}"
 
 
-def _changed(simulation: Simulation, command: Command) -> str:
-    """Why the new nodes are no longer those of the command, empty where they are."""
-    more = _more(simulation.claims, command)
-    if more:
-        return more
+def _lost_type(simulation: Simulation, command: Command) -> str:
+    """Which type of a replacement would no longer do, empty where all would."""
     possible = {name for claim in simulation.claims for name in claim.instance_types}
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]

@@ -142,7 +142,7 @@ class Configurations:
         return mix
 
     def _whole(self, mix: Mix, demand: Ints, share: float) -> Packing:
-        """What the mix buys whole; where that is nothing, what it buys most of."""
+        """What the mix buys whole, and where that is a smaller share of the machines, what it buys most of."""
         times = np.floor(mix.machines + 1e-6).astype(np.int64)
         lacking = max(1, int(share * mix.machines.sum())) - int(times.sum())
         if lacking > 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from itertools import groupby
 
@@ -16,6 +16,7 @@ from core.model.quantity import NANODOLLARS
 from core.model.requirements import Requirement, Requirements
 
 _Subject = tuple[int, int, int | str]
+_Bought = list[tuple[int, Requirements]]
 
 
 def agreeing(
@@ -34,13 +35,13 @@ def agreeing(
         keys: Labels that some type carries.
     """
     ordered = sorted(sorted(overlays, key=lambda o: o.name, reverse=True), key=lambda o: -o.weight)
-    offers = [(tuple(types), _certain(template, keys)) for types, template in pools]
+    offers = _offers(pools, keys) if len(ordered) > 1 else {}
     found: list[NodeOverlay] = []
     for _, alike in groupby(ordered, key=lambda o: o.weight):
         group = list(alike)
         taken: set[_Subject] = set()
         for overlay in group:
-            subjects = set(_subjects(overlay, offers, keys)) if len(group) > 1 else set()
+            subjects = set(_subjects(overlay, offers)) if len(group) > 1 else set()
             if taken.isdisjoint(subjects):
                 taken |= subjects
                 found.append(overlay)
@@ -109,19 +110,27 @@ def _overlaid(
     return msgspec.structs.replace(instance_type, offerings=offerings, capacity={**instance_type.capacity, **capacity})
 
 
-def _subjects(
-    overlay: NodeOverlay, offers: Iterable[tuple[tuple[InstanceType, ...], Requirements]], keys: frozenset[str]
-) -> Iterator[_Subject]:
-    """What the overlay speaks of: (NodePool, type that it may launch, offering or resource) by position and name."""
-    for pool, (types, template) in enumerate(offers):
+def _offers(
+    pools: Iterable[tuple[Iterable[InstanceType], Requirements]], keys: frozenset[str]
+) -> dict[tuple[int, int], _Bought]:
+    """(NodePool, type that it may launch) by position → what it may buy of it."""
+    found: dict[tuple[int, int], _Bought] = {}
+    for pool, (types, template) in enumerate(pools):
+        certain = _certain(template, keys)
         for position, instance_type in enumerate(types):
-            if template.conflict(_own(instance_type, keys)) is not None:
-                continue
-            met = _met(overlay, _bought(instance_type, template, keys))
-            if _speaks_of_prices(overlay):
-                yield from ((pool, position, index) for index in met)
-            if met:
-                yield from ((pool, position, name) for name in overlay.capacity)
+            if certain.conflict(_own(instance_type, keys)) is None:
+                found[pool, position] = _bought(instance_type, certain, keys)
+    return found
+
+
+def _subjects(overlay: NodeOverlay, offers: Mapping[tuple[int, int], _Bought]) -> Iterator[_Subject]:
+    """What the overlay speaks of: (NodePool, type, offering or resource) by position and name."""
+    for (pool, position), bought in offers.items():
+        met = _met(overlay, bought)
+        if _speaks_of_prices(overlay):
+            yield from ((pool, position, index) for index in met)
+        if met:
+            yield from ((pool, position, name) for name in overlay.capacity)
 
 
 def _certain(template: Requirements, keys: frozenset[str]) -> Requirements:
@@ -133,15 +142,13 @@ def _speaks_of_prices(overlay: NodeOverlay) -> bool:
     return overlay.price is not None or overlay.price_adjustment is not None
 
 
-def _bought(
-    instance_type: InstanceType, template: Requirements, keys: frozenset[str]
-) -> list[tuple[int, Requirements]]:
+def _bought(instance_type: InstanceType, template: Requirements, keys: frozenset[str]) -> _Bought:
     """Offerings that the NodePool may buy, by position, with all that a node of each has."""
     offered = template.merged(_own(instance_type, keys).values())
     return [(i, _at(offered, o)) for i, o in enumerate(instance_type.offerings) if _may_buy(template, o)]
 
 
-def _met(overlay: NodeOverlay, bought: Iterable[tuple[int, Requirements]]) -> list[int]:
+def _met(overlay: NodeOverlay, bought: _Bought) -> list[int]:
     asked = Requirements(overlay.requirements)
     return [index for index, offered in bought if offered.compatible(asked)]
 

@@ -32,7 +32,8 @@ def left_unplaced(snapshot: Snapshot, plan: Plan, places: list[Place]) -> Iterat
     """Every pod that the plan gives up although it could have a place."""
     pods = {pod.key: pod for pod in snapshot.pods}
     yield from _rooms_forgone(snapshot, plan, places)
-    if any(pod.key in virtual_pods(snapshot) for place in places for pod in place.coming):
+    virtual = virtual_pods(snapshot)
+    if any(pod.key in virtual for place in places for pod in place.coming):
         return
     asked: set[object] = set()
     for entry in plan.unschedulable:
