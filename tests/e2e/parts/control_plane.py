@@ -33,6 +33,7 @@ AUDIT_MEGABYTES_MAX: Final = 10_000
 
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 KUBE_SCHEDULER: Final = "kube-scheduler"
+KWOK: Final = "kwok"
 
 STOP_SECONDS: Final = 1.0
 """Before SIGKILL: an API server waits a minute for its watches, and nothing here outlives the run but etcd's writes."""
@@ -101,9 +102,8 @@ class ControlPlane:
             PartError: If a part does not start; it names the log to read.
         """
         self.start_servers()
-        self._start(CONTROLLER_MANAGER, self._controller_manager())
-        self._start(KUBE_SCHEDULER, self._scheduler())
-        self._start("kwok", self._kwok())
+        for name, command in self._clients().items():
+            self._start(name, command)
 
     def start_servers(self) -> None:
         """Start etcd and the API server alone, for who only asks it; as `start` otherwise."""
@@ -132,13 +132,16 @@ class ControlPlane:
         self._processes.stop(self._api_server, seconds=STOP_SECONDS)
         self._api_server = None
 
-    def restart_controllers(self) -> None:
-        """Start scheduler and controllers anew: after an outage they sleep for up to a minute, as client-go does by itself."""
-        commands = {CONTROLLER_MANAGER: self._controller_manager, KUBE_SCHEDULER: self._scheduler}
+    def restart_clients(self) -> None:
+        """Start whoever watches the API server anew: after an outage they sleep for up to a minute, as client-go does by itself.
+
+        kwok, moreover, goes on watching from the present and never hears of pods that were bound meanwhile; kubelets list.
+        """
+        commands = self._clients()
         for part in [part for part in self._parts if part.name in commands]:
             self._parts.remove(part)
             self._processes.stop(part, seconds=STOP_SECONDS)
-            self._start(part.name, commands[part.name]())
+            self._start(part.name, commands[part.name])
 
     def kubeconfig(self, token: str) -> Path:
         """A kubeconfig file for whoever holds `token`."""
@@ -231,6 +234,10 @@ class ControlPlane:
             f"--kube-api-qps={self._qps}",
             f"--kube-api-burst={2 * self._qps}",
         ]
+
+    def _clients(self) -> dict[str, list[str]]:
+        """Who does something about what the API server holds, and how it is started."""
+        return {CONTROLLER_MANAGER: self._controller_manager(), KUBE_SCHEDULER: self._scheduler(), KWOK: self._kwok()}
 
     def _controller_manager(self) -> list[str]:
         authority = self._folder / "ca.crt"

@@ -32,7 +32,7 @@ def scene(playing: Play, ready: Callable[[], object]) -> None:
     world.control_plane.stop_api_server()
     time.sleep(SECONDS)
     world.control_plane.start_api_server()
-    world.control_plane.restart_controllers()
+    world.control_plane.restart_clients()
     # Before it is ready it knows no roles; behind EKS' balancer nobody would ask it then.
     world.book_now().refused = refused
     playing.wait_until_running(4)
