@@ -90,8 +90,11 @@ class Instance(msgspec.Struct, kw_only=True):
 class Instances:
     """All instances. Listeners hear of launches and ends; EC2's own events go to `bus(source, detail type, detail)`."""
 
-    def __init__(self, clock: VirtualClock, recorder: Recorder, rng: Random, bus: Bus) -> None:
+    def __init__(
+        self, clock: VirtualClock, recorder: Recorder, rng: Random, bus: Bus, *, ends_after: timedelta = ENDS_AFTER
+    ) -> None:
         self._clock = clock
+        self._ends_after = ends_after
         self._recorder = recorder
         self._rng = rng
         self._bus = bus
@@ -197,7 +200,7 @@ class Instances:
         instance.subnet.held.discard(instance.private_ip)
         self._recorder.emit("instanceTerminated", instance=instance.id, by=by)
         self._announce(instance)
-        self._clock.after(ENDS_AFTER, lambda: self._advance(instance, SHUTTING_DOWN, TERMINATED))
+        self._clock.after(self._ends_after, lambda: self._advance(instance, SHUTTING_DOWN, TERMINATED))
         self._clock.after(FORGOTTEN_AFTER, lambda: self._forget(instance))
         for listener in self._on_end:
             listener(instance)

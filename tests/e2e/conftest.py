@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.e2e.suite import Suite
+from tests.e2e.by_world import WORLD_OF
+from tests.e2e.suite import Suite, shared_dynamodb
 
 if TYPE_CHECKING:
     from tests.e2e.report import Report
@@ -18,14 +19,6 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 BUILD: Final = HERE.parents[1] / "build"
-
-FIRST: Final = (
-    *("test_scenarios.py", "test_outage.py", "test_burst.py"),
-    *("test_crds.py", "test_audit_delivery.py", "test_functions.py", "test_store.py"),
-)
-"""The longest come first, then what needs no world. With `-n 4 --dist loadfile` three worlds start at once, and another when
-these have what they need; who is done takes the next file.
-"""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -46,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.e2e)
-    places = {name: place for place, name in enumerate(FIRST)}
+    places = {name: place for place, name in enumerate(WORLD_OF)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
@@ -57,14 +50,14 @@ def _is_named(config: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def world() -> Iterator[World]:
+def world(pytestconfig: pytest.Config) -> Iterator[World]:
     """All real parts, started once; their logs stay in build/e2e, in a folder named by the run's process."""
     from tests.e2e.world import World
 
     for former in (BUILD / "e2e").glob("*"):
         if not Path("/proc", former.name).exists():
             shutil.rmtree(former, ignore_errors=True)
-    with World(BUILD / "e2e" / str(os.getpid())) as started:
+    with World(BUILD / "e2e" / str(os.getpid()), dynamodb=shared_dynamodb(pytestconfig)) as started:
         yield started
 
 

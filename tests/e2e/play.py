@@ -39,11 +39,13 @@ class Play:
         world: What it is played on, together with others.
         forgiven: Outcomes of functions that it brings about on purpose, as `function outcome`.
         violations: What must never be; the scene adds what it finds.
+        trigger: Whose latency it shows.
     """
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, trigger: str) -> None:
         self.world = world
         self.name = name
+        self.trigger = trigger
         self.forgiven: set[str] = set()
         self.violations: list[str] = []
         self._namespaces: set[str] = set()
@@ -224,7 +226,7 @@ def play_together(
     world.audit.turn(on=audit)
     began = len(world.functions.invocations)
     outcomes = {name: Outcome() for name in scenes}
-    plays = {name: Play(world, name) for name in scenes}
+    plays = {name: Play(world, name, "audit" if audit else "poll") for name in scenes}
     threads = [
         threading.Thread(target=_play, args=(plays[name], scene, outcomes[name]), daemon=True)
         for name, scene in scenes.items()
@@ -241,7 +243,7 @@ def play_together(
         if verdict is not None:
             verdict.violations += failures
             report.scenarios.append(verdict)
-        (report.audit if audit else report.poll).extend(playing.latencies())
+        report.take_latencies(playing.trigger, playing.latencies())
         report.elsewhere[name] = outcomes[name].elsewhere
         report.seconds[name] = round(outcomes[name].seconds, 1)
         print(f"{name}: {outcomes[name].seconds:.1f} s, {verdict}, {outcomes[name].error!r}")

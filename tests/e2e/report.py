@@ -17,6 +17,7 @@ from tests.e2e.latency import percentile
 
 COLUMNS: Final = ("pods", "bound_as_planned", "bound_elsewhere", "pending", "empty_nodes")
 
+TRIGGERS: Final = ("audit", "poll", "burst")
 NEEDED: Final = frozenset({"test_bad_input.py", "test_optional_settings.py", "test_outage.py", "test_scenarios.py"})
 """What has to run before all that the role allows can have been asked for."""
 
@@ -26,7 +27,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
-        audit, poll: Seconds from pod to CreateFleet, by what woke the functions.
+        latencies: Seconds from pod to CreateFleet, by what woke the functions; those of a burst, which pods wait for, apart.
         elsewhere: By scene, the pods that are not where they were planned.
         seconds: By scene, and what it took to start a world.
         invocations: Every one, without what it answered.
@@ -34,8 +35,7 @@ class Report(msgspec.Struct, kw_only=True):
     """
 
     scenarios: list[Verdict] = []
-    audit: list[float] = []
-    poll: list[float] = []
+    latencies: dict[str, list[float]] = {}
     elsewhere: dict[str, list[Elsewhere]] = {}
     seconds: dict[str, float] = {}
     invocations: list[Invocation] = []
@@ -53,13 +53,17 @@ class Report(msgspec.Struct, kw_only=True):
     def add(self, other: Report) -> None:
         """Take in what another world showed."""
         self.scenarios += other.scenarios
-        self.audit += other.audit
-        self.poll += other.poll
+        for trigger, seconds in other.latencies.items():
+            self.take_latencies(trigger, seconds)
         self.elsewhere |= other.elsewhere
         self.seconds |= other.seconds
         self.invocations += other.invocations
         self.refused = sorted({*self.refused, *other.refused})
         self.used = sorted({*self.used, *other.used})
+
+    def take_latencies(self, trigger: str, seconds: Iterable[float]) -> None:
+        """Take in what pods waited for their launch."""
+        self.latencies.setdefault(trigger, []).extend(seconds)
 
     def hear(self, invocations: Iterable[Invocation]) -> None:
         """Take in the functions' invocations."""
@@ -93,7 +97,7 @@ class Report(msgspec.Struct, kw_only=True):
         """Write the report, and beside it what people ask next: who is elsewhere, how long, what each function took."""
         report: dict[str, Any] = {
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
-            "latencySeconds": {"audit": _spread(self.audit), "poll": _spread(self.poll)},
+            "latencySeconds": {trigger: _spread(self.latencies.get(trigger, [])) for trigger in TRIGGERS},
             "coldStartMillis": cold_starts(self.invocations),
             "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES)],
             "missingVerbs": [str(verb) for verb in self.refused],

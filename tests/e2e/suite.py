@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.e2e.by_world import ByWorld
+from tests.e2e.parts.dynamodb_local import DynamoDBLocal
+from tests.e2e.parts.processes import Processes
+
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadScopeScheduling
+
     from tests.e2e.report import Report
 
 SECONDS: Final = 2400
@@ -18,6 +26,9 @@ SECONDS: Final = 2400
 
 DEFINITIONS: Final = "test_crds.py"
 """What leaves a report of its own."""
+
+DYNAMODB: Final = "fleetwright_dynamodb"
+"""Under this name each process of pytest-xdist is told of the DynamoDB Local that all share: a JVM takes seconds to start."""
 
 SHOWN: Final = "fleetwright_e2e"
 """Under this name a process of pytest-xdist hands its worlds' reports to the one that started it."""
@@ -36,6 +47,8 @@ class Suite:
         self._modules: set[str] = set()
         self._told: list[str] = []
         self._is_worker = hasattr(config, "workerinput")
+        self._opened = ExitStack()
+        self._dynamodb = ""
         if not self._is_worker:
             signal.signal(signal.SIGALRM, _too_long)
             signal.signal(signal.SIGTERM, _ended)
@@ -47,6 +60,19 @@ class Suite:
             self._config.workeroutput.setdefault(SHOWN, []).append(report.to_builtins())  # type: ignore[attr-defined]
         else:
             self._worlds.append(report.to_builtins())
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+        """Who shares a world is given to one process."""
+        return ByWorld(config, log)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Another process is about to start: tell it what it shares."""
+        if not self._dynamodb:
+            processes = self._opened.enter_context(Processes(self._path.parent))
+            self._dynamodb = self._opened.enter_context(DynamoDBLocal(processes)).endpoint
+        node.workerinput[DYNAMODB] = self._dynamodb
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -63,6 +89,7 @@ class Suite:
         if self._is_worker:
             return
         signal.alarm(0)
+        self._opened.close()
         if not self._worlds:
             return
         from tests.e2e.report import Report
@@ -81,6 +108,11 @@ class Suite:
         if self._told:
             terminalreporter.section(f"real parts ({self._path.name})")
             terminalreporter.write_line("\n".join(self._told))
+
+
+def shared_dynamodb(config: pytest.Config) -> str:
+    """The address of the DynamoDB Local that the processes of this run share; empty where there is but one process."""
+    return str(getattr(config, "workerinput", {}).get(DYNAMODB, ""))
 
 
 def _of_definitions(report: Path) -> list[str]:

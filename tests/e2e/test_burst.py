@@ -1,16 +1,19 @@
-"""A thousand pods at once."""
+"""Nodes that go, while a thousand pods come at once."""
 
 from __future__ import annotations
 
-from tests.e2e.play import Play, play_together
+import pytest
+
+from tests.e2e.play import Outcome, Play, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import burst
+from tests.e2e.scenarios import burst, disruption
 from tests.e2e.scenarios.objects import node_class
 from tests.e2e.world import World
 
 
-def scene(playing: Play) -> None:
+def thousand(playing: Play) -> None:
     """All constraint kinds, all at once."""
+    playing.trigger = "burst"
     playing.apply(node_class(), *burst.pools())
     playing.ready()
     playing.apply(*burst.workload("burst"))
@@ -18,8 +21,22 @@ def scene(playing: Play) -> None:
     playing.wait_until_none_is_empty()
 
 
-def test_a_burst_of_a_thousand_pods(world: World, report: Report) -> None:
-    """If this failed, a burst would leave pods waiting, or nodes that nobody needed."""
-    outcome = play_together(world, report, {"burst of 1,000 pods": scene})["burst of 1,000 pods"]
-    print(outcome.elsewhere[:20])
-    outcome.assert_lawful()
+SCENES: dict[str, Scene] = {
+    "burst of 1,000 pods": thousand,
+    "emptiness": disruption.empty,
+    "consolidation under budgets": disruption.underutilized,
+    "NodePool deleted": disruption.pool_deleted,
+    "terminationGracePeriod": disruption.forced,
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(world: World, report: Report) -> dict[str, Outcome]:
+    """All scenes, played at once."""
+    return play_together(world, report, SCENES)
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_under_load(outcomes: dict[str, Outcome], name: str) -> None:
+    """If this failed, a burst would leave pods waiting and nodes that nobody needs, or nodes would not go while one is on."""
+    outcomes[name].assert_lawful()

@@ -1,4 +1,4 @@
-"""What the functions do to a real cluster, judged by its scheduler: scenes side by side, by polling alone."""
+"""What the functions do by polling alone, where nothing tells them of a pod that waits."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ import pytest
 
 from tests.e2e.play import Outcome, Scene, play_together
 from tests.e2e.report import Report
-from tests.e2e.scenarios import disruption, examples, volumes
+from tests.e2e.scenarios import examples, volumes
 from tests.e2e.world import World
 
 SCENES: dict[str, Scene] = {
     "examples": partial(examples.scene, apart=5),
     "zonal volumes": volumes.scene,
-    "emptiness": disruption.empty,
-    "consolidation under budgets": disruption.underutilized,
-    "NodePool deleted": disruption.pool_deleted,
-    "terminationGracePeriod": disruption.forced,
 }
 
 
 @pytest.fixture(scope="module")
 def outcomes(world: World, report: Report) -> dict[str, Outcome]:
-    """All scenes, played at once."""
+    """Both, played at once."""
     return play_together(world, report, SCENES, audit=False)
 
 

@@ -77,14 +77,17 @@ class World(Together):
         admin: The cluster's administrator.
         book: What the audit log says.
         planned: What the functions planned.
+
+    `dynamodb` is the address of a DynamoDB Local that is shared with others; without it the world has its own.
     """
 
-    def __init__(self, folder: Path, pace: Pace = PACE, kubelet_pace: kubelets.Pace = KUBELET_PACE) -> None:
+    def __init__(
+        self, folder: Path, pace: Pace = PACE, kubelet_pace: kubelets.Pace = KUBELET_PACE, *, dynamodb: str = ""
+    ) -> None:
         self._pace = pace
         self._kubelet_pace = kubelet_pace
         super().__init__(folder)
-        self.dynamodb = DynamoDBLocal(self.processes)
-        self.cloud = Cloud(self.dynamodb.endpoint)
+        self._dynamodb = dynamodb
         self._environment: dict[str, str] = {}
         self._is_played_on = False
         self._reading = threading.Lock()
@@ -149,8 +152,7 @@ class World(Together):
 
     def start(self) -> None:
         """Start everything; returns when the functions have had their first runs. Raises PartError, RuntimeError."""
-        self.dynamodb.start()
-        self.opened.callback(self.dynamodb.stop)
+        self.cloud = Cloud(self._dynamodb or self.opened.enter_context(DynamoDBLocal(self.processes)).endpoint)
         self.opened.enter_context(self.cloud)
         self.authenticator = Authenticator(self.cloud.identities, self.cloud.settings.cluster_name)
         self.opened.enter_context(self.authenticator)

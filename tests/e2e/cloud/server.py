@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import Any, Final, Self
 from unittest.mock import patch
 
@@ -41,6 +42,9 @@ from tests.e2e.cloud.wall_clock import WallClock
 from tests.fakes.table import create_table
 
 ZONES: Final = 3
+ENDS_AFTER: Final = timedelta(seconds=5)
+"""From the order to end to the end of an instance; EC2 takes half a minute and more, and whoever settles waits for it."""
+
 BUCKET: Final = "fleetwright"
 GROUP: Final = "fleetwright"
 SERVICE_ADDRESSES: Final = "10.100.0.0/16"
@@ -80,7 +84,9 @@ class Cloud:
         self.recorder = Recorder(self.clock)
         self.faults = Faults(self.clock, self.recorder)
         self.exchange = Exchange(self.recorder, self.region.types)
-        self.instances = Instances(self.clock, self.recorder, stream(0, "instances"), self._tell_bus)
+        self.instances = Instances(
+            self.clock, self.recorder, stream(0, "instances"), self._tell_bus, ends_after=ENDS_AFTER
+        )
         self.http = HttpEndpoint(self.faults, self.clock.lock, self._knows)
         self._dynamodb = dynamodb_endpoint or self.http.url
         self.queue_urls: dict[str, str] = {}

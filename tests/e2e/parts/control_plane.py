@@ -22,8 +22,11 @@ SERVICE_ADDRESSES: Final = "10.100.0.0/16"
 """What EKS gives to Services unless told otherwise."""
 
 POD_ADDRESSES: Final = "10.0.64.0/18"
-NODE_LEASE_SECONDS: Final = 40
-"""A kubelet's own; kwok renews the lease of each of its Nodes, so that none is taken for dead."""
+NODE_LEASE_SECONDS: Final = 120
+"""kwok renews the lease of each of its Nodes after a quarter of it, before a Node would be taken for dead (50 s).
+
+A kubelet's own lasts 40 seconds; a hundred of them, renewed every ten, are a tenth of what a burst's API server is asked.
+"""
 
 WEBHOOK_CACHE: Final = "5s"
 """How long a token review counts: short, so that a token taken back is refused while a test still looks."""
@@ -38,8 +41,8 @@ KWOK: Final = "kwok"
 STOP_SECONDS: Final = 1.0
 """Before SIGKILL: an API server waits a minute for its watches, and nothing here outlives the run but etcd's writes."""
 
-GARBAGE_PERCENT: Final = "200"
-"""Collect garbage half as often as Go does by itself: here is memory to spare, and two cores for all."""
+GARBAGE_PERCENT: Final = "400"
+"""Collect garbage a quarter as often as Go does by itself: here is memory to spare, and two cores for all."""
 
 CLIENT_QPS: Final = 500
 """What scheduler and controllers may ask a second; the defaults create 20 pods a second."""
@@ -133,7 +136,7 @@ class ControlPlane:
         self._api_server = None
 
     def restart_clients(self) -> None:
-        """Start whoever watches the API server anew: after an outage they sleep for up to a minute, as client-go does by itself.
+        """Start whoever watches the API server anew: after an outage client-go sleeps for up to a minute.
 
         kwok, moreover, goes on watching from the present and never hears of pods that were bound meanwhile; kubelets list.
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Final, Self
 
 from tests.e2e.parts.builds import binaries
 from tests.e2e.parts.processes import Part, Processes, answers, free_ports
@@ -26,6 +26,13 @@ class DynamoDBLocal:
         (self._port,) = free_ports(1)
         self._part: Part | None = None
         self.endpoint: str = f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> None:
         """Start it; returns when it answers. Fetches it first if it is missing. Raises PartError."""

@@ -46,7 +46,7 @@ KINDS: Final[tuple[Kind, ...]] = (
 def pools() -> list[JsonObject]:
     """A pool for everyone, and a tainted one; where kube-scheduler leaves a node empty it goes."""
     both = requirement(CAPACITY, "spot", "on-demand")
-    empty_go: JsonObject = {"policy": "WhenEmpty", "consolidate_after": "15s"}
+    empty_go: JsonObject = {"policy": "WhenEmpty", "consolidate_after": "5s"}
     tainted: JsonObject = {"labels": {"pool": "dedicated"}, "template": {"taints": [DEDICATED]}, "weight": 10}
     return [node_pool("burst", AMD64, both, **empty_go), node_pool("dedicated", AMD64, both, **empty_go, **tainted)]
 

@@ -29,7 +29,7 @@ def empty(playing: Play) -> None:
 def underutilized(playing: Play) -> None:
     """Pods of a big node that is hardly used move to a smaller one; at least two of the three are ready all the time."""
     pool = "underutilized"
-    playing.apply(node_class(), own_pool(pool, SIZES, ON_DEMAND, consolidate_after=AFTER))
+    playing.apply(node_class(), own_pool(pool, SIZES, ON_DEMAND))
     playing.ready()
     playing.apply(
         deployment(pool, "filler", 3, cpu="1500m", **on(pool)),
@@ -39,6 +39,7 @@ def underutilized(playing: Play) -> None:
     playing.wait_until_running(6)
     before = _price(playing)
     playing.scale(pool, "filler", 0)
+    playing.apply(own_pool(pool, SIZES, ON_DEMAND, consolidate_after=AFTER))
     least = [3]
 
     def is_cheaper() -> bool:

@@ -34,10 +34,13 @@ def scene(playing: Play, *, apart: float = 0.0) -> None:
 
 
 def _hurried(manifest: JsonObject) -> JsonObject:
-    """Pools that only let empty nodes go do so soon: kube-scheduler may leave one empty where pods merely prefer to spread."""
+    """Pools that only let empty nodes go do so soon, and all at once.
+
+    kube-scheduler may leave some empty where pods merely prefer to spread.
+    """
     disruption = manifest["spec"].get("disruption") or {}
     if disruption.get("consolidationPolicy") == "WhenEmpty":
-        disruption["consolidateAfter"] = "5s"
+        disruption |= {"consolidateAfter": "5s", "budgets": [{"nodes": "100%"}]}
     return manifest
 
 

@@ -39,7 +39,7 @@ def a_world(name: str, used: list[Verb], *, cold: float = 0.0, refused: tuple[Ve
         memory_kb=3,
         response={"large": "answer"},
     )
-    found = Report(scenarios=[verdict], audit=[1.0], used=used, refused=list(refused))
+    found = Report(scenarios=[verdict], latencies={"audit": [1.0]}, used=used, refused=list(refused))
     found.hear([invocation])
     return found
 
@@ -65,7 +65,8 @@ def test_worlds_make_one_report(tmp_path: Path) -> None:
         "emptyNodes",
         "violations",
     }
-    assert written["latencySeconds"] == {"audit": {"p50": 1.0, "p99": 1.0}, "poll": {"p50": None, "p99": None}}
+    nothing = {"p50": None, "p99": None}
+    assert written["latencySeconds"] == {"audit": {"p50": 1.0, "p99": 1.0}, "poll": nothing, "burst": nothing}
     assert written["coldStartMillis"] == {"provision": 200}
     assert (written["unusedVerbs"], written["missingVerbs"]) == ([], [])
     details = json.loads((tmp_path / "e2e-details.json").read_text())
