@@ -35,7 +35,7 @@ test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
 
 WORLDS ?= 4
-e2e: setup ## The functions against real control planes and DynamoDB Local, WORLDS=4 side by side; builds them at the first run (15 minutes)
+e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
 	$(BIN)/python -m pytest -n $(WORLDS) --dist loadscope --no-loadscope-reorder -m e2e tests/e2e tests/contract
 
