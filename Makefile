@@ -29,10 +29,10 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	@$(BIN)/python -m tests.page build/demo.html
 
 test: setup ## All tests (under ten minutes)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow and not e2e"
+	$(BIN)/python -m pytest -n auto -m "not slow and not e2e"
 
 test-long: setup ## The long tests: many more random cases and seeds
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m slow
+	$(BIN)/python -m pytest -n auto -m slow
 
 WORLDS ?= 4
 e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes; builds them at the first run (15 minutes)
@@ -49,7 +49,7 @@ e2e-peer: setup ## Karpenter's whole controller and our functions in the same pl
 	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES)
 
 coverage: setup ## Branch coverage of core/, at least 90 %
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov=core --cov-branch --cov-report=term:skip-covered tests/unit tests/property
 
 check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/ruff format --check .

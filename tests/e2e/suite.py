@@ -89,7 +89,6 @@ class Suite:
         if self._is_worker:
             return
         signal.alarm(0)
-        self._opened.close()
         if not self._worlds:
             return
         from tests.e2e.report import Report
@@ -100,6 +99,10 @@ class Suite:
         self._told = [*whole.table().splitlines(), *complaints]
         if complaints and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_unconfigure(self) -> None:
+        """All processes have ended, also after a failure or Ctrl-C: so does what they shared."""
+        self._opened.close()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show the scenes and what is wrong with the role."""
