@@ -22,7 +22,8 @@ SERVICE_ADDRESSES: Final = "10.100.0.0/16"
 """What EKS gives to Services unless told otherwise."""
 
 POD_ADDRESSES: Final = "10.0.64.0/18"
-NODE_LEASE_SECONDS: Final = 120
+NODE_LEASES: Final = "kube-node-lease"
+NODE_LEASE_SECONDS: Final = 80
 """kwok renews the lease of each of its Nodes after a quarter of it, before a Node would be taken for dead (50 s).
 
 A kubelet's own lasts 40 seconds; a hundred of them, renewed every ten, are a tenth of what a burst's API server is asked.
@@ -139,12 +140,15 @@ class ControlPlane:
         """Start whoever watches the API server anew: after an outage client-go sleeps for up to a minute.
 
         kwok, moreover, goes on watching from the present and never hears of pods that were bound meanwhile; kubelets list.
+        A new one has another name, and would leave the Nodes alone until the leases that it had before are over.
         """
         commands = self._clients()
         for part in [part for part in self._parts if part.name in commands]:
             self._parts.remove(part)
             self._processes.stop(part, seconds=STOP_SECONDS)
-            self._start(part.name, commands[part.name])
+        self.admin.delete_all("leases.coordination.k8s.io", NODE_LEASES)
+        for name, command in commands.items():
+            self._start(name, command)
 
     def kubeconfig(self, token: str) -> Path:
         """A kubeconfig file for whoever holds `token`."""
