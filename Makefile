@@ -37,7 +37,7 @@ test-long: setup ## The long tests: many more random cases and seeds
 WORLDS ?= 4
 e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes; builds them at the first run (15 minutes)
 	@$(BIN)/python -m tests.e2e.parts --build-only
-	$(BIN)/python -m pytest -n $(WORLDS) --dist loadscope --no-loadscope-reorder -m e2e tests/e2e tests/contract
+	$(BIN)/python -m pytest -n $(WORLDS) --no-loadscope-reorder -m e2e tests/e2e tests/contract
 
 CASES ?= 20000
 SEED ?= 1

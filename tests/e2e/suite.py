@@ -35,7 +35,7 @@ SHOWN: Final = "fleetwright_e2e"
 
 
 class Suite:
-    """A plugin of pytest: gathers the reports of all worlds and writes them to `path` as one.
+    """A plugin of pytest: gives processes what they play and share, gathers the worlds' reports, writes them to `path` as one.
 
     The run fails where a function was refused something, and, if all scenes ran, where the role allows what nobody needs.
     """

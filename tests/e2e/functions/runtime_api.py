@@ -117,7 +117,7 @@ class _Handler(Handler):
             return
         headers = {
             "Lambda-Runtime-Aws-Request-Id": order.request_id,
-            "Lambda-Runtime-Deadline-Ms": str(round(order.deadline * 1000)),
+            "Lambda-Runtime-Deadline-Ms": str(int(order.deadline * 1000)),
             "Lambda-Runtime-Invoked-Function-Arn": order.function_arn,
             "Lambda-Runtime-Trace-Id": "Root=1-00000000-000000000000000000000000;Parent=0000000000000000;Sampled=0",
         }
