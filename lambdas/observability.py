@@ -14,6 +14,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.decisions import Decision, Outcome
+from lambdas.metric_names import in_cloudwatch
 
 NAMESPACE: Final = "Fleetwright"
 
@@ -52,7 +53,7 @@ def publish(outcome: Outcome) -> dict[str, Any]:
                 "detail": decision.message,
             },
         )
-    for name, value in sorted({**_by_kind(outcome.decisions), **_camel(outcome.counts)}.items()):
+    for name, value in sorted({**_by_kind(outcome.decisions), **_by_name(outcome.counts)}.items()):
         metrics.add_metric(name=name, unit=MetricUnit.Count, value=value)
     metrics.add_metric(name="Runs", unit=MetricUnit.Count, value=1)
     return outcome.to_response()
@@ -66,5 +67,5 @@ def _by_kind(decisions: Iterable[Decision]) -> dict[str, int]:
     return counted
 
 
-def _camel(counts: Mapping[str, int]) -> dict[str, int]:
-    return {name[:1].upper() + name[1:]: value for name, value in counts.items()}
+def _by_name(counts: Mapping[str, int]) -> dict[str, int]:
+    return {in_cloudwatch(name): value for name, value in counts.items()}

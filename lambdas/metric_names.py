@@ -1,0 +1,31 @@
+"""Names of the counts that an alarm or a graph stands on: said once, for who counts and for who watches.
+
+Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name with a capital letter (`in_cloudwatch`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OLDEST_CLEAN_SWEEP: Final = "oldestCleanSweepSeconds"
+"""Seconds since the sweep of `reconcile` that waits longest was last clean; told by every run, so that silence is bad news.
+
+Written down every few minutes only: an alarm wants a threshold of fifteen minutes or more.
+"""
+
+FAILED_SWEEPS: Final = "failedSweeps"
+"""Sweeps of this run that failed, wholly or for one of their objects."""
+
+SKIPPED_SWEEPS: Final = "skippedSweeps"
+"""Sweeps that this run had no time for."""
+
+UNKNOWN_INSTANCES: Final = "unknownInstances"
+"""Instances that carry our claim tag and belong to no claim, and for which none can be rebuilt."""
+
+SWEEP_BRAKE: Final = "unknownInstancesBrake"
+"""1 while so many instances are unknown that nothing is ended or disrupted until a person looks."""
+
+
+def in_cloudwatch(count: str) -> str:
+    """The metric that a count becomes."""
+    return count[:1].upper() + count[1:]
