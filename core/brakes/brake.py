@@ -1,0 +1,130 @@
+"""Which brakes there are and what each of them stops: one table, asked before anything is begun.
+
+A brake stops what has not begun. A node that is being drained when a brake engages is drained to the end, except under the
+kill switch's `stop`, which stops evictions and terminations too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from core.disruption.reasons import REASONS
+
+
+class Action(StrEnum):
+    """What a brake can stop."""
+
+    LAUNCH = "launch"
+    DISRUPT = "disrupt"
+    EXPIRE = "expire"
+    REPAIR = "repair"
+    END_UNKNOWN = "end-unknown"
+    EVACUATE = "evacuate"
+    DRAIN = "drain"
+
+
+ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
+    {
+        Action.LAUNCH: "Claims for pending pods, and the launch of their instances.",
+        Action.DISRUPT: "Consolidation and drift: deciding, verifying and starting a command.",
+        Action.EXPIRE: "Letting go of nodes older than expireAfter.",
+        Action.REPAIR: "Replacing unhealthy nodes.",
+        Action.END_UNKNOWN: "Terminating instances that carry our tags and that no claim knows.",
+        Action.EVACUATE: "Letting go of nodes that end anyway: interrupted, deleted by a user, without an instance.",
+        Action.DRAIN: "Evictions from a node that is being drained already, and its termination.",
+    }
+)
+"""Action → what it is, in one sentence."""
+
+
+class BrakeKind(StrEnum):
+    """Every brake; the value is the reason code that decisions and conditions carry."""
+
+    STOP = "KillSwitchStop"
+    PAUSE = "KillSwitchPause"
+    UNREADABLE = "BrakeUnreadable"
+    ALARM = "AlarmActive"
+    ZONAL_SHIFT = "ZonalShift"
+    POOL_BREAKER = "NodePoolBreakerOpen"
+    UNKNOWN_INSTANCES = "UnknownInstances"
+
+
+_VOLUNTARY: Final = (Action.DISRUPT, Action.EXPIRE, Action.REPAIR)
+
+STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
+    {
+        BrakeKind.STOP: tuple(Action),
+        BrakeKind.PAUSE: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.UNREADABLE: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.ALARM: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.ZONAL_SHIFT: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.POOL_BREAKER: _VOLUNTARY,
+        BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.END_UNKNOWN),
+    }
+)
+"""Brake → what it stops. What is not listed goes on."""
+
+MEANINGS: Final[Mapping[BrakeKind, str]] = MappingProxyType(
+    {
+        BrakeKind.STOP: "The kill switch says stop: nothing is launched, disrupted, drained or terminated.",
+        BrakeKind.PAUSE: "The kill switch says pause-disruption: pods still get nodes, no node goes by our choice.",
+        BrakeKind.UNREADABLE: "A brake cannot be read, so it counts as engaged: no node goes by our choice.",
+        BrakeKind.ALARM: "One of the CloudWatch alarms that pause disruption is in ALARM, or does not exist.",
+        BrakeKind.ZONAL_SHIFT: "Traffic is shifted away from a zone: no node goes by our choice, none is launched there.",
+        BrakeKind.POOL_BREAKER: "New nodes of the NodePool do not join, so its working nodes are not given up.",
+        BrakeKind.UNKNOWN_INSTANCES: "Too many instances that no claim knows: the table may be lost, so nothing is ended.",
+    }
+)
+"""Reason code of a brake → what it means, in one sentence."""
+
+
+class Brake(msgspec.Struct, frozen=True, order=True):
+    """A brake that is engaged.
+
+    Attributes:
+        kind: Which one.
+        message: What engaged it, and what releases it, for people.
+        node_pool: The only NodePool that it concerns; empty: all.
+        zone: Where nothing is to be launched, a zone's name or id; empty: launches are free to go anywhere.
+    """
+
+    kind: BrakeKind
+    message: str
+    node_pool: str = ""
+    zone: str = ""
+
+    def stops(self, action: Action, node_pool: str = "") -> bool:
+        """Whether it stops `action` for the nodes of `node_pool`; without one, for the nodes of all NodePools."""
+        return action in STOPS[self.kind] and self.node_pool in ("", node_pool)
+
+
+class EngagedBrakes(msgspec.Struct, frozen=True):
+    """All brakes that are engaged at one moment, in the order of their kinds."""
+
+    brakes: tuple[Brake, ...] = ()
+
+    def stopping(self, action: Action, node_pool: str = "") -> Brake | None:
+        """The first brake that stops `action` for the nodes of `node_pool` (of all NodePools, without one); None: go on."""
+        return next((brake for brake in self.brakes if brake.stops(action, node_pool)), None)
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Names or ids of the zones in which nothing is to be launched."""
+        return tuple(sorted({brake.zone for brake in self.brakes if brake.zone}))
+
+
+def action_of(reason: str) -> Action:
+    """What a claim that goes for `reason` (`Deletion.reason`) is an instance of, before its drain has begun."""
+    if reason in REASONS:
+        return Action.DISRUPT
+    return _ACTIONS_BY_REASON.get(reason, Action.EVACUATE)
+
+
+_ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
+    {"Expired": Action.EXPIRE, "Unhealthy": Action.REPAIR}
+)

@@ -1,0 +1,70 @@
+"""What each brake stops, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.brakes.brake import ACTIONS, MEANINGS, STOPS, Action, Brake, BrakeKind, EngagedBrakes, action_of
+from core.brakes.kill_switch import kill_switch
+from core.disruption.reasons import DRIFTED, EMPTY, UNDERUTILIZED
+
+
+def test_every_brake_and_action_is_in_the_tables() -> None:
+    assert set(STOPS) == set(BrakeKind) == set(MEANINGS)
+    assert set(ACTIONS) == set(Action)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BrakeKind if kind is not BrakeKind.STOP])
+def test_only_the_kill_switch_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
+    brakes = EngagedBrakes((Brake(kind, "because"),))
+    assert not any(brakes.stopping(action) for action in (Action.LAUNCH, Action.EVACUATE, Action.DRAIN))
+    assert all(brakes.stopping(action) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+
+
+def test_stop_stops_everything() -> None:
+    brakes = EngagedBrakes((Brake(BrakeKind.STOP, "because"),))
+    assert all(brakes.stopping(action) for action in Action)
+
+
+def test_a_pools_brake_stops_no_other_pool_and_not_the_whole() -> None:
+    brakes = EngagedBrakes((Brake(BrakeKind.POOL_BREAKER, "because", node_pool="a"),))
+    assert brakes.stopping(Action.DISRUPT, "a") is not None
+    assert brakes.stopping(Action.DISRUPT, "b") is None
+    assert brakes.stopping(Action.DISRUPT) is None
+
+
+def test_zones_are_told_once_each() -> None:
+    shifts = [Brake(BrakeKind.ZONAL_SHIFT, f"shift {n}", zone="use1-az1") for n in range(2)]
+    assert EngagedBrakes((*shifts, Brake(BrakeKind.ALARM, "x"))).zones == ("use1-az1",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "action"),
+    [
+        (EMPTY, Action.DISRUPT),
+        (UNDERUTILIZED, Action.DISRUPT),
+        (DRIFTED, Action.DISRUPT),
+        ("Expired", Action.EXPIRE),
+        ("Unhealthy", Action.REPAIR),
+        ("SpotInterruption", Action.EVACUATE),
+        ("InstanceGone", Action.EVACUATE),
+    ],
+)
+def test_a_reason_to_go_is_one_action(reason: str, action: Action) -> None:
+    assert action_of(reason) is action
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("run", None),
+        (" RUN\n", None),
+        ("pause-disruption", BrakeKind.PAUSE),
+        ("stop", BrakeKind.STOP),
+        ("", BrakeKind.UNREADABLE),
+        ("halt", BrakeKind.UNREADABLE),
+    ],
+)
+def test_the_kill_switch_says_run_or_holds_back(text: str, kind: BrakeKind | None) -> None:
+    brake = kill_switch(text, "/fleetwright/prod/mode")
+    assert (brake.kind if brake else None) == kind
