@@ -29,8 +29,51 @@ class Requested(msgspec.Struct, frozen=True):
     refused: tuple[ClaimRecord, ...] = ()
 
 
+class ClaimChange(msgspec.Struct, frozen=True):
+    """A claim as it was read, and as it is to be stored."""
+
+    before: ClaimRecord
+    after: ClaimRecord
+
+
+class CommandChange(msgspec.Struct, frozen=True):
+    """A command as it was read, and as it is to be stored."""
+
+    before: CommandRecord
+    after: CommandRecord
+
+
+class Disrupted(msgspec.Struct, frozen=True):
+    """What was stored of claims that start to go.
+
+    Attributes:
+        claims: Those that are stored, with their new versions, in the order in which they were given.
+        command: The command as stored; None where none was given, or where it was not stored.
+        spent: NodePools that bear no more nodes that go; empty where everything is stored.
+    """
+
+    claims: tuple[ClaimRecord, ...]
+    command: CommandRecord | None = None
+    spent: tuple[str, ...] = ()
+
+
+class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """The counters of one NodePool.
+
+    Attributes:
+        reserved: What its claims hold of its limits, summed.
+        disrupting: How many of its claims go (`ClaimRecord.is_disrupting`).
+        version: Grows with each change, so that a sum of what was read can be told from one that is out of date.
+    """
+
+    node_pool: str
+    reserved: dict[str, int] = {}
+    disrupting: int = 0
+    version: int = 0
+
+
 class ClaimStore(Protocol):
-    """The claims of one cluster, and what they hold of their NodePools' limits."""
+    """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
 
     def all(self) -> tuple[ClaimRecord, ...]:
         """Every claim, by name."""
@@ -53,7 +96,7 @@ class ClaimStore(Protocol):
         ...
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`, and move the limits' use by the difference in `reserved`.
+        """Replace `before` by `after`, and move the NodePool's counters where `reserved` or `is_disrupting` differ.
 
         Returns:
             What is stored now, with its new version.
@@ -63,8 +106,43 @@ class ClaimStore(Protocol):
         """
         ...
 
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        """Store that claims start to go: each takes a place (`is_disrupting`) in its NodePool's count.
+
+        All of it is one transaction, and nothing is stored where any condition fails. Only more claims than fit in one
+        are stored in several, the command with the last; where one of those is refused, the earlier stay stored.
+
+        Args:
+            claims: Each as it was read and as it is to be; those that hold a place already take no other.
+            bounds: NodePool → how many of its claims may hold places together; no bound where it is missing.
+            command: Stored with them.
+            lease: Must still be held.
+
+        Raises:
+            ConflictError: If a claim or the command has changed, or the lease is another's by now.
+        """
+        ...
+
     def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and give back what it reserved. Raises ConflictError if it has changed; gone is fine."""
+        """Delete the claim and give back all that it held. Raises ConflictError if it has changed; gone is fine."""
+        ...
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        """The counters of every NodePool that ever had a claim, by name."""
+        ...
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        """Put a NodePool's counters right.
+
+        Read `before`, then the claims; their sum is `after`. Raises ConflictError if a counter has moved since.
+        """
         ...
 
 
@@ -88,7 +166,7 @@ class CommandStore(Protocol):
         ...
 
     def remove(self, record: CommandRecord) -> None:
-        """Delete it; gone is fine."""
+        """Delete it; gone is fine. Raises ConflictError if it has changed."""
         ...
 
 

@@ -78,6 +78,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         offerings: The launch order's places, stored so that the same token always means the same request.
         is_ranked: Their prices are the NodePool's own, so the launch goes by their order and not by EC2's prices.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
+        is_disrupting: It holds a place in the count of its NodePool's nodes that go, against which budgets are held.
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
         nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
@@ -95,6 +96,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     offerings: tuple[OfferingChoice, ...] = ()
     is_ranked: bool = False
     reserved: dict[str, int] = {}
+    is_disrupting: bool = False
     machine: Machine | None = None
     node_name: str = ""
     initialized_at: datetime | None = None

@@ -23,8 +23,8 @@ from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
 from lambdas.adapters.aws.dynamo_offerings import PARTITION, DynamoOfferings
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
-from lambdas.ports import ConflictError, OfferingKey
-from lambdas.store import PLANNER, Lease, Leases
+from lambdas.ports import ConflictError, OfferingKey, TransientError
+from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage
 from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.table import create_table
@@ -304,6 +304,148 @@ def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
     assert [found.name for found in store.memory.claims.all()] == [found.name for found in claims]
 
 
+def requested(store: Store, *names: str, pool: str = "default") -> list[ClaimRecord]:
+    """Claims that are stored."""
+    return list(store.memory.claims.request([claim(n, pool=pool) for n in names], {}, store.planner()).accepted)
+
+
+def going(*claims: ClaimRecord) -> list[ClaimChange]:
+    """Claims that give back their share of the limits as they start to go."""
+    return [ClaimChange(found, msgspec.structs.replace(found, reserved={})) for found in claims]
+
+
+def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
+    """What the claims of a NodePool hold."""
+    found = {usage.node_pool: usage for usage in store.memory.claims.usage()}
+    usage = found.get(pool, PoolUsage(node_pool=pool))
+    return usage.reserved, usage.disrupting
+
+
+def test_no_more_claims_go_than_the_bound_lets_go(store: Store) -> None:
+    """Else two functions that look at the same moment each spend the whole budget."""
+    a, b, c = requested(store, "a", "b", "c")
+    first = store.memory.claims.disrupt(going(a, b), {"default": 2})
+    assert [found.is_disrupting for found in first.claims] == [True, True]
+    assert store.memory.claims.disrupt(going(c), {"default": 2}) == Disrupted((), None, ("default",))
+    assert store.memory.claims.get("c") == c
+    assert counters(store) == ({"cpu": 2000, "nodes": 1}, 2)
+
+
+def test_all_of_the_claims_go_or_none(store: Store) -> None:
+    """Else a command of several nodes takes places that others need and does nothing with them."""
+    a, b = requested(store, "a", "b")
+    (other,) = requested(store, "other", pool="other")
+    refused = store.memory.claims.disrupt(going(a, b, other), {"default": 1, "other": 5})
+    assert refused.spent == ("default",)
+    assert store.memory.claims.all() == (a, b, other)
+    assert counters(store)[1] == counters(store, "other")[1] == 0
+
+
+def test_claims_go_together_with_their_command(store: Store) -> None:
+    """Else a crash between the two leaves places that nobody uses, or a command that spends none."""
+    (a,) = requested(store, "a")
+    store.memory.commands.add(a_command())
+    (seen,) = store.memory.commands.all()
+    moved = CommandChange(seen, msgspec.structs.replace(seen, replacements=("r",)))
+    assert store.memory.claims.disrupt(going(a), {"default": 0}, command=moved).command is None
+    assert store.memory.commands.get("x") == seen
+    done = store.memory.claims.disrupt(going(a), {"default": 1}, command=moved)
+    assert done.command is not None
+    assert store.memory.commands.get("x") == done.command
+    assert done.command.replacements == ("r",)
+    (again,) = done.claims
+    with pytest.raises(ConflictError):
+        store.memory.claims.disrupt(going(again), {}, command=moved)
+
+
+def test_claims_that_have_changed_do_not_go(store: Store) -> None:
+    """Else one that another function let go already is counted twice."""
+    a, b = requested(store, "a", "b")
+    store.memory.claims.change(b, msgspec.structs.replace(b, node_name="one"))
+    with pytest.raises(ConflictError):
+        store.memory.claims.disrupt(going(a, b), {})
+    assert counters(store)[1] == 0
+
+
+def test_who_lost_the_lease_lets_nobody_go(store: Store) -> None:
+    """Else two functions that check commands at once find room for their pods in the same place."""
+    (a,) = requested(store, "a")
+    old = store.leases.acquire("disruption", "me", now=NOW, for_=MINUTE)
+    assert old is not None
+    assert store.leases.acquire("disruption", "other", now=NOW + 2 * MINUTE, for_=MINUTE) is not None
+    with pytest.raises(ConflictError):
+        store.memory.claims.disrupt(going(a), {}, lease=old)
+    assert store.memory.claims.get("a") == a
+
+
+def test_a_claim_that_goes_already_takes_no_second_place(store: Store) -> None:
+    """Else a step that is repeated after a lost reply closes the budget."""
+    (a,) = requested(store, "a")
+    (gone,) = store.memory.claims.disrupt(going(a), {"default": 1}).claims
+    (again,) = store.memory.claims.disrupt(going(gone), {"default": 1}).claims
+    assert (again.version, counters(store)) == (gone.version + 1, ({}, 1))
+
+
+def test_who_must_go_goes_beyond_every_budget_and_is_counted(store: Store) -> None:
+    """A spot interruption asks nobody; what goes by choice waits until it is over."""
+    a, b, c = requested(store, "a", "b", "c")
+    store.memory.claims.disrupt(going(a), {"default": 1})
+    assert len(store.memory.claims.disrupt(going(b), {}).claims) == 1
+    assert store.memory.claims.disrupt(going(c), {"default": 2}).spent == ("default",)
+
+
+def test_places_come_back_from_claims_that_are_forgotten_or_stay(store: Store) -> None:
+    """Else budgets close for good."""
+    a, b = requested(store, "a", "b")
+    first, second = store.memory.claims.disrupt(going(a, b), {"default": 2}).claims
+    store.memory.claims.forget(first)
+    store.memory.claims.forget(first)
+    assert counters(store) == ({}, 1)
+    stays = msgspec.structs.replace(second, is_disrupting=False, reserved=b.reserved)
+    store.memory.claims.change(second, stays)
+    assert counters(store) == (b.reserved, 0)
+
+
+def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None:
+    """Else a sum of claims that were read a moment ago undoes what happened since."""
+    assert store.memory.claims.usage() == ()
+    a, b = requested(store, "a", "b")
+    (before,) = store.memory.claims.usage()
+    right = PoolUsage(node_pool="default", reserved={"nodes": 7}, disrupting=3)
+    moved = store.memory.claims.change(a, msgspec.structs.replace(a, reserved={"nodes": 2, "cpu": 2000}))
+    with pytest.raises(ConflictError):
+        store.memory.claims.recount(before, right)
+    (before,) = store.memory.claims.usage()
+    store.memory.claims.recount(before, right)
+    assert counters(store) == ({"nodes": 7}, 3)
+    store.memory.claims.forget(moved)
+    assert counters(store) == ({"nodes": 5, "cpu": -2000}, 3)
+    (before,) = store.memory.claims.usage()
+    store.memory.claims.recount(before, PoolUsage(node_pool="default", reserved=b.reserved))
+    assert counters(store) == (b.reserved, 0)
+
+
+def test_a_command_that_another_function_moved_on_is_not_removed(store: Store) -> None:
+    """Else its nodes keep their taint and their share of the limits, and nobody knows of them."""
+    store.memory.commands.add(a_command())
+    (seen,) = store.memory.commands.all()
+    moved = store.memory.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
+    with pytest.raises(ConflictError):
+        store.memory.commands.remove(seen)
+    assert store.memory.commands.all() == (moved,)
+
+
+def test_more_claims_than_a_transaction_takes_go_together(table: DynamoTable) -> None:
+    """A repacking may take hundreds of nodes at once."""
+    store = dynamo(table, "crowded")
+    claims = requested(store, *(f"c-{n:03d}" for n in range(95)))
+    store.memory.commands.add(a_command())
+    (seen,) = store.memory.commands.all()
+    done = store.memory.claims.disrupt(going(*claims), {"default": 95}, command=CommandChange(seen, seen))
+    assert (len(done.claims), done.spent, counters(store)) == (95, (), ({}, 95))
+    assert store.memory.commands.get("x") == done.command
+
+
 @pytest.mark.e2e
 def test_of_many_who_ask_at_once_one_gets_the_lease(on_dynamodb_local: DynamoTable) -> None:
     """Else two planners launch for the same pods."""
@@ -321,13 +463,30 @@ def test_a_limit_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) 
 
     def ask(number: int) -> int:
         for _ in range(ATTEMPTS):
-            with suppress(ConflictError):
+            with suppress(TransientError):
                 return len(store.memory.claims.request([claim(f"c-{number}")], limits, lease).accepted)
         return 0
 
     with ThreadPoolExecutor(CROWD) as crowd:
         assert sum(crowd.map(ask, range(CROWD))) == 5
     assert len(store.memory.claims.all()) == 5
+
+
+@pytest.mark.e2e
+def test_a_budget_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) -> None:
+    """Else nodes go together that each checked alone."""
+    store = dynamo(on_dynamodb_local, "stampede")
+    claims = requested(store, *(f"c-{n}" for n in range(CROWD)))
+
+    def ask(found: ClaimRecord) -> int:
+        for _ in range(ATTEMPTS):
+            with suppress(TransientError):
+                return len(store.memory.claims.disrupt(going(found), {"default": 5}).claims)
+        return 0
+
+    with ThreadPoolExecutor(CROWD) as crowd:
+        assert sum(crowd.map(ask, claims)) == 5
+    assert counters(store)[1] == 5
 
 
 @pytest.mark.e2e

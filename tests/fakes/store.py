@@ -11,7 +11,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import resources
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey
-from lambdas.store import Lease, Requested
+from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 
 
 class Rows:
@@ -20,7 +20,7 @@ class Rows:
     def __init__(self) -> None:
         self.claims: dict[str, ClaimRecord] = {}
         self.commands: dict[str, CommandRecord] = {}
-        self.usage: dict[str, dict[str, int]] = {}
+        self.usage: dict[str, PoolUsage] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
@@ -61,7 +61,7 @@ class MemoryClaims:
                 raise ConflictError("store", "the lease is another's")
             stored = self._rows.claims.get(claim.name)
             new = msgspec.structs.replace(claim, version=1)
-            used = resources.add(self._rows.usage.get(claim.plan.node_pool, {}), claim.reserved)
+            used = resources.add(self._used(claim.plan.node_pool).reserved, claim.reserved)
             bounds = limits.get(claim.plan.node_pool, {})
             if stored is not None:
                 (accepted if stored.token == claim.token else refused).append(new)
@@ -69,7 +69,7 @@ class MemoryClaims:
                 refused.append(new)
             else:
                 self._rows.claims[claim.name] = new
-                self._rows.usage[claim.plan.node_pool] = used
+                self._move(None, new)
                 accepted.append(new)
         self._rows.after_call("write")
         return Requested(tuple(accepted), tuple(refused))
@@ -79,27 +79,101 @@ class MemoryClaims:
         self._expect(before)
         stored = msgspec.structs.replace(after, version=before.version + 1)
         self._rows.claims[before.name] = stored
-        self._move(before, stored.reserved)
+        self._move(before, stored)
         self._rows.after_call("write")
         return stored
+
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        self._rows.before_call("write")
+        if lease is not None and self._rows.leases[lease.name][1] != lease.fence:
+            raise ConflictError("store", "the lease is another's")
+        for change in claims:
+            self._expect(change.before)
+        if command is not None:
+            expect_command(self._rows, command.before)
+        spent = self._spent(claims, bounds)
+        if spent:
+            return Disrupted((), None, spent)
+        stored = [
+            msgspec.structs.replace(change.after, is_disrupting=True, version=change.before.version + 1)
+            for change in claims
+        ]
+        for change, record in zip(claims, stored, strict=True):
+            self._rows.claims[record.name] = record
+            self._move(change.before, record)
+        moved = None
+        if command is not None:
+            moved = msgspec.structs.replace(command.after, version=command.before.version + 1)
+            self._rows.commands[moved.id] = moved
+        self._rows.after_call("write")
+        return Disrupted(tuple(stored), moved)
+
+    def _spent(self, claims: Sequence[ClaimChange], bounds: Mapping[str, int]) -> tuple[str, ...]:
+        new = [change.before.plan.node_pool for change in claims if not change.before.is_disrupting]
+        return tuple(
+            pool
+            for pool in sorted(set(new))
+            if pool in bounds and self._used(pool).disrupting + new.count(pool) > bounds[pool]
+        )
 
     def forget(self, record: ClaimRecord) -> None:
         self._rows.before_call("write")
         if record.name in self._rows.claims:
             self._expect(record)
             del self._rows.claims[record.name]
-            self._move(record, {})
+            self._move(record, None)
         self._rows.after_call("write")
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        self._rows.before_call("read")
+        return tuple(self._rows.usage[pool] for pool in sorted(self._rows.usage))
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        self._rows.before_call("write")
+        if self._used(before.node_pool).version != before.version:
+            raise ConflictError("store", f"counters of {before.node_pool} have moved")
+        self._rows.usage[before.node_pool] = msgspec.structs.replace(
+            after, node_pool=before.node_pool, version=before.version + 1
+        )
+        self._rows.after_call("write")
+
+    def _used(self, pool: str) -> PoolUsage:
+        return self._rows.usage.get(pool, PoolUsage(node_pool=pool))
 
     def _expect(self, record: ClaimRecord) -> None:
         stored = self._rows.claims.get(record.name)
         if stored is None or stored.version != record.version:
             raise ConflictError("store", f"claim {record.name} has changed")
 
-    def _move(self, before: ClaimRecord, reserved: Mapping[str, int]) -> None:
-        pool = before.plan.node_pool
-        used = resources.subtract(self._rows.usage.get(pool, {}), before.reserved)
-        self._rows.usage[pool] = resources.add(used, reserved)
+    def _move(self, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
+        if _holds(before) == _holds(after):
+            return
+        pool = next(record.plan.node_pool for record in (before, after) if record is not None)
+        used, (old, had), (new, has) = self._used(pool), _holds(before), _holds(after)
+        reserved = resources.add(resources.subtract(used.reserved, old), new)
+        self._rows.usage[pool] = PoolUsage(
+            node_pool=pool,
+            reserved={name: amount for name, amount in sorted(reserved.items()) if amount},
+            disrupting=used.disrupting - had + has,
+            version=used.version + 1,
+        )
+
+
+def _holds(record: ClaimRecord | None) -> tuple[dict[str, int], int]:
+    return (record.reserved, int(record.is_disrupting)) if record is not None else ({}, 0)
+
+
+def expect_command(rows: Rows, record: CommandRecord) -> None:
+    stored = rows.commands.get(record.id)
+    if stored is None or stored.version != record.version:
+        raise ConflictError("store", f"command {record.id} has changed")
 
 
 class MemoryCommands:
@@ -125,16 +199,16 @@ class MemoryCommands:
 
     def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
         self._rows.before_call("write")
-        stored = self._rows.commands.get(before.id)
-        if stored is None or stored.version != before.version:
-            raise ConflictError("store", f"command {before.id} has changed")
+        expect_command(self._rows, before)
         self._rows.commands[before.id] = msgspec.structs.replace(after, version=before.version + 1)
         self._rows.after_call("write")
         return self._rows.commands[before.id]
 
     def remove(self, record: CommandRecord) -> None:
         self._rows.before_call("write")
-        self._rows.commands.pop(record.id, None)
+        if record.id in self._rows.commands:
+            expect_command(self._rows, record)
+            del self._rows.commands[record.id]
         self._rows.after_call("write")
 
 

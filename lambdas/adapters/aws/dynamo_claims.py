@@ -1,18 +1,17 @@
-"""Claims in DynamoDB, and the NodePools' use of their limits beside them.
+"""Claims in DynamoDB, and the counters of their NodePools beside them.
 
-Each write that changes what a claim reserves is one transaction with the counter of its NodePool, so the two cannot part,
-and a limit cannot be overshot whoever dies where.
+Each write that changes what a claim holds is one transaction with the counters of its NodePool, so the two cannot part,
+and neither a limit nor a disruption budget can be overshot whoever dies where.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from core.lifecycle.records import ClaimRecord
-from core.model import resources
+from core.lifecycle.records import ClaimRecord, CommandRecord
 from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamo_table import (
     ABSENT,
@@ -25,14 +24,16 @@ from lambdas.adapters.aws.dynamo_table import (
     number,
     size_of,
 )
+from lambdas.adapters.aws.dynamo_usage import Moves, UsageItems, limit_bounds, place_bound, usage_of
 from lambdas.ports import ConflictError
-from lambdas.store import Lease, Requested
+from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 
 _BATCH: Final = 40
-"""Claims per transaction; with a lease and at most as many counters it stays below DynamoDB's hundred operations."""
+"""Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's hundred operations."""
 
-_New = tuple[ClaimRecord, Item]
-"""A claim as it is stored first, and its item."""
+_CALL: Final = "dynamodb:TransactWriteItems"
+_Operation = tuple[str, Item]
+_T = TypeVar("_T", ClaimRecord, ClaimChange)
 
 
 class DynamoClaims:
@@ -41,7 +42,8 @@ class DynamoClaims:
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
         self._items = RecordItems(table, partition_of(cluster, "claims"), ClaimRecord)
-        self._usage = partition_of(cluster, "usage")
+        self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
+        self._usage = UsageItems(cluster)
         self._leases = partition_of(cluster, "leases")
 
     def all(self) -> tuple[ClaimRecord, ...]:
@@ -58,7 +60,8 @@ class DynamoClaims:
         """Store new claims together with what they reserve, as many at once as possible."""
         accepted: list[ClaimRecord] = []
         refused: list[ClaimRecord] = []
-        for batch in self._batches(claims):
+        first = [msgspec.structs.replace(claim, version=1) for claim in claims]
+        for batch in self._batches([(claim, claim) for claim in first]):
             if self._request_together(batch, limits, lease):
                 accepted += [claim for claim, _ in batch]
                 continue
@@ -68,47 +71,88 @@ class DynamoClaims:
         return Requested(tuple(accepted), tuple(refused))
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
-        """Replace `before` by `after`; in a transaction with the counter where `reserved` differs."""
+        """Replace `before` by `after`; in a transaction with the counters where they move."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         item, condition = self._items.item(stored.name, stored), at_version(before.version)
-        delta = _moved(before.reserved, stored.reserved)
-        if not delta:
+        counted = self._counted(Moves([ClaimChange(before, stored)]))
+        if not counted:
             self._table.put(item, condition=condition)
             return stored
-        put = ("Put", {"Item": item, **condition})
-        if self._table.transact([put, self._count(before.plan.node_pool, delta)]) is not None:
-            raise ConflictError("dynamodb:TransactWriteItems", f"claim {before.name} has changed")
+        if self._table.transact([("Put", {"Item": item, **condition}), *counted]) is not None:
+            raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        """Store that claims start to go, each with its place in its NodePool's count."""
+        marked = [
+            ClaimChange(
+                change.before,
+                msgspec.structs.replace(change.after, is_disrupting=True, version=change.before.version + 1),
+            )
+            for change in claims
+        ]
+        batches = list(self._batches([(change.after, change) for change in marked])) or [[]]
+        held = [("ConditionCheck", self._holds(lease))] if lease is not None else []
+        last, moved = self._command_moved(command)
+        stored: list[ClaimRecord] = []
+        for index, batch in enumerate(batches):
+            others = held + (last if index == len(batches) - 1 else [])
+            spent = self._disrupt_together(batch, bounds, others)
+            if spent:
+                return Disrupted(tuple(stored), None, spent)
+            stored += [change.after for change, _ in batch]
+        return Disrupted(tuple(stored), moved)
+
     def forget(self, record: ClaimRecord) -> None:
-        """Delete the claim and give back what it reserved."""
+        """Delete the claim and give back all that it held."""
         condition = at_version(record.version)
-        if not record.reserved:
+        moves = Moves()
+        moves.add(record.plan.node_pool, record, None)
+        counted = self._counted(moves)
+        if not counted:
             try:
                 self._table.delete(self._items.partition, record.name, condition=condition)
             except ConflictError:
                 self._raise_if_stored(record)
             return
         delete = ("Delete", {"Key": key(self._items.partition, record.name), **condition})
-        counted = self._count(record.plan.node_pool, _moved(record.reserved, {}))
-        if self._table.transact([delete, counted]) is not None:
+        if self._table.transact([delete, *counted]) is not None:
             self._raise_if_stored(record)
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        """The counters of every NodePool that ever had a claim, by name."""
+        return tuple(usage_of(item) for item in self._table.query(self._usage.partition))
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        """Put a NodePool's counters right, unless they have moved."""
+        condition = at_version(before.version)
+        if before.version == 0:
+            names = condition["ExpressionAttributeNames"]
+            condition = {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": names}
+        counted = msgspec.structs.replace(after, node_pool=before.node_pool, version=before.version + 1)
+        self._table.put(self._usage.item(counted), condition=condition)
 
     def _raise_if_stored(self, record: ClaimRecord) -> None:
         if self.get(record.name) is not None:
             raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
 
-    def _batches(self, claims: Sequence[ClaimRecord]) -> Iterator[list[_New]]:
-        """New claims with their items, as many together as one transaction takes."""
-        batch: list[_New] = []
+    def _batches(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
+        """What is to be stored, with its items, as many together as one transaction takes."""
+        batch: list[tuple[_T, Item]] = []
         size = 0
-        for claim in claims:
-            first = msgspec.structs.replace(claim, version=1)
-            item = self._items.item(first.name, first)
+        for record, subject in claims:
+            item = self._items.item(record.name, record)
             if batch and (len(batch) == _BATCH or size + size_of(item) > TRANSACTION_BYTES):
                 yield batch
                 batch, size = [], 0
-            batch.append((first, item))
+            batch.append((subject, item))
             size += size_of(item)
         if batch:
             yield batch
@@ -117,54 +161,61 @@ class DynamoClaims:
         found = self.get(claim.name)
         return found is not None and found.token == claim.token
 
-    def _request_together(self, batch: Sequence[_New], limits: Mapping[str, Mapping[str, int]], lease: Lease) -> bool:
+    def _request_together(
+        self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease
+    ) -> bool:
         """One transaction; False where a limit or an existing claim is in the way."""
-        wanted: dict[str, dict[str, int]] = {}
+        moves = Moves()
         for claim, _ in batch:
-            wanted[claim.plan.node_pool] = resources.add(wanted.get(claim.plan.node_pool, {}), claim.reserved)
-        if any(not _fits_at_all(amounts, limits.get(pool, {})) for pool, amounts in wanted.items()):
+            moves.add(claim.plan.node_pool, None, claim)
+        bounds = {pool: limit_bounds(limits.get(pool, {})) for pool in moves.pools()}
+        counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
+        if None in counts.values():
             return False
-        operations: list[tuple[str, Item]] = [("ConditionCheck", self._holds(lease))]
-        operations += [
-            self._count(pool, amounts, limits.get(pool, {})) for pool, amounts in sorted(wanted.items()) if amounts
-        ]
+        operations: list[_Operation] = [("ConditionCheck", self._holds(lease))]
+        operations += [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
         outcome = self._table.transact(operations)
         if isinstance(outcome, Cancelled) and outcome.failed[0]:
-            raise ConflictError("dynamodb:TransactWriteItems", f"the {lease.name} lease is another's by now")
+            raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
         return outcome is None
 
-    def _holds(self, lease: Lease) -> Item:
+    def _disrupt_together(
+        self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[_Operation]
+    ) -> tuple[str, ...]:
+        """One transaction; the NodePools that bear no more, none where it is done."""
+        moves = Moves(change for change, _ in batch)
+        pools = moves.pools()
+        counts = {
+            pool: self._usage.moved(pool, moves, place_bound(bounds[pool]) if pool in bounds else None)
+            for pool in pools
+        }
+        spent = tuple(pool for pool, count in counts.items() if count is None)
+        if spent:
+            return spent
+        operations = [count for count in counts.values() if count is not None]
+        operations += [("Put", {"Item": item, **at_version(change.before.version)}) for change, item in batch]
+        outcome = self._table.transact([*operations, *others])
+        if outcome is None:
+            return ()
+        if any(outcome.failed[len(pools) :]):
+            raise ConflictError(_CALL, "a claim, the command or the lease has changed")
+        return tuple(pool for pool, failed in zip(pools, outcome.failed, strict=False) if failed)
+
+    def _counted(self, moves: Moves) -> list[_Operation]:
+        return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
+
+    def _command_moved(self, command: CommandChange | None) -> tuple[list[_Operation], CommandRecord | None]:
+        if command is None:
+            return [], None
+        stored = msgspec.structs.replace(command.after, version=command.before.version + 1)
+        item = self._commands.item(stored.id, stored)
+        return [("Put", {"Item": item, **at_version(command.before.version)})], stored
+
+    def _holds(self, lease: Lease) -> dict[str, Any]:
         return {
             "Key": key(self._leases, lease.name),
             "ConditionExpression": "#f = :f",
             "ExpressionAttributeNames": {"#f": "fence"},
             "ExpressionAttributeValues": {":f": number(lease.fence)},
         }
-
-    def _count(
-        self, pool: str, delta: Mapping[str, int], limits: Mapping[str, int] | None = None
-    ) -> tuple[str, dict[str, Any]]:
-        """Move a NodePool's counter by `delta`, on condition that it stays within `limits`."""
-        names = {f"#r{index}": f"r:{name}" for index, name in enumerate(sorted(delta))}
-        values = {f":r{index}": number(delta[name]) for index, name in enumerate(sorted(delta))}
-        conditions: list[str] = []
-        for index, name in enumerate(sorted(delta)):
-            if limits is not None and name in limits:
-                values[f":m{index}"] = number(limits[name] - delta[name])
-                conditions.append(f"(attribute_not_exists(#r{index}) OR #r{index} <= :m{index})")
-        update: dict[str, Any] = {
-            "Key": key(self._usage, pool),
-            "UpdateExpression": "ADD " + ", ".join(f"#r{index} :r{index}" for index in range(len(delta))),
-            "ExpressionAttributeNames": names,
-            "ExpressionAttributeValues": values,
-        }
-        return "Update", update | ({"ConditionExpression": " AND ".join(conditions)} if conditions else {})
-
-
-def _moved(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in resources.subtract(after, before).items() if amount}
-
-
-def _fits_at_all(amounts: Mapping[str, int], limits: Mapping[str, int]) -> bool:
-    return all(amounts.get(name, 0) <= limit for name, limit in limits.items())

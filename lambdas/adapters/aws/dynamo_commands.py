@@ -7,6 +7,7 @@ import msgspec
 from core.lifecycle.records import CommandRecord
 from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamo_table import ABSENT, DynamoTable, at_version
+from lambdas.ports import ConflictError
 
 
 class DynamoCommands:
@@ -36,5 +37,9 @@ class DynamoCommands:
         return stored
 
     def remove(self, record: CommandRecord) -> None:
-        """Delete it; gone is fine."""
-        self._table.delete(self._items.partition, record.id)
+        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        try:
+            self._table.delete(self._items.partition, record.id, condition=at_version(record.version))
+        except ConflictError:
+            if self.get(record.id) is not None:
+                raise

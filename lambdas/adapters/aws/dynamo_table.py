@@ -9,7 +9,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.adapters.aws.errors import translate
-from lambdas.ports import ConflictError
+from lambdas.ports import ConflictError, DeniedError
 from lambdas.wiring import TABLE
 
 Item = dict[str, Any]
@@ -18,7 +18,8 @@ TRANSACTION_BYTES: Final = 3_000_000
 """What we put into one transaction at most; DynamoDB takes four megabytes, and counts more than the items alone."""
 
 PAGES_LIMIT: Final = 1000
-_LOST_RACE: Final = ("ConditionalCheckFailed", "TransactionConflict")
+_REFUSED: Final = frozenset({"ItemCollectionSizeLimitExceeded", "ValidationError"})
+"""Reasons for which a transaction is cancelled however often it is sent."""
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class DynamoTable:
             None if they are done; which conditions failed if a condition kept them from being done.
 
         Raises:
-            ConflictError: If another transaction was at the same items.
+            TransientError: If another transaction was at the same items, or DynamoDB has too much to do: nothing is done.
         """
         items = [{kind: {"TableName": self._name, **arguments}} for kind, arguments in operations]
         try:
@@ -88,8 +89,8 @@ class DynamoTable:
             codes = [reason.get("Code") for reason in error.response.get("CancellationReasons", ())]
             if any(code == "ConditionalCheckFailed" for code in codes):
                 return Cancelled(tuple(code == "ConditionalCheckFailed" for code in codes))
-            if any(code in _LOST_RACE for code in codes):
-                raise ConflictError("dynamodb:TransactWriteItems", str(error)) from error
+            if _REFUSED.intersection(codes):
+                raise DeniedError("dynamodb:TransactWriteItems", str(error)) from error
             raise translate("dynamodb:TransactWriteItems", error) from error
         except (ClientError, BotoCoreError) as error:
             raise translate("dynamodb:TransactWriteItems", error) from error

@@ -45,8 +45,6 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
             "InvalidLaunchTemplateName.AlreadyExistsException",
             "PreconditionFailed",
             "ResourceInUseException",
-            "TransactionCanceledException",
-            "TransactionConflictException",
             "412",
         }
     ),
@@ -71,13 +69,16 @@ _MEANINGS: Final[dict[type[PortError], frozenset[str]]] = {
             "ThrottledException",
             "ThrottlingException",
             "TooManyRequestsException",
+            "TransactionCanceledException",
+            "TransactionConflictException",
             "TransactionInProgressException",
             "Unavailable",
         }
     ),
 }
 """Codes of EC2, IAM, SSM, S3, SQS, DynamoDB, Scheduler and Pricing. Anything else that is not the server's fault is denied:
-permission, quota or a request that cannot be; trying again gives the same answer."""
+permission, quota or a request that cannot be; trying again gives the same answer. A cancelled transaction whose condition
+failed is a conflict; `dynamo_table` tells it from one that met another, or was throttled, and did nothing."""
 
 _BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in codes}
 

@@ -164,7 +164,7 @@ def test_an_empty_node_goes_after_a_second_look(lab: Lab) -> None:
     assert lab.claims == ()
     assert lab.cloud.instances() == ()
     assert lab.rows.commands == {}
-    assert set(lab.rows.usage["default"].values()) == {0}
+    assert lab.rows.usage["default"].reserved == {}
 
 
 def test_a_command_that_the_table_refuses_fails_nobody(lab: Lab) -> None:

@@ -138,7 +138,7 @@ def test_without_any_capacity_nothing_is_left_behind_and_it_is_tried_again(lab: 
     lab.kubernetes.put(a_pending_pod("p"))
     outcome = lab.provision()
     assert lab.claims == ()
-    assert set(lab.rows.usage["default"].values()) == {0}
+    assert lab.rows.usage["default"].reserved == {}
     assert "unschedulable" in kinds_of(outcome)
     lab.cloud.scarce = set()
     lab.clock.advance(minutes=4)
