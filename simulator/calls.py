@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,54 @@ LOST_REPLY: Final = "lostReply"
 CRASH_BEFORE: Final = "crashBefore"
 CRASH_AFTER: Final = "crashAfter"
 DELAY: Final = "delay"
-KINDS: Final = (THROTTLE, ERROR, LOST_REPLY, CRASH_BEFORE, CRASH_AFTER, DELAY)
+DENIED: Final = "denied"
+CONFLICT: Final = "conflict"
+STALE: Final = "stale"
+PARTIAL: Final = "partial"
+KINDS: Final = (
+    THROTTLE,
+    ERROR,
+    LOST_REPLY,
+    CRASH_BEFORE,
+    CRASH_AFTER,
+    DELAY,
+    DENIED,
+    CONFLICT,
+    STALE,
+    PARTIAL,
+)
+
+EXCEPTION: Final = "exception"
+FLEET_ERROR: Final = "fleetError"
+FORMS: Final = (EXCEPTION, FLEET_ERROR)
+"""How a denial is told: as the call's error, or among the `Errors` of a CreateFleet that is answered."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What befalls one attempt of a call.
+
+    Attributes:
+        delay: How long `delay` holds the attempt up; how old the list of `stale` is.
+        code: The error code of `denied`: one of the service's own, or an HTTP status of the API server.
+        form: How `denied` is told, one of `FORMS`.
+        instance_type, zone, capacity_type: Which offerings a fleet error concerns; None: all.
+    """
+
+    kind: str
+    delay: timedelta = timedelta(0)
+    code: str = ""
+    form: str = EXCEPTION
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+
+    def concerns(self, instance_type: str, zone: str, capacity_type: str) -> bool:
+        """Whether a fleet error concerns this offering."""
+        return (
+            self.instance_type in (None, instance_type)
+            and self.zone in (None, zone)
+            and self.capacity_type in (None, capacity_type)
+        )
 
 
 class Call(msgspec.Struct, kw_only=True):
@@ -20,12 +68,15 @@ class Call(msgspec.Struct, kw_only=True):
 
     Attributes:
         answer: What the embedded account answered, where it answers in moto's place.
+        fault: What befalls the first attempt.
     """
 
     service: str
     operation: str
     parameters: dict[str, Any]
     answer: dict[str, Any] | None = None
+    fault: Fault | None = None
+    attempts: int = 0
 
     @property
     def name(self) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Literal
+from typing import Final, Literal
 
-from lambdas.ports import LostReplyError, TransientError
+from lambdas.ports import ConflictError, DeniedError, LostReplyError, PortError, TransientError
 from simulator import calls
-from simulator.calls import CrashError
+from simulator.calls import CrashError, Fault
 from simulator.faults import Faults
 from simulator.latency import latency
 
@@ -30,20 +30,45 @@ class ClusterCalls:
 
     def _before(self, call: str) -> None:
         self._spend(latency(call))
-        self._strikes_after = ""
-        kind, delay = self._faults.take(call) or ("", timedelta(0))
-        if kind == calls.THROTTLE:
-            raise TransientError(call, "429 Too Many Requests")
-        if kind == calls.ERROR:
-            raise TransientError(call, "500 Internal Server Error")
-        if kind == calls.CRASH_BEFORE:
+        fault = self._faults.take(call)
+        self._strikes_after = "" if fault is None else fault.kind
+        if fault is None:
+            return
+        error = _refusal(call, fault)
+        if error is not None:
+            raise error
+        if fault.kind == calls.CRASH_BEFORE:
             raise CrashError(call)
-        if kind == calls.DELAY:
-            self._spend(delay)
-        self._strikes_after = kind
+        if fault.kind == calls.DELAY:
+            self._spend(fault.delay)
+            self._strikes_after = ""
 
     def _after(self, call: str) -> None:
         if self._strikes_after == calls.LOST_REPLY:
             raise LostReplyError(call, "no answer came")
         if self._strikes_after == calls.CRASH_AFTER:
             raise CrashError(call)
+
+
+def _refusal(call: str, fault: Fault) -> PortError | None:
+    """What the adapter would raise for the API server's answer; None where the fault is of another kind."""
+    status = _STATUS.get(fault.kind, "")
+    if fault.kind == calls.DENIED:
+        status = fault.code or status
+    if fault.kind == calls.CONFLICT and not call.startswith(_WRITES):
+        return None
+    return _ERRORS[status](call, f"{status} embedded in a scenario") if status in _ERRORS else None
+
+
+_WRITES: Final = ("kube:create", "kube:patch", "kube:delete")
+_STATUS: Final = {calls.THROTTLE: "429", calls.ERROR: "500", calls.DENIED: "403", calls.CONFLICT: "409"}
+_ERRORS: Final[dict[str, type[PortError]]] = {
+    "401": DeniedError,
+    "403": DeniedError,
+    "409": ConflictError,
+    "410": TransientError,
+    "429": TransientError,
+    "500": TransientError,
+    "503": TransientError,
+}
+"""As the real adapter takes them, after its own renewed token (401) and fresh lists (410)."""

@@ -1,4 +1,4 @@
-"""What befalls calls and messages: the `fault` and `events` steps of a scenario, armed and used up."""
+"""What befalls calls and messages: `fault` and `events` steps of a scenario, armed and used up, and what is drawn."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from simulator.calls import Fault
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 
@@ -20,76 +21,106 @@ COPY_AFTER: Final = timedelta(milliseconds=500)
 
 EVENT_KINDS: Final = (DUPLICATE, DELAY, DROP)
 
+Draw = Callable[[str, str], Fault | None]
+"""What befalls an attempt that no armed fault does, by function and call."""
+
+DrawMessage = Callable[[str], tuple[str, timedelta] | None]
+"""What befalls a message on its way (kind, delay)."""
+
 
 class _Armed(msgspec.Struct, kw_only=True):
     pattern: re.Pattern[str]
     call: str
-    kind: str
-    delay: timedelta
+    fault: Fault
+    function: str
+    nth: int | None
     left: int | None
     until: datetime | None
+    seen: int = 0
     used: int = 0
 
     def is_live(self, now: datetime) -> bool:
         return (self.left is None or self.left > 0) and (self.until is None or now <= self.until)
 
+    def is_meant(self, function: str, call: str) -> bool:
+        """Whether it befalls this attempt, which is counted."""
+        if self.function not in ("", function) or not self.pattern.fullmatch(call):
+            return False
+        self.seen += 1
+        return self.nth is None or self.seen == self.nth
+
 
 class Faults:
-    """The faults that are armed; the one armed first goes first. Each attempt that reaches the world uses up one."""
+    """The faults that are armed; the one armed first goes first. Each attempt that reaches the world uses up one.
 
-    def __init__(self, clock: VirtualClock, recorder: Recorder) -> None:
+    Args:
+        running: Name of the function that makes the call.
+    """
+
+    def __init__(self, clock: VirtualClock, recorder: Recorder, running: Callable[[], str] = str) -> None:
         self._clock = clock
         self._recorder = recorder
+        self._running = running
         self._all: list[_Armed] = []
         self._live: list[_Armed] = []
+        self._draw: Draw | None = None
 
     def arm(
         self,
         call: str,
-        kind: str,
+        fault: Fault,
         *,
         count: int | None = None,
         lasting: timedelta | None = None,
-        delay: timedelta = timedelta(0),
+        function: str = "",
+        nth: int | None = None,
     ) -> None:
         """Arm a fault.
 
         Args:
             call: Which calls it befalls; `*` stands for any run of characters.
-            kind: What happens to them.
+            fault: What happens to them.
             count: How many attempts it befalls; None: all.
             lasting: For how long from now it is armed; None: until it is used up.
-            delay: How long the kind `delay` holds a call up.
+            function: Whose calls it befalls; empty: everybody's.
+            nth: Only the so-manieth of these attempts from now on; None: each.
         """
         until = None if lasting is None else self._clock.now() + lasting
         pattern = re.compile(".*".join(re.escape(part) for part in call.split("*")))
-        armed = _Armed(pattern=pattern, call=call, kind=kind, delay=delay, left=count, until=until)
+        armed = _Armed(pattern=pattern, call=call, fault=fault, function=function, nth=nth, left=count, until=until)
         self._all.append(armed)
         self._live.append(armed)
 
-    def concerns(self, name: str) -> bool:
-        """Whether a fault is armed for calls of this name."""
-        return bool(self._live) and self._next(name) is not None
+    def draw_from(self, draw: Draw) -> None:
+        """Ask `draw` about each attempt that no armed fault befalls."""
+        self._draw = draw
 
-    def take(self, name: str) -> tuple[str, timedelta] | None:
-        """The fault that befalls this attempt, None for none; a delay comes with its duration."""
-        armed = self._next(name) if self._live else None
-        if armed is None:
+    def take(self, call: str) -> Fault | None:
+        """The fault that befalls this attempt, used up by this; None for none."""
+        if not self._live and self._draw is None:
             return None
-        armed.used += 1
-        if armed.left is not None:
-            armed.left -= 1
-        self._recorder.emit("fault", call=name, kind=armed.kind)
-        return armed.kind, armed.delay
+        function = self._running()
+        fault = self._armed(function, call)
+        if fault is None and self._draw is not None:
+            fault = self._draw(function, call)
+        if fault is not None:
+            self._recorder.emit("fault", call=call, kind=fault.kind, **({"function": function} if function else {}))
+        return fault
 
     def unused(self) -> tuple[str, ...]:
         """The calls, as written, of faults that nobody ran into."""
         return tuple(armed.call for armed in self._all if armed.used == 0)
 
-    def _next(self, name: str) -> _Armed | None:
+    def _armed(self, function: str, call: str) -> Fault | None:
         now = self._clock.now()
         self._live = [armed for armed in self._live if armed.is_live(now)]
-        return next((armed for armed in self._live if armed.pattern.fullmatch(name)), None)
+        armed = next((armed for armed in self._live if armed.is_meant(function, call)), None)
+        if armed is None:
+            return None
+        armed.used += 1
+        if armed.left is not None:
+            armed.left -= 1
+        return armed.fault
 
 
 class MessageFaults:
@@ -99,17 +130,25 @@ class MessageFaults:
         self._clock = clock
         self._recorder = recorder
         self._armed: list[tuple[str, timedelta]] = []
+        self._draw: DrawMessage | None = None
 
     def arm(self, kind: str, count: int, delay: timedelta) -> None:
         """Let `kind` befall the next `count` messages."""
         self._armed += [(kind, delay)] * count
 
+    def draw_from(self, draw: DrawMessage) -> None:
+        """Ask `draw` about each message that no armed fault befalls."""
+        self._draw = draw
+
     def carry(self, what: str, deliver: Callable[[], None]) -> None:
         """Deliver a message, unless a fault doubles, delays or drops it on the way."""
-        if not self._armed:
+        fault = self._armed.pop(0) if self._armed else None
+        if fault is None and self._draw is not None:
+            fault = self._draw(what)
+        if fault is None:
             deliver()
             return
-        kind, delay = self._armed.pop(0)
+        kind, delay = fault
         self._recorder.emit("fault", call=what, kind=kind)
         if kind == DELAY:
             self._clock.after(delay, deliver)

@@ -11,7 +11,7 @@ import msgspec
 
 from lambdas.wiring import FunctionSpec
 from simulator.calls import CrashError, TimeoutExpiredError
-from simulator.clock import AbandonedError, Process, VirtualClock
+from simulator.clock import Process, VirtualClock
 from simulator.record import Recorder
 
 OK: Final = "ok"
@@ -55,8 +55,13 @@ class Sandboxes:
         self._idle: dict[str, list[Any]] = {}
         self._running: dict[str, int] = {}
         self._deadline: datetime | None = None
+        self._function = ""
         self._requests = 0
         self.failures: list[str] = []
+
+    def running(self) -> str:
+        """Name of the function that runs, empty where none does."""
+        return self._function
 
     def has_room(self, function: FunctionSpec) -> bool:
         """Whether one more may run at once."""
@@ -95,13 +100,11 @@ class Sandboxes:
         done: Callable[[str, dict[str, Any] | None], None],
     ) -> None:
         started = self._clock.now()
-        self._deadline = started + function.timeout
+        self._deadline, self._function = started + function.timeout, function.name
         try:
             outcome, response = self._attempt(function, event, started)
-        except AbandonedError:
-            self._deadline = None
-            raise
-        self._deadline = None
+        finally:
+            self._deadline, self._function = None, ""
         self._running[function.name] -= 1
         self._recorder.emit(
             "invocation",
@@ -149,11 +152,11 @@ class Sandboxes:
 
     def _spend(self, duration: timedelta) -> None:
         """Give others their turn; they have time-outs of their own."""
-        deadline, self._deadline = self._deadline, None
+        own, (self._deadline, self._function) = (self._deadline, self._function), (None, "")
         try:
             self._clock.spend(duration)
         finally:
-            self._deadline = deadline
+            self._deadline, self._function = own
 
     def _context(self, function: FunctionSpec, started: datetime) -> Context:
         self._requests += 1

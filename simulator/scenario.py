@@ -11,6 +11,7 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.model.duration import parse_duration
+from lambdas.wiring import BY_NAME
 from simulator import calls, faults
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests
 
@@ -92,13 +93,20 @@ class Boot(_Wire, frozen=True, kw_only=True):
 
 
 class Fault(_Wire, frozen=True, kw_only=True):
-    """What befalls calls."""
+    """What befalls calls: those of `function` if it is named, and only the `nth` of them from then on if that is."""
 
     call: str
     kind: str
     count: int | None = None
     seconds: float = 0.0
     lasting: timedelta | None = msgspec.field(name="for", default=None)
+    function: str = ""
+    nth: int | None = None
+    code: str = ""
+    form: str = msgspec.field(name="as", default=calls.EXCEPTION)
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
 
 
 class MessageFault(_Wire, frozen=True, kw_only=True):
@@ -215,6 +223,8 @@ def _step(folder: Path, number: int, step: Step) -> Step:
     if len(chosen) != 1:
         raise InvalidInputError(f"must hold exactly one of {', '.join(ACTIONS)}", field=where)
     _one_of(step.fault.kind if step.fault else None, calls.KINDS, f"{where}.fault.kind")
+    _one_of(step.fault.form if step.fault else None, calls.FORMS, f"{where}.fault.as")
+    _one_of(step.fault.function if step.fault else None, ("", *sorted(BY_NAME)), f"{where}.fault.function")
     _one_of(step.events.kind if step.events else None, faults.EVENT_KINDS, f"{where}.events.kind")
     _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
     if step.boot is not None and not step.boot.fail and step.boot.seconds is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from core.errors import FleetwrightError
 from lambdas.ports import NotFoundError
+from simulator import calls
 from simulator.aws.account import Account
 from simulator.aws.boot import Boot
 from simulator.aws.exchange import Selection
@@ -19,7 +20,7 @@ from simulator.aws.instances import Instance, is_spot
 from simulator.cluster import Cluster
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
-from simulator.scenario import Interrupt, Step
+from simulator.scenario import Fault, Interrupt, Step
 
 USER = "user"
 
@@ -99,13 +100,23 @@ class Steps:
 
     def _to_functions(self, step: Step) -> None:
         if step.fault is not None:
-            fault = step.fault
-            count = 1 if fault.count is None and fault.lasting is None else fault.count
-            delay = timedelta(seconds=fault.seconds)
-            self._faults.arm(fault.call, fault.kind, count=count, lasting=fault.lasting, delay=delay)
+            self._arm(step.fault)
         if step.events is not None:
             events = step.events
             self._message_faults.arm(events.kind, events.count, timedelta(seconds=events.seconds))
+
+    def _arm(self, step: Fault) -> None:
+        befalls = calls.Fault(
+            kind=step.kind,
+            delay=timedelta(seconds=step.seconds),
+            code=step.code,
+            form=step.form,
+            instance_type=step.instance_type,
+            zone=step.zone,
+            capacity_type=step.capacity_type,
+        )
+        count = 1 if step.count is None and step.lasting is None else step.count
+        self._faults.arm(step.call, befalls, count=count, lasting=step.lasting, function=step.function, nth=step.nth)
 
     def _interrupt(self, interrupt: Interrupt) -> None:
         found = [instance for instance in self._account.instances.all() if _is_meant(instance, interrupt)]

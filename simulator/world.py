@@ -58,9 +58,9 @@ class World:
         self._seed = seed
         self._region = region
         self._catalogues: CatalogueStore | None = None
-        self._faults = Faults(clock, recorder)
-        self._message_faults = MessageFaults(clock, recorder)
         self.sandboxes = Sandboxes(clock, recorder, build=self._application, use=_show, handler_of=_handler_of)
+        self._faults = Faults(clock, recorder, self.sandboxes.running)
+        self._message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
         self.tally = Tally()
         self.judges = Judges(self._capacity_of)

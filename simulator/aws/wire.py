@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
@@ -23,15 +23,11 @@ from botocore.handlers import BUILTIN_HANDLERS
 from moto.core.models import botocore_stubber
 
 from simulator import calls
+from simulator.aws.fault_answers import refusal
 from simulator.aws.read_memo import ReadMemo
-from simulator.calls import Call, CrashError
+from simulator.calls import Call, CrashError, Fault
 
 _CALL_HEADER: Final = "x-simulator-call"
-_THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded"), "dynamodb": (400, "ThrottlingException")}
-_THROTTLED_ELSE: Final = (400, "ThrottlingException")
-FAILED: Final = (500, "InternalError")
-"""Status and code of a service's own fault."""
-
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 RawResponse = tuple[int, dict[str, str], str | bytes]
 
@@ -49,17 +45,16 @@ class AwsError(Exception):
 class FaultPlan(Protocol):
     """Says what befalls a call."""
 
-    def concerns(self, name: str) -> bool:
-        """Whether a fault is armed for calls of this name."""
-        ...
-
-    def take(self, name: str) -> tuple[str, timedelta] | None:
-        """The fault for the attempt that is being made, used up by this, and how long a delay is."""
+    def take(self, call: str) -> Fault | None:
+        """The fault that befalls the attempt that is being made, used up by this."""
         ...
 
 
 class Wire:
     """Carries boto3's calls to moto or to the embedded account's own answers.
+
+    Attributes:
+        fault: What befalls the attempt that is being answered, for answers that differ by it.
 
     Args:
         faults: What befalls calls.
@@ -79,6 +74,7 @@ class Wire:
         self._in_flight: dict[str, Call] = {}
         self._memo = ReadMemo()
         self._numbers = itertools.count(1)
+        self.fault: Fault | None = None
         self._to_moto: Callable[[AWSPreparedRequest], RawResponse | None] = botocore_stubber.process_request
 
     def answer_with(self, name: str, responder: Responder) -> None:
@@ -129,9 +125,13 @@ class Wire:
 
     def _before_call(self, params: dict[str, Any], context: dict[str, Any], **_: Any) -> Any:
         call: Call = context["simulated_call"]
+        call.fault = self._faults.take(call.name)
+        return self._route(call, params, context)
+
+    def _route(self, call: Call, params: dict[str, Any], context: dict[str, Any]) -> Any:
         responder = self._responders.get(call.name)
         known = self._memo.recall(call)
-        if (responder is None and known is None) or self._faults.concerns(call.name):
+        if (responder is None and known is None) or call.fault is not None:
             number = str(next(self._numbers))
             self._in_flight[number] = call
             context["simulated_number"] = number
@@ -141,7 +141,7 @@ class Wire:
         if responder is None:
             # Another function may have written while time passed.
             call.answer = self._memo.recall(call)
-            return self._before_call(params, context) if call.answer is None else _answered(call.answer)
+            return self._route(call, params, context) if call.answer is None else _answered(call.answer)
         try:
             call.answer = responder(call.parameters)
         except AwsError as error:
@@ -165,33 +165,33 @@ class Wire:
         if call is None:
             return self._to_moto(request)
         self._spend(self._latency(call.name))
-        fault = self._faults.take(call.name)
+        call.attempts += 1
+        fault = call.fault if call.attempts == 1 else self._faults.take(call.name)
         if fault is None:
             return self._perform(call, request)
-        return self._perform_with_fault(call, request, *fault)
+        return self._perform_with_fault(call, request, fault)
 
-    def _perform_with_fault(
-        self, call: Call, request: AWSPreparedRequest, kind: str, delay: timedelta
-    ) -> RawResponse | None:
-        if kind == calls.THROTTLE:
-            return error_response(call.service, *throttled(call.service))
-        if kind == calls.ERROR:
-            return error_response(call.service, *FAILED)
-        if kind == calls.CRASH_BEFORE:
+    def _perform_with_fault(self, call: Call, request: AWSPreparedRequest, fault: Fault) -> RawResponse | None:
+        refused = refusal(call, fault)
+        if refused is not None:
+            return error_response(call.service, refused.status, refused.code, refused.message, refused.more)
+        if fault.kind == calls.CRASH_BEFORE:
             raise CrashError(call.name)
-        if kind == calls.DELAY:
-            self._spend(delay)
-            return self._perform(call, request)
-        response = self._perform(call, request)
-        if kind == calls.CRASH_AFTER:
+        if fault.kind == calls.DELAY:
+            self._spend(fault.delay)
+        response = self._perform(call, request, fault)
+        if fault.kind == calls.CRASH_AFTER:
             raise CrashError(call.name)
+        if fault.kind != calls.LOST_REPLY:
+            return response
         if response is not None and response[0] < 300:
             for observer in self._observers.get(call.name, ()):
                 observer(call, {})
         raise ReadTimeoutError(endpoint_url=call.name)
 
-    def _perform(self, call: Call, request: AWSPreparedRequest) -> RawResponse | None:
+    def _perform(self, call: Call, request: AWSPreparedRequest, fault: Fault | None = None) -> RawResponse | None:
         responder, check = self._responders.get(call.name), self._checks.get(call.name)
+        self.fault = fault
         try:
             if check is not None:
                 check(call.parameters)
@@ -201,10 +201,12 @@ class Wire:
             call.answer = responder(call.parameters)
         except AwsError as error:
             return error_response(call.service, error.status, error.code, error.message)
-        return _raw(200, b"{}" if call.service in _JSON_SERVICES else b"<Response/>")
+        finally:
+            self.fault = None
+        return _raw(200, b"{}" if call.service in JSON_SERVICES else b"<Response/>")
 
 
-_JSON_SERVICES: Final = ("dynamodb", "sqs", "ssm", "pricing", "scheduler", "eks", "events", "logs")
+JSON_SERVICES: Final = ("dynamodb", "sqs", "ssm", "pricing", "scheduler", "eks", "events", "logs")
 _REST_SERVICES: Final = ("s3",)
 
 
@@ -224,15 +226,13 @@ def _error_answer(code: str, message: str) -> dict[str, Any]:
     return {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {"RetryAttempts": 0}}
 
 
-def throttled(service: str) -> tuple[int, str]:
-    """Status and code with which a service says that it is asked too often."""
-    return _THROTTLED.get(service, _THROTTLED_ELSE)
-
-
-def error_response(service: str, status: int, code: str, message: str = "embedded in a scenario") -> RawResponse:
-    """An error as the service sends it."""
-    if service in _JSON_SERVICES:
-        return _raw(status, json.dumps({"__type": code, "message": message}).encode(), {"x-amzn-errortype": code})
+def error_response(
+    service: str, status: int, code: str, message: str, more: Mapping[str, Any] | None = None
+) -> RawResponse:
+    """An error as the service sends it; `more` are its further members, in JSON alone."""
+    if service in JSON_SERVICES:
+        body = {"__type": code, "message": message, **(more or {})}
+        return _raw(status, json.dumps(body).encode(), {"x-amzn-errortype": code})
     if service in _REST_SERVICES:
         return _raw(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode())
     inner = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"

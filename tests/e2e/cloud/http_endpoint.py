@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Any, Final, Protocol
 
 from botocore.awsrequest import AWSPreparedRequest
@@ -12,7 +11,9 @@ from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
 
 from simulator import calls
-from simulator.aws.wire import FAILED, AwsError, RawResponse, error_response, throttled
+from simulator.aws.fault_answers import refusal
+from simulator.aws.wire import AwsError, RawResponse, error_response
+from simulator.calls import Call, Fault
 from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
 from tests.e2e.local_server import Handler, LocalServer
 
@@ -28,8 +29,8 @@ Listener = Callable[[SignedRequest], None]
 class FaultPlan(Protocol):
     """Says what befalls a call (`simulator.faults.Faults`)."""
 
-    def take(self, name: str) -> tuple[str, timedelta] | None:
-        """The kind of fault and its delay, None for none."""
+    def take(self, call: str) -> Fault | None:
+        """What befalls this attempt, None for nothing."""
         ...
 
 
@@ -78,13 +79,15 @@ class HttpEndpoint:
         if not self._knows(request.access_key):
             return error_response(request.service, UNKNOWN_KEY.status, UNKNOWN_KEY.code, UNKNOWN_KEY.message)
         self._tell(self._before, request)
-        kind, delay = self._faults.take(request.name) or ("", timedelta(0))
-        if kind == calls.THROTTLE:
-            return error_response(request.service, *throttled(request.service))
-        if kind == calls.ERROR:
-            return error_response(request.service, *FAILED)
-        if kind == calls.DELAY:
-            threading.Event().wait(delay.total_seconds())
+        fault = self._faults.take(request.name)
+        kind = "" if fault is None else fault.kind
+        operation = request.name.partition(":")[2]
+        call = Call(service=request.service, operation=operation, parameters={})
+        refused = None if fault is None else refusal(call, fault)
+        if refused is not None:
+            return error_response(request.service, refused.status, refused.code, refused.message, refused.more)
+        if fault is not None and kind == calls.DELAY:
+            threading.Event().wait(fault.delay.total_seconds())
         if kind == calls.CRASH_BEFORE:
             return None
         response = self._perform(request)

@@ -26,7 +26,7 @@ from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection
 from simulator.aws.region import builtin_region
-from simulator.calls import LOST_REPLY, THROTTLE
+from simulator.calls import LOST_REPLY, THROTTLE, Fault
 from tests.e2e.cloud.authenticator import Authenticator
 from tests.e2e.cloud.server import BUCKET, Cloud, HostedCluster, in_zones
 from tests.e2e.cloud.wall_clock import WallClock
@@ -122,7 +122,7 @@ def test_a_pool_without_capacity_is_refused_and_named(cloud: Cloud) -> None:
 
 def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
     """If this failed, a launch that nobody heard of would never be put to the test."""
-    cloud.faults.arm("ec2:CreateFleet", LOST_REPLY, count=1)
+    cloud.faults.arm("ec2:CreateFleet", Fault(kind=LOST_REPLY), count=1)
     with pytest.raises(ConnectionClosedError):
         launch(cloud, "lost", once=True)
     assert len(instances_of(cloud, "lost")) == 1
@@ -132,9 +132,9 @@ def test_a_lost_reply_leaves_the_instance_behind(cloud: Cloud) -> None:
 
 def test_a_throttled_call_is_made_again_by_the_sdk(cloud: Cloud) -> None:
     """If this failed, our faults would not look to botocore as EC2's do."""
-    cloud.faults.arm("ec2:DescribeInstances", THROTTLE, count=1)
+    cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
     instances_of(cloud, "nobody")
-    cloud.faults.arm("ec2:DescribeInstances", THROTTLE, count=1)
+    cloud.faults.arm("ec2:DescribeInstances", Fault(kind=THROTTLE), count=1)
     with pytest.raises(ClientError, match="RequestLimitExceeded"):
         as_provision(cloud, "ec2", once=True).describe_instances()
 

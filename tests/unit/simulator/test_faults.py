@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lambdas.ports import LostReplyError, TransientError
-from simulator.calls import CrashError
+from simulator.calls import CrashError, Fault
 from simulator.clock import VirtualClock
 from simulator.cluster_calls import ClusterCalls
 from simulator.faults import COPY_AFTER, Faults, MessageFaults
@@ -36,9 +36,9 @@ def bench() -> Bench:
 
 def test_each_attempt_uses_up_one(bench: Bench) -> None:
     """If this failed, `count: 2` would throttle one call or all."""
-    bench.faults.arm("ec2:CreateFleet", "throttle", count=2)
+    bench.faults.arm("ec2:CreateFleet", Fault(kind="throttle"), count=2)
     kinds = [bench.faults.take("ec2:CreateFleet") for _ in range(3)]
-    assert [kind and kind[0] for kind in kinds] == ["throttle", "throttle", None]
+    assert [fault and fault.kind for fault in kinds] == ["throttle", "throttle", None]
     assert [event.fields for event in bench.events] == [{"call": "ec2:CreateFleet", "kind": "throttle"}] * 2
 
 
@@ -56,13 +56,13 @@ def test_each_attempt_uses_up_one(bench: Bench) -> None:
 )
 def test_patterns_match_whole_names(bench: Bench, pattern: str, call: str, hit: bool) -> None:
     """If this failed, a scenario would break calls that it does not name."""
-    bench.faults.arm(pattern, "error", count=1)
+    bench.faults.arm(pattern, Fault(kind="error"), count=1)
     assert (bench.faults.take(call) is not None) == hit
 
 
 def test_a_fault_for_a_time_ends_with_it(bench: Bench) -> None:
     """If this failed, an outage of five minutes would never end."""
-    bench.faults.arm("kube:*", "error", lasting=timedelta(minutes=5))
+    bench.faults.arm("kube:*", Fault(kind="error"), lasting=timedelta(minutes=5))
     assert bench.faults.take("kube:list pods") is not None
     bench.clock.run_until(START + timedelta(minutes=5, seconds=1))
     assert bench.faults.take("kube:list pods") is None
@@ -70,8 +70,8 @@ def test_a_fault_for_a_time_ends_with_it(bench: Bench) -> None:
 
 def test_a_fault_that_nobody_ran_into_is_told(bench: Bench) -> None:
     """If this failed, a misspelt call would make a scenario pass for nothing."""
-    bench.faults.arm("ec2:CreateFlet", "throttle", count=1)
-    bench.faults.arm("ec2:*", "throttle", count=1)
+    bench.faults.arm("ec2:CreateFlet", Fault(kind="throttle"), count=1)
+    bench.faults.arm("ec2:*", Fault(kind="throttle"), count=1)
     bench.faults.take("ec2:CreateFleet")
     assert bench.faults.unused() == ("ec2:CreateFlet",)
 
@@ -91,7 +91,7 @@ def test_faults_on_the_cluster_strike_before_or_after_the_act(
 ) -> None:
     """If this failed, a lost reply would be a call that was never made."""
     calls = ClusterCalls(bench.faults, bench.clock.spend)
-    bench.faults.arm("kube:patch nodes", kind, count=1)
+    bench.faults.arm("kube:patch nodes", Fault(kind=kind), count=1)
     if before is not None:
         with pytest.raises(before):
             calls("kube:patch nodes", "before")
@@ -105,7 +105,7 @@ def test_faults_on_the_cluster_strike_before_or_after_the_act(
 def test_a_delay_lets_time_pass_and_the_call_go_on(bench: Bench) -> None:
     """If this failed, slow calls would be as fast as others."""
     calls = ClusterCalls(bench.faults, bench.clock.spend)
-    bench.faults.arm("kube:list pods", "delay", count=1, delay=timedelta(seconds=20))
+    bench.faults.arm("kube:list pods", Fault(kind="delay", delay=timedelta(seconds=20)), count=1)
     calls("kube:list pods", "before")
     calls("kube:list pods", "after")
     assert bench.clock.now() >= START + timedelta(seconds=20)

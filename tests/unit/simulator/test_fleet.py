@@ -15,7 +15,7 @@ from core import labels
 from simulator.aws.account import Account, Surroundings, open_account
 from simulator.aws.exchange import Selection
 from simulator.aws.region import Region
-from simulator.calls import CrashError
+from simulator.calls import CrashError, Fault
 from simulator.clock import VirtualClock
 from simulator.faults import Faults, MessageFaults
 from simulator.record import Event, Recorder
@@ -165,7 +165,7 @@ def test_one_token_is_one_fleet(bench: Bench) -> None:
 
 def test_a_lost_reply_is_done_and_its_retry_finds_it(bench: Bench) -> None:
     """If this failed, the hardest case of launching would never be played."""
-    bench.faults.arm("ec2:CreateFleet", "lostReply", count=1)
+    bench.faults.arm("ec2:CreateFleet", Fault(kind="lostReply"), count=1)
     assert launched(bench.fleet(("m5.large", "zone-a"))) == [("m5.large", 1)]
     assert len(bench.named("instanceLaunched")) == 1
     assert bench.named("fault") == [{"call": "ec2:CreateFleet", "kind": "lostReply"}]
@@ -173,7 +173,7 @@ def test_a_lost_reply_is_done_and_its_retry_finds_it(bench: Bench) -> None:
 
 def test_the_sdk_tries_again_and_each_attempt_counts(bench: Bench) -> None:
     """If this failed, `count` would mean something else than the contract says, or real time would pass."""
-    bench.faults.arm("ec2:CreateFleet", "throttle", count=2)
+    bench.faults.arm("ec2:CreateFleet", Fault(kind="throttle"), count=2)
     bench.fleet(("m5.large", "zone-a"))
     assert len(bench.named("fault")) == 2
     assert bench.clock.now() > START + timedelta(seconds=3)
@@ -181,7 +181,7 @@ def test_the_sdk_tries_again_and_each_attempt_counts(bench: Bench) -> None:
 
 def test_a_crash_is_not_caught_by_what_catches_exceptions(bench: Bench) -> None:
     """If this failed, functions would survive their own death."""
-    bench.faults.arm("ec2:CreateFleet", "crashAfter", count=1)
+    bench.faults.arm("ec2:CreateFleet", Fault(kind="crashAfter"), count=1)
     with pytest.raises(CrashError):
         bench.fleet(("m5.large", "zone-a"))
     assert len(bench.named("instanceLaunched")) == 1
