@@ -24,6 +24,8 @@ from lambdas.settings import Settings
 if TYPE_CHECKING:
     import boto3
 
+    from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+    from lambdas.brakes.panel import Panel, Source
     from lambdas.controllers.audit_log import AuditLog
     from lambdas.controllers.catalogue import CatalogueRefresh
     from lambdas.controllers.claim_work import ClaimWork
@@ -150,6 +152,34 @@ class Application:
             unavailable=DynamoOfferings(self._table),
             nominations=DynamoNominations(self._table, cluster),
         )
+
+    @cached_property
+    def _brakes(self) -> Panel:
+        """Every brake that this installation has."""
+        from lambdas.adapters.aws.brakes.alarms import PausingAlarms
+        from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
+        from lambdas.brakes.panel import Panel, Source
+
+        settings, sources = self.settings, list[Source]((*self._kill_switch, self._brake_rows))
+        if settings.pausing_alarms:
+            sources.append(PausingAlarms(self._service("cloudwatch"), settings.pausing_alarms.splitlines()))
+        if settings.zonal_shift_cluster_arn:
+            sources.append(ZonalShifts(self._service("arc-zonal-shift"), settings.zonal_shift_cluster_arn))
+        return Panel(sources, self.clock)
+
+    @cached_property
+    def _kill_switch(self) -> tuple[Source, ...]:
+        from lambdas.adapters.aws.brakes.parameter import KillSwitch
+
+        parameter = self.settings.kill_switch_parameter
+        return (KillSwitch(self._service("ssm"), parameter),) if parameter else ()
+
+    @cached_property
+    def _brake_rows(self) -> DynamoBrakes:
+        """The brakes that functions engage themselves, and the breakers of NodePools."""
+        from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+
+        return DynamoBrakes(self._table, self.settings.cluster_name, self.clock)
 
     @cached_property
     def _leases(self) -> DynamoLeases:

@@ -44,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         schedule_group: Where NodePools' budget windows become schedules.
         schedule_role_arn: The role under which those schedules wake a function.
         disrupt_function_arn: The function that they wake; without one they are left out, and the slow schedule does their work.
+        kill_switch_parameter: Name of the SSM parameter that says `run`, `pause-disruption` or `stop`; empty: no kill switch.
+        pausing_alarms: Names of CloudWatch alarms, a line each, that pause voluntary disruption while one is in ALARM.
+        zonal_shift_cluster_arn: ARN of the cluster whose zonal shifts pause voluntary disruption; empty: none are looked at.
         feature_gates: As Karpenter reads them: `Name=true,Other=false`.
         scheduler_config: The cluster's default topology spread constraints as JSON: Karpenter's scheduler-config, or
             kube-scheduler's own configuration.
@@ -72,6 +75,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     schedule_group: Text
     schedule_role_arn: Text
     disrupt_function_arn: str = ""
+    kill_switch_parameter: str = ""
+    pausing_alarms: str = ""
+    zonal_shift_cluster_arn: str = ""
     feature_gates: str = ""
     scheduler_config: str = ""
     preference_policy: Literal["Respect", "Ignore"] = "Respect"

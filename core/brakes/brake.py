@@ -51,6 +51,7 @@ class BrakeKind(StrEnum):
     ALARM = "AlarmActive"
     ZONAL_SHIFT = "ZonalShift"
     POOL_BREAKER = "NodePoolBreakerOpen"
+    POOL_PROBE = "NodePoolBreakerHalfOpen"
     UNKNOWN_INSTANCES = "UnknownInstances"
 
 
@@ -64,6 +65,7 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.ALARM: (*_VOLUNTARY, Action.END_UNKNOWN),
         BrakeKind.ZONAL_SHIFT: (*_VOLUNTARY, Action.END_UNKNOWN),
         BrakeKind.POOL_BREAKER: _VOLUNTARY,
+        BrakeKind.POOL_PROBE: (Action.EXPIRE, Action.REPAIR),
         BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.END_UNKNOWN),
     }
 )
@@ -77,6 +79,7 @@ MEANINGS: Final[Mapping[BrakeKind, str]] = MappingProxyType(
         BrakeKind.ALARM: "One of the CloudWatch alarms that pause disruption is in ALARM, or does not exist.",
         BrakeKind.ZONAL_SHIFT: "Traffic is shifted away from a zone: no node goes by our choice, none is launched there.",
         BrakeKind.POOL_BREAKER: "New nodes of the NodePool do not join, so its working nodes are not given up.",
+        BrakeKind.POOL_PROBE: "New nodes of the NodePool did not join; one command at a time tries whether they do now.",
         BrakeKind.UNKNOWN_INSTANCES: "Too many instances that no claim knows: the table may be lost, so nothing is ended.",
     }
 )
@@ -111,6 +114,11 @@ class EngagedBrakes(msgspec.Struct, frozen=True):
     def stopping(self, action: Action, node_pool: str = "") -> Brake | None:
         """The first brake that stops `action` for the nodes of `node_pool` (of all NodePools, without one); None: go on."""
         return next((brake for brake in self.brakes if brake.stops(action, node_pool)), None)
+
+    @property
+    def probed_pools(self) -> frozenset[str]:
+        """NodePools of which only one disruption command at a time may be under way."""
+        return frozenset(brake.node_pool for brake in self.brakes if brake.kind is BrakeKind.POOL_PROBE)
 
     @property
     def zones(self) -> tuple[str, ...]:

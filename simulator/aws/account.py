@@ -19,6 +19,7 @@ from moto.moto_api._internal import mock_random
 
 from lambdas import wiring
 from lambdas.settings import Settings
+from simulator.aws.brakes import KILL_SWITCH, OperatorBrakes
 from simulator.aws.describe import InstanceCalls
 from simulator.aws.exchange import Exchange
 from simulator.aws.fleet import Fleets
@@ -89,6 +90,7 @@ class Account:
         self.instances = Instances(clock, recorder, stream(around.seed, "instances"), around.bus)
         self.network = Network(ec2, region.zones)
         self.images = Images(clock, ec2)
+        self.brakes = OperatorBrakes(self.images.get_parameter)
         messages = stream(around.seed, "messages")
         self.queues = Queues(clock, messages, around.message_faults.carry, ACCOUNT_ID, region.name)
         templates = Templates(ec2, iam_backends[ACCOUNT_ID]["aws"])
@@ -105,6 +107,8 @@ class Account:
             work_queue_url=urls[wiring.WORK.name],
             schedule_group=_GROUP,
             schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
+            kill_switch_parameter=KILL_SWITCH,
+            zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 
@@ -121,13 +125,15 @@ class Account:
             "ec2:DescribeInstanceTypeOfferings": self._prices.describe_offerings,
             "ec2:DescribeSpotPriceHistory": self._prices.spot_price_history,
             "pricing:GetProducts": self._prices.get_products,
-            "ssm:GetParameter": self.images.get_parameter,
+            "ssm:GetParameter": self.brakes.get_parameter,
             "ssm:GetParameters": self.images.get_parameters,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,
             "sqs:GetQueueUrl": self.queues.get_url,
             "sqs:GetQueueAttributes": self.queues.attributes,
             "eks:DescribeCluster": _describe_cluster,
+            "cloudwatch:DescribeAlarms": self.brakes.describe_alarms,
+            "arc-zonal-shift:GetManagedResource": self.brakes.get_managed_resource,
         }
         for name, responder in answers.items():
             self.wire.answer_with(name, responder)

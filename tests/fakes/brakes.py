@@ -5,16 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
+from core.brakes.breaker import Breaker
+from lambdas.ports import Clock
 
 
 class FakeBrakes:
-    """`lambdas.brakes.ports.Brakes` and `HeldBrakes`: what is held is engaged."""
+    """`Brakes`, `HeldBrakes` and `Breakers` of `lambdas.brakes.ports`: what is held is engaged, and open breakers are."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._held: dict[tuple[BrakeKind, str], Brake] = {}
+        self._breakers: dict[str, Breaker] = {}
 
     def engaged(self) -> EngagedBrakes:
-        return EngagedBrakes(self.held())
+        opened = [breaker.brake(self._clock.now()) for _, breaker in sorted(self._breakers.items())]
+        return EngagedBrakes((*self.held(), *(brake for brake in opened if brake is not None)))
 
     def held(self) -> tuple[Brake, ...]:
         return tuple(brake for _, brake in sorted(self._held.items()))
@@ -24,3 +29,12 @@ class FakeBrakes:
 
     def release(self, kind: BrakeKind, node_pool: str = "") -> None:
         self._held.pop((kind, node_pool), None)
+
+    def failed(self, node_pool: str, message: str, now: datetime) -> bool:
+        before = self._breakers.get(node_pool, Breaker(node_pool=node_pool))
+        after = self._breakers[node_pool] = before.after_failure(message, now)
+        return after.openings > before.openings
+
+    def joined(self, node_pool: str, now: datetime) -> bool:
+        found = self._breakers.pop(node_pool, None)
+        return found is not None and found.brake(now) is not None

@@ -21,6 +21,7 @@ from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
 from tests.builders import NOW, a_class_manifest, a_type
+from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
@@ -60,6 +61,8 @@ class LabApplication(Application):
             "_memory": lab.rows.memory(),
             "_leases": MemoryLeases(lab.rows),
             "_cloud": lab.cloud,
+            "_brakes": lab.brakes,
+            "_brake_rows": lab.brakes,
             "catalogues": FakeCatalogues(Catalogue(default=lab.types)),
             "_wake_ups": lab.wake_ups,
             "_work": lab.work,
@@ -76,6 +79,7 @@ class Lab:
         self.types = types or (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
         self.clock = FakeClock(NOW)
         self.kubernetes = FakeKubernetes(self.clock)
+        self.brakes = FakeBrakes(self.clock)
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
         self.app = LabApplication(self)

@@ -18,7 +18,8 @@ def test_every_brake_and_action_is_in_the_tables() -> None:
 def test_only_the_kill_switch_stops_launches_evacuations_and_drains(kind: BrakeKind) -> None:
     brakes = EngagedBrakes((Brake(kind, "because"),))
     assert not any(brakes.stopping(action) for action in (Action.LAUNCH, Action.EVACUATE, Action.DRAIN))
-    assert all(brakes.stopping(action) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+    assert all(brakes.stopping(action) for action in (Action.EXPIRE, Action.REPAIR))
+    assert (brakes.stopping(Action.DISRUPT) is None) == (kind is BrakeKind.POOL_PROBE)
 
 
 def test_stop_stops_everything() -> None:

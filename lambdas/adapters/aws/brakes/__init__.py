@@ -1,0 +1,1 @@
+"""Brakes as AWS keeps them: a parameter, alarms, zonal shifts, and rows of our table."""

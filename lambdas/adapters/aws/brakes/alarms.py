@@ -1,0 +1,44 @@
+"""CloudWatch alarms of the user's that pause voluntary disruption while they are in ALARM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from core.brakes.brake import Brake, BrakeKind
+from lambdas.adapters.aws.service import Service
+
+NAMES_MAX: Final = 100
+"""Alarms that one DescribeAlarms may name."""
+
+
+class PausingAlarms:
+    """`lambdas.brakes.panel.Source` over alarms of the functions' own account and region, metric or composite."""
+
+    def __init__(self, cloudwatch: Service, alarms: Sequence[str]) -> None:
+        self._cloudwatch = cloudwatch
+        self._alarms = tuple(sorted(set(alarms)))
+        self.name = "the CloudWatch alarms that pause disruption"
+
+    def read(self) -> tuple[Brake, ...]:
+        """Those in ALARM, and those that do not exist. Raises PortError."""
+        states: dict[str, str] = {}
+        for start in range(0, len(self._alarms), NAMES_MAX):
+            answer = self._cloudwatch.call(
+                "DescribeAlarms",
+                AlarmNames=list(self._alarms[start : start + NAMES_MAX]),
+                AlarmTypes=["MetricAlarm", "CompositeAlarm"],
+                MaxRecords=NAMES_MAX,
+            )
+            found = [*(answer.get("MetricAlarms") or ()), *(answer.get("CompositeAlarms") or ())]
+            states |= {alarm["AlarmName"]: alarm["StateValue"] for alarm in found}
+        return tuple(brake for name in self._alarms if (brake := _brake(name, states.get(name))) is not None)
+
+
+def _brake(name: str, state: str | None) -> Brake | None:
+    """No data is no alarm (CloudWatch's own reading of it); an alarm that is not there cannot watch over anything."""
+    if state is None:
+        return Brake(BrakeKind.ALARM, f"alarm {name} does not exist; create it or take it from the setting")
+    if state == "ALARM":
+        return Brake(BrakeKind.ALARM, f"alarm {name} is in ALARM")
+    return None

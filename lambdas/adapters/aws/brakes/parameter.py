@@ -1,0 +1,22 @@
+"""The kill switch: an SSM parameter that an operator sets."""
+
+from __future__ import annotations
+
+from core.brakes.brake import Brake
+from core.brakes.kill_switch import kill_switch
+from lambdas.adapters.aws.service import Service
+
+
+class KillSwitch:
+    """`lambdas.brakes.panel.Source` over one parameter."""
+
+    def __init__(self, ssm: Service, parameter: str) -> None:
+        self._ssm = ssm
+        self.name = f"parameter {parameter}"
+        self._parameter = parameter
+
+    def read(self) -> tuple[Brake, ...]:
+        """What the parameter says. Raises PortError; a parameter that is not there cannot be read."""
+        answer = self._ssm.call("GetParameter", Name=self._parameter)
+        brake = kill_switch(answer["Parameter"]["Value"], self._parameter)
+        return () if brake is None else (brake,)

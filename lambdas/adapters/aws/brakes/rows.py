@@ -1,0 +1,130 @@
+"""Brakes in DynamoDB: those that a function holds, and a breaker for each NodePool; one partition, read by one query."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import msgspec
+
+from core.brakes.brake import Brake, BrakeKind
+from core.brakes.breaker import Breaker
+from lambdas.adapters.aws.dynamo_records import packed, partition_of, sort_of, unpacked
+from lambdas.adapters.aws.dynamo_table import DynamoTable, Item, key, number
+from lambdas.ports import Clock, ConflictError, DeniedError
+from lambdas.wiring import TABLE
+
+TRIES: Final = 5
+"""How often a breaker's row is read and written anew where others write it too; failures of one pool come together."""
+
+FORGOTTEN_AFTER: Final = timedelta(days=1)
+"""Failures that lie so far apart are not in a row."""
+
+_HELD: Final = "held#"
+_BREAKER: Final = "breaker#"
+
+T = TypeVar("T")
+
+
+class DynamoBrakes:
+    """`HeldBrakes` and `Breakers` of `lambdas.brakes.ports`, and a `lambdas.brakes.panel.Source` for both."""
+
+    name = "the brakes in the table"
+
+    def __init__(self, table: DynamoTable, cluster: str, clock: Clock) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "brakes")
+        self._clock = clock
+
+    def read(self) -> tuple[Brake, ...]:
+        """All that is engaged. Raises PortError."""
+        now, items = self._clock.now(), tuple(self._table.query(self._partition))
+        breakers = (_breaker(item, now).brake(now) for item in items if not _is_held(item))
+        return (
+            *(_brake(item) for item in items if _is_held(item)),
+            *(brake for brake in breakers if brake is not None),
+        )
+
+    def held(self) -> tuple[Brake, ...]:
+        """Those that functions hold."""
+        return tuple(_brake(item) for item in self._table.query(self._partition) if _is_held(item))
+
+    def hold(self, brake: Brake, now: datetime) -> None:
+        """Engage it, or replace its message."""
+        item = key(self._partition, _held(brake.kind, brake.node_pool))
+        since = {"since": {"S": now.isoformat()}}
+        self._table.put({**item, **since, "body": packed(msgspec.json.encode(brake))})
+
+    def release(self, kind: BrakeKind, node_pool: str = "") -> None:
+        """Release it; no error if it is not engaged."""
+        self._table.delete(self._partition, _held(kind, node_pool))
+
+    def failed(self, node_pool: str, message: str, now: datetime) -> bool:
+        """Count a failure; whether that opens the breaker. Raises ConflictError where others keep writing it."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._count(node_pool, message, now)
+            except ConflictError:
+                continue
+        return self._count(node_pool, message, now)
+
+    def joined(self, node_pool: str, now: datetime) -> bool:
+        """Forget the failures; whether that closes an open breaker."""
+        item = self._table.get(self._partition, _BREAKER + node_pool)
+        if item is None:
+            return False
+        self._table.delete(self._partition, _BREAKER + node_pool)
+        return _breaker(item, now).brake(now) is not None
+
+    def _count(self, node_pool: str, message: str, now: datetime) -> bool:
+        item = self._table.get(self._partition, _BREAKER + node_pool)
+        before = Breaker(node_pool=node_pool) if item is None else _breaker(item, now)
+        after = before.after_failure(message, now)
+        self._table.put(self._item(after, now, before.version + 1), condition=_unchanged(item))
+        return after.openings > before.openings
+
+    def _item(self, breaker: Breaker, now: datetime, version: int) -> Item:
+        stored = msgspec.structs.replace(breaker, version=version)
+        return {
+            **key(self._partition, _BREAKER + breaker.node_pool),
+            "body": packed(msgspec.json.encode(stored)),
+            "version": number(version),
+            TABLE.expiry: number(int(((breaker.open_until or now) + FORGOTTEN_AFTER).timestamp())),
+        }
+
+
+def _held(kind: BrakeKind, node_pool: str) -> str:
+    return f"{_HELD}{kind}#{node_pool}"
+
+
+def _is_held(item: Item) -> bool:
+    return sort_of(item).startswith(_HELD)
+
+
+def _brake(item: Item) -> Brake:
+    return _decoded(item, Brake)
+
+
+def _decoded(item: Item, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(unpacked(item["body"]), type=type_)
+    except msgspec.DecodeError as error:
+        raise DeniedError("dynamodb:Query", f"row {sort_of(item)} of the brakes: {error}; delete it") from error
+
+
+def _breaker(item: Item, now: datetime) -> Breaker:
+    """The breaker of a row; one that is past its end, and not yet deleted, counts no failures."""
+    found = _decoded(item, Breaker)
+    if int(item[TABLE.expiry]["N"]) <= now.timestamp():
+        return Breaker(node_pool=found.node_pool, version=found.version)
+    return found
+
+
+def _unchanged(item: Item | None) -> dict[str, object]:
+    if item is None:
+        return {"ConditionExpression": "attribute_not_exists(#p)", "ExpressionAttributeNames": {"#p": TABLE.sort_key}}
+    return {
+        "ConditionExpression": "#v = :v",
+        "ExpressionAttributeNames": {"#v": "version"},
+        "ExpressionAttributeValues": {":v": item["version"]},
+    }

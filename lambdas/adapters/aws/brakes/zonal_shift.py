@@ -1,0 +1,31 @@
+"""Zonal shifts and autoshifts of the cluster, as Application Recovery Controller (ARC) tells them."""
+
+from __future__ import annotations
+
+from core.brakes.brake import Brake, BrakeKind
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import NotFoundError
+
+
+class ZonalShifts:
+    """`lambdas.brakes.panel.Source` over one EKS cluster; one that is not registered with ARC has no shifts."""
+
+    def __init__(self, arc: Service, cluster_arn: str) -> None:
+        self._arc = arc
+        self._cluster_arn = cluster_arn
+        self.name = "zonal shifts of the cluster"
+
+    def read(self) -> tuple[Brake, ...]:
+        """The shifts that are applied now. Raises PortError."""
+        try:
+            answer = self._arc.call("GetManagedResource", resourceIdentifier=self._cluster_arn)
+        except NotFoundError:
+            return ()
+        shifts = [*(answer.get("zonalShifts") or ()), *(answer.get("autoshifts") or ())]
+        zones = {shift["awayFrom"] for shift in shifts if shift.get("appliedStatus") == "APPLIED"}
+        return tuple(_brake(zone) for zone in sorted(zones))
+
+
+def _brake(zone: str) -> Brake:
+    message = f"traffic is shifted away from {zone}; it goes on when the shift ends or is cancelled"
+    return Brake(BrakeKind.ZONAL_SHIFT, message, zone=zone)

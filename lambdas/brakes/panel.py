@@ -1,0 +1,61 @@
+"""All brakes of a cluster, read from where each is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
+from lambdas.ports import Clock, PortError
+
+FRESH_FOR: Final = timedelta(seconds=15)
+"""How long a reading serves one sandbox: as long as a command waits before it is checked again. A brake that is engaged is
+noticed within that time; a busy cluster asks SSM less than once a second (its quota is 40)."""
+
+
+class Source(Protocol):
+    """One place where brakes are kept."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        ...
+
+    def read(self) -> tuple[Brake, ...]:
+        """Those that are engaged. Raises PortError."""
+        ...
+
+
+class Panel:
+    """`lambdas.brakes.ports.Brakes` over all sources of a function."""
+
+    def __init__(self, sources: Sequence[Source], clock: Clock) -> None:
+        self._sources = tuple(sources)
+        self._clock = clock
+        self._last: dict[str, tuple[Brake, ...]] = {}
+        self._read: tuple[datetime, EngagedBrakes] | None = None
+
+    def engaged(self) -> EngagedBrakes:
+        """Those that are engaged now, as of a reading that is at most `FRESH_FOR` old."""
+        now = self._clock.now()
+        if self._read is None or now - self._read[0] >= FRESH_FOR:
+            brakes = [brake for source in self._sources for brake in self._ask(source)]
+            self._read = (now, EngagedBrakes(tuple(sorted(brakes, key=_order))))
+        return self._read[1]
+
+    def _ask(self, source: Source) -> tuple[Brake, ...]:
+        """What a source says. While it says nothing, what it said last holds, and voluntary disruption stops."""
+        try:
+            self._last[source.name] = source.read()
+        except PortError as error:
+            unreadable = Brake(BrakeKind.UNREADABLE, f"{source.name} cannot be read: {error}")
+            return (*self._last.get(source.name, ()), unreadable)
+        return self._last[source.name]
+
+
+_ORDER: Final = {kind: place for place, kind in enumerate(BrakeKind)}
+
+
+def _order(brake: Brake) -> tuple[int, Brake]:
+    return _ORDER[brake.kind], brake

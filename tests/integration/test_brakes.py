@@ -1,0 +1,125 @@
+"""Brakes as AWS keeps them, on moto's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import boto3
+import pytest
+
+from core.brakes.brake import Action, Brake, BrakeKind, EngagedBrakes
+from core.brakes.breaker import FIRST_PAUSE, OPENS_AFTER
+from lambdas.adapters.aws.brakes.alarms import PausingAlarms
+from lambdas.adapters.aws.brakes.parameter import KillSwitch
+from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.service import Service
+from lambdas.brakes.panel import FRESH_FOR, Panel
+from lambdas.ports import DeniedError
+from tests.builders import NOW
+from tests.fakes.lab import SETTINGS, aws
+from tests.fakes.world import FakeClock
+
+PARAMETER = "/fleetwright/test/mode"
+
+
+@pytest.fixture
+def session() -> Iterator[boto3.Session]:
+    with aws() as session:
+        yield session
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def rows(session: boto3.Session, clock: FakeClock) -> DynamoBrakes:
+    return DynamoBrakes(DynamoTable(session.client("dynamodb"), SETTINGS.table_name), "test", clock)
+
+
+def kinds(brakes: EngagedBrakes) -> list[BrakeKind]:
+    return [brake.kind for brake in brakes.brakes]
+
+
+def set_mode(session: boto3.Session, mode: str) -> None:
+    session.client("ssm").put_parameter(Name=PARAMETER, Value=mode, Type="String", Overwrite=True)
+
+
+def test_the_kill_switch_is_noticed_within_the_time_that_a_reading_serves(
+    session: boto3.Session, clock: FakeClock
+) -> None:
+    panel = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock)
+    set_mode(session, "run")
+    assert kinds(panel.engaged()) == []
+    set_mode(session, "stop")
+    assert kinds(panel.engaged()) == []
+    clock.pause(FRESH_FOR)
+    assert kinds(panel.engaged()) == [BrakeKind.STOP]
+
+
+def test_a_parameter_that_is_gone_keeps_its_last_word_and_stops_voluntary_disruption(
+    session: boto3.Session, clock: FakeClock
+) -> None:
+    panel = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock)
+    set_mode(session, "stop")
+    panel.engaged()
+    session.client("ssm").delete_parameter(Name=PARAMETER)
+    clock.pause(FRESH_FOR)
+    assert kinds(panel.engaged()) == [BrakeKind.STOP, BrakeKind.UNREADABLE]
+
+
+def test_a_kill_switch_that_was_never_read_lets_pods_have_nodes(session: boto3.Session, clock: FakeClock) -> None:
+    brakes = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock).engaged()
+    assert brakes.stopping(Action.LAUNCH) is None
+    assert brakes.stopping(Action.DISRUPT) is not None
+
+
+def test_an_alarm_pauses_while_it_is_in_alarm_and_a_missing_one_always(session: boto3.Session) -> None:
+    cloudwatch = session.client("cloudwatch")
+    for name in ("errors", "latency"):
+        cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            Namespace="shop",
+            MetricName=name,
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=1,
+            Statistic="Sum",
+            ComparisonOperator="GreaterThanThreshold",
+        )
+    alarms = PausingAlarms(Service(cloudwatch), ["errors", "latency", "typo"])
+    cloudwatch.set_alarm_state(AlarmName="errors", StateValue="ALARM", StateReason="test")
+    cloudwatch.set_alarm_state(AlarmName="latency", StateValue="INSUFFICIENT_DATA", StateReason="test")
+    assert [brake.message.split()[1] for brake in alarms.read()] == ["errors", "typo"]
+
+
+def test_what_a_function_holds_is_engaged_until_it_is_released(rows: DynamoBrakes) -> None:
+    brake = Brake(BrakeKind.UNKNOWN_INSTANCES, "7 of 20 instances are unknown")
+    rows.hold(brake, NOW)
+    rows.hold(brake, NOW)
+    assert rows.read() == rows.held() == (brake,)
+    rows.release(BrakeKind.UNKNOWN_INSTANCES)
+    rows.release(BrakeKind.UNKNOWN_INSTANCES)
+    assert rows.read() == ()
+
+
+def test_a_breaker_opens_pauses_tries_and_closes(rows: DynamoBrakes, clock: FakeClock) -> None:
+    assert [rows.failed("a", "did not join", NOW) for _ in range(OPENS_AFTER)] == [False] * (OPENS_AFTER - 1) + [True]
+    rows.failed("b", "did not join", NOW)
+    assert [(brake.kind, brake.node_pool) for brake in rows.read()] == [(BrakeKind.POOL_BREAKER, "a")]
+    clock.pause(FIRST_PAUSE)
+    assert [brake.kind for brake in rows.read()] == [BrakeKind.POOL_PROBE]
+    assert rows.joined("a", clock.now())
+    assert rows.read() == ()
+    assert not rows.joined("a", clock.now())
+
+
+def test_a_row_that_nobody_understands_counts_as_a_brake(session: boto3.Session, clock: FakeClock) -> None:
+    table = DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
+    rows = DynamoBrakes(table, "test", clock)
+    table.put({"pk": {"S": "test#brakes"}, "sk": {"S": "held#Novel#"}, "body": {"S": '{"kind": "Novel"}'}})
+    with pytest.raises(DeniedError):
+        rows.read()
+    assert kinds(Panel([rows], clock).engaged()) == [BrakeKind.UNREADABLE]

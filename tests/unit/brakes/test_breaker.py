@@ -1,0 +1,55 @@
+"""When a NodePool's breaker opens, tries again and closes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.brakes.brake import BrakeKind
+from core.brakes.breaker import FIRST_PAUSE, LONGEST_PAUSE, OPENS_AFTER, Breaker
+from tests.builders import NOW
+
+CLOSED = Breaker(node_pool="a")
+
+
+def failing(breaker: Breaker, times: int) -> Breaker:
+    for _ in range(times):
+        breaker = breaker.after_failure("did not join", NOW)
+    return breaker
+
+
+def test_it_opens_after_some_failures_in_a_row_and_not_before() -> None:
+    assert failing(CLOSED, OPENS_AFTER - 1).brake(NOW) is None
+    brake = failing(CLOSED, OPENS_AFTER).brake(NOW)
+    assert brake is not None
+    assert (brake.kind, brake.node_pool) == (BrakeKind.POOL_BREAKER, "a")
+
+
+def test_when_the_pause_is_over_it_is_half_open() -> None:
+    opened = failing(CLOSED, OPENS_AFTER)
+    later = opened.brake(NOW + FIRST_PAUSE)
+    assert later is not None
+    assert later.kind is BrakeKind.POOL_PROBE
+
+
+def test_one_failure_of_the_probe_opens_it_for_twice_as_long() -> None:
+    opened = failing(CLOSED, OPENS_AFTER)
+    again = opened.after_failure("did not join", NOW + FIRST_PAUSE)
+    assert again.open_until == NOW + FIRST_PAUSE + 2 * FIRST_PAUSE
+    assert again.openings == 2
+
+
+def test_late_news_of_the_same_cause_does_not_prolong_the_pause() -> None:
+    opened = failing(CLOSED, OPENS_AFTER)
+    assert failing(opened, 20).open_until == opened.open_until
+
+
+@given(st.lists(st.integers(min_value=0, max_value=10_000), max_size=40))
+def test_no_pause_is_longer_than_the_longest(waits: list[int]) -> None:
+    breaker, now = CLOSED, NOW
+    for minutes in waits:
+        now += timedelta(minutes=minutes)
+        breaker = breaker.after_failure("did not join", now)
+        assert breaker.open_until is None or breaker.open_until - now <= LONGEST_PAUSE
