@@ -15,9 +15,10 @@ from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
 from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.adapters.aws.scheduler import SchedulerWindows
-from lambdas.adapters.aws.service import CONFIG, Service
+from lambdas.adapters.aws.service import PATIENT, QUICK, Service
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import SystemClock, pause
+from lambdas.controllers.batches.side_by_side import RunTasks, in_threads
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, Kubernetes, Queue
 from lambdas.settings import Settings
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.brakes.panel import Panel, Source
     from lambdas.controllers.audit_log import AuditLog
+    from lambdas.controllers.batches.execution import Execution
     from lambdas.controllers.catalogue import CatalogueRefresh
     from lambdas.controllers.claim_work import ClaimWork
     from lambdas.controllers.disruption import Disruption
-    from lambdas.controllers.execution import Execution
     from lambdas.controllers.interruption import Interruptions
     from lambdas.controllers.launching import Launcher
     from lambdas.controllers.provisioning import Provisioning
@@ -42,7 +43,7 @@ class Application:
     """The controllers of one sandbox. Each is made when it is first asked for, so a function loads only what it uses.
 
     Args:
-        kubernetes, catalogue_source, catalogues, pause: What embedders bring in place of the real thing.
+        kubernetes, catalogue_source, catalogues, pause, run_tasks: What embedders bring in place of the real thing.
     """
 
     def __init__(
@@ -55,10 +56,12 @@ class Application:
         catalogue_source: CatalogueSource | None = None,
         catalogues: CatalogueStore | None = None,
         pause: Callable[[timedelta], None] = pause,
+        run_tasks: RunTasks = in_threads,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._pause = pause
+        self._run_tasks = run_tasks
         self._session = session
         self._given_kubernetes = kubernetes
         self._given_source = catalogue_source
@@ -94,8 +97,8 @@ class Application:
     @cached_property
     def execution(self) -> Execution:
         """For `execute`."""
+        from lambdas.controllers.batches.execution import Execution
         from lambdas.controllers.command_work import CommandWork
-        from lambdas.controllers.execution import Execution
 
         commands = CommandWork(
             self._kubernetes,
@@ -107,7 +110,9 @@ class Application:
             self._work,
             self.clock,
         )
-        return Execution(self._kubernetes, self._cloud, self._claim_work, commands, self._work, self.clock)
+        return Execution(
+            self._kubernetes, self._cloud, self._claim_work, commands, self._work, self.clock, self._run_tasks
+        )
 
     @cached_property
     def interruptions(self) -> Interruptions:
@@ -210,7 +215,7 @@ class Application:
 
     @cached_property
     def _table(self) -> DynamoTable:
-        return DynamoTable(self._session.client("dynamodb", config=CONFIG), self.settings.table_name)
+        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name)
 
     @cached_property
     def _wake_ups(self) -> Queue:
@@ -222,14 +227,14 @@ class Application:
 
     @cached_property
     def _sqs(self) -> object:
-        return self._session.client("sqs", config=CONFIG)
+        return self._session.client("sqs", config=QUICK)
 
     @cached_property
     def _windows(self) -> SchedulerWindows | None:
         if not self.settings.disrupt_function_arn:
             return None
         return SchedulerWindows(
-            self._session.client("scheduler", config=CONFIG),
+            self._session.client("scheduler", config=PATIENT),
             group=self.settings.schedule_group,
             role_arn=self.settings.schedule_role_arn,
             target_arn=self.settings.disrupt_function_arn,
@@ -264,7 +269,7 @@ class Application:
         if self._given_source is not None:
             return self._given_source
         region = self._session.region_name
-        pricing = Service(self._session.client("pricing", region_name=pricing_region(region), config=CONFIG))
+        pricing = Service(self._session.client("pricing", region_name=pricing_region(region), config=PATIENT))
         return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
 
     @cached_property
@@ -276,7 +281,7 @@ class Application:
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
     def _service(self, name: str) -> Service:
-        return Service(self._session.client(name, config=CONFIG))
+        return Service(self._session.client(name, config=PATIENT))
 
 
 class _Sandbox:

@@ -40,6 +40,13 @@ class Outcome:
         """Add to a count of the response, named in camel case."""
         self.counts[name] = self.counts.get(name, 0) + by
 
+    def add(self, other: Outcome) -> None:
+        """Take over what another collected."""
+        self.decisions += other.decisions
+        self.failed_messages += other.failed_messages
+        for name, number in other.counts.items():
+            self.count(name, number)
+
     def to_response(self) -> dict[str, Any]:
         """The handler's answer; `batchItemFailures` makes SQS deliver just those messages again."""
         response: dict[str, Any] = {"decisions": [msgspec.to_builtins(d) for d in self.decisions], **self.counts}

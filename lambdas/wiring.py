@@ -87,8 +87,12 @@ WAKE_UPS: Final = QueueSpec(
 )
 """Pending pods and changed NodePools, for `provision`; the window lets a burst be planned as one."""
 
-WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(minutes=6), max_receives=20)
-"""Claims and commands that have a next step, for `execute`."""
+WORK: Final = QueueSpec(name="work", batch_size=10, visibility=timedelta(seconds=90), max_receives=20)
+"""Claims and commands that have a next step, for `execute`.
+
+What an invocation took with it when it ended early is visible again soon after its time-out: a spot notice is two minutes.
+Its poller never takes more batches than may run at once, so none waits for its turn with the visibility running.
+"""
 
 QUEUES: Final = (WAKE_UPS, WORK)
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from lambdas import bootstrap
+from lambdas.controllers.batches.side_by_side import in_turn
 from lambdas.observability import logger
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
@@ -152,6 +153,7 @@ class World:
             catalogue_source=own,
             catalogues=own or self._catalogues,
             pause=self.sandboxes.spend,
+            run_tasks=in_turn,
         )
         # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
         self._catalogues = application.catalogues

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from threading import RLock
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,16 +27,17 @@ T = TypeVar("T")
 
 
 def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
-    """Keep the answer for the look's short life.
+    """Keep the answer for the look's short life; whoever asks while another reads waits for that answer.
 
     Python 3.11's `cached_property` would hold one lock for all looks of the process across a call to the world.
     """
 
     def answer(self: ClusterLook) -> T:
         kept: dict[str, Any] = self.kept
-        if look.__name__ not in kept:
-            kept[look.__name__] = look(self)
-        found: T = kept[look.__name__]
+        with self.lock:
+            if look.__name__ not in kept:
+                kept[look.__name__] = look(self)
+            found: T = kept[look.__name__]
         return found
 
     return answer
@@ -56,6 +58,7 @@ class ClusterLook:
         self._cloud = cloud
         self._clock = clock
         self.kept: dict[str, Any] = {}
+        self.lock = RLock()
         self._changed: dict[str, SeenNode | None] = {}
 
     def node(self, name: str) -> SeenNode | None:

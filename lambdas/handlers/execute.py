@@ -7,6 +7,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
+from lambdas.clock import deadline_of
 from lambdas.decisions import Outcome
 from lambdas.observability import logger, metrics, publish, told
 
@@ -16,6 +17,6 @@ from lambdas.observability import logger, metrics, publish, told
 @told
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
     """Take the next step of each claim or command that a message names."""
-    outcome = Outcome()
-    application().execution.run(event["Records"], outcome)
+    app, outcome = application(), Outcome()
+    app.execution.run(event["Records"], outcome, deadline=deadline_of(context, app.clock))
     return publish(outcome)

@@ -16,6 +16,7 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
+from lambdas.controllers.batches.side_by_side import in_turn
 from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
@@ -56,6 +57,7 @@ class LabApplication(Application):
             lab.clock,
             kubernetes=lab.kubernetes,
             pause=lab.clock.pause,
+            run_tasks=in_turn,
         )
         self.__dict__ |= {
             "_memory": lab.rows.memory(),
@@ -121,7 +123,7 @@ class Lab:
         outcome = Outcome()
         bodies = messages or tuple(self.work.take())
         records = [{"messageId": str(i), "body": msgspec.json.encode(body).decode()} for i, body in enumerate(bodies)]
-        self.app.execution.run(records, outcome)
+        self.app.execution.run(records, outcome, deadline=self.clock.now() + timedelta(minutes=1))
         return outcome
 
     def boot(self) -> None:

@@ -12,6 +12,7 @@ from lambdas.adapters.aws.ami import Images
 from lambdas.adapters.aws.ec2_fleet import CALL, FleetLauncher
 from lambdas.adapters.aws.ec2_instances import Instances
 from lambdas.adapters.aws.eks import EksCluster
+from lambdas.adapters.aws.gathered import Gathered
 from lambdas.adapters.aws.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.network import Network
@@ -37,6 +38,8 @@ class Ec2Cloud:
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
         self._instances = Instances(services.ec2, cluster=cluster)
+        self._described = Gathered(self._instances.some)
+        self._terminated = Gathered(self._instances.terminate)
         self._templates = LaunchTemplates(services.ec2, cluster=cluster)
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock)
         self._resolver = NodeClassResolver(
@@ -53,11 +56,13 @@ class Ec2Cloud:
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
         """All instances of this cluster that are not terminated, by id; with `ids` only those of them."""
-        return self._instances.some(ids) if ids else self._instances.all()
+        if not ids:
+            return self._instances.all()
+        return tuple(found for found in self._described(ids) if found.instance_id in ids)
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate them; those that are gone already are fine."""
-        self._instances.terminate(instance_ids)
+        self._terminated(instance_ids)
 
     def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
         """Add tags. Raises NotFoundError."""

@@ -34,12 +34,13 @@ class EksCluster:
     def describe(self) -> ClusterDescription:
         """The description. Raises PortError."""
         now = self._clock.now()
-        if self._read is None or now - self._read[0] >= FRESH_FOR:
+        read = self._read
+        if read is None or now - read[0] >= FRESH_FOR:
             described = self._eks.call("DescribeCluster", name=self._name).get("cluster") or {}
             if not described.get("endpoint"):
                 raise NotFoundError("eks:DescribeCluster", f"cluster {self._name} has no endpoint yet")
-            self._read = (now, _description(described, self._name))
-        return self._read[1]
+            read = self._read = (now, _description(described, self._name))
+        return read[1]
 
 
 def _description(described: JsonObject, name: str) -> ClusterDescription:

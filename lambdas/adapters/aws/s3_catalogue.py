@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Sequence
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -33,6 +34,7 @@ class S3CatalogueStore:
         self._etag = ""
         self._facts: MarketFacts | None = None
         self._builder: CatalogueBuilder | None = None
+        self._lock = Lock()  # held over no call to S3
 
     def facts(self) -> MarketFacts | None:
         """The last reading, None before the first. Raises PortError."""
@@ -46,9 +48,10 @@ class S3CatalogueStore:
                 return self._facts
             raise
         facts = msgspec.json.decode(gzip.decompress(answer["Body"].read()), type=MarketFacts)
-        if self._facts is None or (facts.shapes, facts.market) != (self._facts.shapes, self._facts.market):
-            self._builder = facts.builder(self._settings)
-        self._facts, self._etag = facts, answer["ETag"]
+        with self._lock:
+            if self._facts is None or (facts.shapes, facts.market) != (self._facts.shapes, self._facts.market):
+                self._builder = facts.builder(self._settings)
+            self._facts, self._etag = facts, answer["ETag"]
         return facts
 
     def save(self, facts: MarketFacts) -> None:
@@ -66,4 +69,5 @@ class S3CatalogueStore:
         """The catalogue for these EC2NodeClass manifests. Raises NotFoundError before the first reading, PortError."""
         if self.facts() is None or self._builder is None:
             raise NotFoundError("s3:GetObject", f"{KEY}: the market was never read; run refresh_catalogue")
-        return self._builder.catalogue(node_classes)
+        with self._lock:
+            return self._builder.catalogue(node_classes)

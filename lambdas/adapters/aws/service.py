@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 from botocore import xform_name
@@ -15,13 +16,34 @@ from lambdas.ports import JsonObject, TransientError
 PAGES_MAX: Final = 1000
 """Pages that one listing may have; EC2's largest answers have a few dozen."""
 
-CONFIG: Final = Config(
-    connect_timeout=3,
-    read_timeout=25,
-    retries={"mode": "standard", "total_max_attempts": 4},
-    user_agent_extra="fleetwright",
-)
-"""A call with all its retries ends well within the shortest function's minute."""
+ATTEMPTS: Final = 3
+CONNECT_SECONDS: Final = 2
+BACK_OFF_SECONDS: Final = 3
+"""What botocore waits at most before the second and the third attempt together: one and two seconds."""
+
+
+def _config(read_seconds: int) -> Config:
+    return Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_seconds,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        max_pool_connections=10,
+        user_agent_extra="fleetwright",
+    )
+
+
+def longest(config: Config) -> timedelta:
+    """How long a call may take with all its attempts before it is given up."""
+    settings: Any = config
+    each = settings.connect_timeout + settings.read_timeout
+    return timedelta(seconds=ATTEMPTS * each + BACK_OFF_SECONDS)
+
+
+QUICK: Final = _config(4)
+"""For DynamoDB, SQS and the like, which answer in milliseconds: given up within 21 s, less than the shortest function has."""
+
+PATIENT: Final = _config(12)
+"""For EC2 and what answers as slowly (CreateFleet takes seconds): given up within 45 s, less than a minute."""
 
 
 class Service:

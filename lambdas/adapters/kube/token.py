@@ -37,10 +37,11 @@ class EksToken:
     def __call__(self) -> str:
         """The token. Raises DeniedError where the function has no credentials."""
         now = self._clock.now()
-        if self._made is None or not timedelta(0) <= now - self._made[0] < VALID_FOR:
+        made = self._made
+        if made is None or not timedelta(0) <= now - made[0] < VALID_FOR:
             url = self._presign()
-            self._made = (now, PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("="))
-        return self._made[1]
+            made = self._made = (now, PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("="))
+        return made[1]
 
     def renew(self) -> None:
         """Forget the token: the server did not take it."""

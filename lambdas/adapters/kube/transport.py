@@ -1,4 +1,4 @@
-"""One HTTPS connection pool to the API server: certificate authority, token, time-outs."""
+"""One HTTPS connection pool to the API server: certificate authority, token, time-outs. Threads may share it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ READ_SECONDS: Final = 20.0
 
 LATE: Final = 504
 """How an API server answers a list whose cache is behind what etcd has: it says so after three seconds, ask again."""
+
+CONNECTIONS: Final = 10
+"""Kept open: one for each message that `execute` handles at once."""
 
 READ_AGAIN: Final = urllib3.Retry(
     total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False
@@ -81,15 +84,18 @@ class Transport:
         return response.status, response.data
 
     def _connected(self, call: str) -> urllib3.HTTPConnectionPool:
-        if self._pool is None:
-            endpoint = self._endpoint()
-            try:
-                self._pool = urllib3.connection_from_url(endpoint.url, maxsize=1, **_tls(endpoint))
-            except (ValueError, ssl.SSLError) as error:
-                raise DeniedError(
-                    call, f"the certificate authority of {endpoint.url} cannot be read: {error}"
-                ) from error
-        return self._pool
+        pool = self._pool
+        if pool is None:
+            pool = self._pool = _pool_of(self._endpoint(), call)
+        return pool
+
+
+def _pool_of(endpoint: Endpoint, call: str) -> urllib3.HTTPConnectionPool:
+    try:
+        return urllib3.connection_from_url(endpoint.url, maxsize=CONNECTIONS, **_tls(endpoint))
+    except (ValueError, ssl.SSLError) as error:
+        problem = f"the certificate authority of {endpoint.url} cannot be read: {error}"
+        raise DeniedError(call, problem) from error
 
 
 def _tls(endpoint: Endpoint) -> dict[str, ssl.SSLContext]:

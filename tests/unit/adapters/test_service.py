@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.adapters.aws.service import PAGES_MAX, Service
+from lambdas.adapters.aws.service import PAGES_MAX, PATIENT, QUICK, Service, longest
 from lambdas.ports import TransientError
+from lambdas.wiring import FUNCTIONS, FunctionSpec
 
 
 class Pager:
@@ -43,3 +45,10 @@ def test_half_a_listing_is_none() -> None:
     """Half of the instances would make orphans of the others' claims."""
     with pytest.raises(TransientError, match="ec2:DescribeThings"):
         list(Service(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
+def test_a_call_is_given_up_within_the_function_s_own_time(function: FunctionSpec) -> None:
+    """Else the function is killed while it waits, and nobody hears which call it was."""
+    only_queues = function.reads_audit_log
+    assert longest(QUICK if only_queues else PATIENT) < function.timeout - timedelta(seconds=5)

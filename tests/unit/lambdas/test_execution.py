@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_message_that_cannot_be_read_does_not_fail_the_others(lab: Lab) -> Non
         {"messageId": "both", "body": '{"claim": "a", "command": "b"}'},
         {"messageId": "good", "body": f'{{"claim": "{good["claim"]}"}}'},
     ]
-    lab.app.execution.run(records, outcome)
+    lab.app.execution.run(records, outcome, deadline=lab.clock.now() + timedelta(minutes=1))
     assert outcome.to_response()["batchItemFailures"] == [{"itemIdentifier": "bad"}, {"itemIdentifier": "both"}]
     assert lab.kubernetes.evicted == ["default/p"]
 

@@ -1,0 +1,1 @@
+"""A batch of work messages within one invocation: what is handled beside what, and what goes back."""

@@ -1,0 +1,133 @@
+"""Work messages: each names a claim or a command that has a next step. A failing one never fails the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from lambdas.controllers.batches.side_by_side import RunTasks, Task
+from lambdas.controllers.claim_work import ClaimWork
+from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.command_work import CommandWork
+from lambdas.decisions import Outcome
+from lambdas.messages import WorkItem, read_work
+from lambdas.observability import logger
+from lambdas.ports import Clock, CloudProvider, ConflictError, DeniedError, Kubernetes, PortError, Queue
+
+AFTER_CONFLICT: Final = timedelta(seconds=1)
+AFTER_FAULT: Final = timedelta(seconds=5)
+AFTER_DENIAL: Final = timedelta(minutes=1)
+
+BEGIN_WITHIN: Final = timedelta(seconds=25)
+"""No message is begun with less time than this left: about what one call may take that times out and is tried again."""
+
+HAND_BACK_AFTER: Final = timedelta(seconds=1)
+"""Until a message that was not begun is delivered anew, to an invocation with all its time."""
+
+ANSWER_WITHIN: Final = timedelta(seconds=3)
+"""Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility ends."""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    """One message: SQS' id of it, what it asks for, and what came of it."""
+
+    id: str
+    item: WorkItem
+    outcome: Outcome
+
+
+class Execution:
+    """What `execute` does: one look shared by all messages of a batch, then the next steps of each."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        cloud: CloudProvider,
+        claim_work: ClaimWork,
+        command_work: CommandWork,
+        work: Queue,
+        clock: Clock,
+        run_tasks: RunTasks,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._claim_work = claim_work
+        self._command_work = command_work
+        self._work = work
+        self._clock = clock
+        self._run_tasks = run_tasks
+
+    def run(self, records: Iterable[dict[str, Any]], outcome: Outcome, *, deadline: datetime) -> None:
+        """Handle the messages of one SQS batch, claims beside each other and commands in turn.
+
+        Messages that failed in a way we do not know, and those not through close to `deadline`, go back to the queue.
+        """
+        look = ClusterLook(self._kubernetes, self._cloud, self._clock)
+        messages = _read(records, outcome)
+        claims = [message for message in messages if message.item.claim]
+        commands = [message for message in messages if message.item.command]
+        # A command looks at the whole cluster: two at once would hold it twice.
+        batches = [*((message,) for message in claims), *([tuple(commands)] if commands else [])]
+        tasks: list[Task] = [partial(self._handle_in_turn, batch, look, deadline) for batch in batches]
+        ended = self._run_tasks(tasks, max(deadline - ANSWER_WITHIN - self._clock.now(), timedelta(0)))
+        for batch, has_ended in zip(batches, ended, strict=True):
+            for message in batch:
+                if has_ended:
+                    outcome.add(message.outcome)
+                else:
+                    outcome.count("unfinishedMessages")
+                    outcome.failed_messages.append(message.id)
+
+    def _handle_in_turn(self, messages: Sequence[_Message], look: ClusterLook, deadline: datetime) -> None:
+        for message in messages:
+            try:
+                if self._clock.now() + BEGIN_WITHIN > deadline:
+                    self._work.send([message.item.to_message()], delay=HAND_BACK_AFTER)
+                    message.outcome.count("handedBack")
+                else:
+                    self._handle(message.item, look, message.outcome)
+            except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others are handled
+                logger.exception("message failed", extra={"message_id": message.id})
+                message.outcome.failed_messages.append(message.id)
+
+    def _handle(self, item: WorkItem, look: ClusterLook, outcome: Outcome) -> None:
+        try:
+            if item.claim:
+                delay = self._claim_work.advance(item.claim, look, outcome)
+            else:
+                delay = self._command_work.advance(item.command, look, outcome)
+        except PortError as error:
+            delay = _after(error)
+            outcome.count("portErrors")
+            outcome.decide("skip", item.claim or item.command, type(error).__name__, str(error))
+        if delay is None:
+            return
+        if item.until is not None and self._clock.now() + delay <= item.until:
+            self._work.send([item.to_message()], delay=delay)
+
+
+def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]:
+    """The messages, each claim and command once; those that cannot be read are marked as failed."""
+    found: dict[WorkItem, _Message] = {}
+    for record in records:
+        identifier = str(record.get("messageId", ""))
+        outcome.count("messages")
+        try:
+            item = read_work(record.get("body"))
+        except InvalidInputError as error:
+            logger.warning("message cannot be read", extra={"problem": str(error)})
+            outcome.failed_messages.append(identifier)
+            continue
+        found.setdefault(WorkItem(claim=item.claim, command=item.command), _Message(identifier, item, Outcome()))
+    return list(found.values())
+
+
+def _after(error: PortError) -> timedelta:
+    if isinstance(error, ConflictError):
+        return AFTER_CONFLICT
+    return AFTER_DENIAL if isinstance(error, DeniedError) else AFTER_FAULT

@@ -1,0 +1,36 @@
+"""Running the tasks of one batch: beside each other, because each mostly waits for the network; or one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import timedelta
+from typing import Final
+
+WORKERS: Final = 10
+"""Threads of one invocation: a whole batch of the work queue. Each holds little, and most of them wait."""
+
+Task = Callable[[], None]
+RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
+"""Runs tasks, none of which raises, for at most so long; says of each whether it has ended."""
+
+
+def in_threads(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
+    """Run tasks in up to `WORKERS` threads.
+
+    A task that is not through when `patience` is over runs on, in this sandbox's next invocation if need be: what it may
+    still write is conditional on what it read, so whoever does the same work meanwhile loses nothing.
+    """
+    pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="message")
+    running = [pool.submit(task) for task in tasks]
+    wait(running, timeout=patience.total_seconds())
+    pool.shutdown(wait=False, cancel_futures=True)
+    return tuple(future.done() and not future.cancelled() for future in running)
+
+
+def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
+    """Run tasks one after the other to the last: for worlds in which order must be the same every time."""
+    del patience
+    for task in tasks:
+        task()
+    return (True,) * len(tasks)

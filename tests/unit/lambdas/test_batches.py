@@ -1,0 +1,96 @@
+"""One batch of the work queue: side by side, and within the invocation's time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from threading import Barrier, Event
+
+import msgspec
+import pytest
+
+from lambdas.controllers.batches.execution import BEGIN_WITHIN
+from lambdas.controllers.batches.side_by_side import in_threads
+from lambdas.decisions import Outcome
+from lambdas.wiring import BY_NAME, WORK
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """Three nodes whose spot capacity is called back."""
+    found = Lab()
+    for name in ("a", "b", "c"):
+        found.kubernetes.put(a_pending_pod(name, cpu="3"))
+    found.settle()
+    for claim in found.claims:
+        event = {
+            "source": "aws.ec2",
+            "detail-type": "EC2 Spot Instance Interruption Warning",
+            "detail": {"instance-id": claim.instance_id},
+        }
+        found.app.interruptions.run(event, Outcome())
+    return found
+
+
+def deliver(lab: Lab, *, left: timedelta) -> Outcome:
+    outcome = Outcome()
+    records = [
+        {"messageId": str(i), "body": msgspec.json.encode(message).decode()}
+        for i, message in enumerate(lab.work.take())
+    ]
+    lab.app.execution.run(records, outcome, deadline=lab.clock.now() + left)
+    return outcome
+
+
+def test_messages_for_which_no_time_is_left_are_delivered_anew_soon(lab: Lab) -> None:
+    """A function that is killed in the middle hides its whole batch; a spot notice is two minutes."""
+    lab.kubernetes.before_call = lambda _: lab.clock.advance(seconds=5)
+    outcome = deliver(lab, left=timedelta(seconds=40))
+    handed_back = [message for message, delay in lab.work.sent if delay == timedelta(seconds=1)]
+    assert outcome.counts["handedBack"] == len(handed_back) == 2
+    assert outcome.failed_messages == []
+    lab.kubernetes.before_call = lambda _: None
+    assert "handedBack" not in deliver(lab, left=timedelta(minutes=1)).counts
+
+
+def test_every_message_is_begun_by_an_invocation_that_has_all_its_time() -> None:
+    """Else a message goes round for ever."""
+    assert BY_NAME["execute"].timeout > BEGIN_WITHIN
+
+
+def test_a_batch_is_visible_again_soon_after_a_time_out() -> None:
+    assert BY_NAME["execute"].timeout < WORK.visibility <= timedelta(minutes=2)
+
+
+def test_a_whole_batch_is_handled_side_by_side() -> None:
+    """Ten drains that wait for an API server in turn take ten times as long."""
+    all_there = Barrier(WORK.batch_size, timeout=10)
+
+    def wait_for_the_others() -> None:
+        all_there.wait()
+
+    ended = in_threads([wait_for_the_others] * WORK.batch_size, timedelta(seconds=10))
+    assert ended == (True,) * WORK.batch_size
+    assert not all_there.broken
+
+
+def test_what_hangs_does_not_hide_the_others() -> None:
+    """One node whose calls never end would hold nine others up, batch after batch."""
+    never = Event()
+
+    def hang() -> None:
+        never.wait(10)
+
+    def end() -> None:
+        return
+
+    ended = in_threads([end, hang, end], timedelta(milliseconds=200))
+    never.set()
+    assert ended == (True, False, True)
+
+
+def test_a_message_that_is_not_through_goes_back_to_the_queue(lab: Lab) -> None:
+    lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
+    outcome = deliver(lab, left=timedelta(minutes=1))
+    assert outcome.failed_messages == ["0"]
+    assert outcome.counts["unfinishedMessages"] == 1
