@@ -13,6 +13,7 @@ from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
 from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
 from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
+from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import PATIENT, QUICK, Service
@@ -21,6 +22,7 @@ from lambdas.clock import SystemClock, pause
 from lambdas.controllers.batches.side_by_side import RunTasks, in_threads
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, Kubernetes, Queue
 from lambdas.settings import Settings
+from lambdas.store import SweepLog
 
 if TYPE_CHECKING:
     import boto3
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.launching import Launcher
     from lambdas.controllers.provisioning import Provisioning
     from lambdas.controllers.reconciliation import Reconciliation
+    from lambdas.controllers.sweeps.sweep import Sweep
     from lambdas.observer import Memory, Observer
 
 
@@ -124,14 +127,41 @@ class Application:
     @cached_property
     def reconciliation(self) -> Reconciliation:
         """For `reconcile`."""
-        from lambdas.controllers.object_status import ObjectStatus
-        from lambdas.controllers.orphans import Orphans
-        from lambdas.controllers.reconciliation import Reconciliation, World
+        from lambdas.controllers.reconciliation import Reconciliation
 
-        world = World(self._kubernetes, self._cloud, self._windows, self.clock)
-        orphans = Orphans(self._cloud, self._launcher, self._claim_work, self._observer, self._work, self.clock)
-        status = ObjectStatus(self._kubernetes, self._cloud, self.clock)
-        return Reconciliation(world, self._observer, self._memory, self._claim_work, orphans, status, self._work)
+        return Reconciliation(self._cloud, self._observer, self._sweeps, self._sweep_log, self.clock)
+
+    @cached_property
+    def _sweeps(self) -> tuple[Sweep, ...]:
+        """What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
+        from lambdas.controllers.object_status import ObjectStatus
+        from lambdas.controllers.sweeps.deleted_pools import DeletedPools
+        from lambdas.controllers.sweeps.expiry import Expiry
+        from lambdas.controllers.sweeps.instances.orphans import Orphans
+        from lambdas.controllers.sweeps.letting_go import LettingGo
+        from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
+        from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
+        from lambdas.controllers.sweeps.pod_events import PodEvents
+        from lambdas.controllers.sweeps.status import Statuses
+        from lambdas.controllers.sweeps.templates import LaunchTemplates
+        from lambdas.controllers.sweeps.windows import BudgetWindowSchedules
+        from lambdas.controllers.sweeps.work_again import WorkAgain
+
+        kubernetes, cloud, memory, clock = self._kubernetes, self._cloud, self._memory, self.clock
+        letting_go = LettingGo(memory.claims, self._claim_work, self._work, clock)
+        windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
+        return (
+            Orphans(cloud, self._launcher, letting_go, self._observer, self._work, clock),
+            DeletedNodes(self._work, clock),
+            StrayTaints(kubernetes, cloud, memory, clock),
+            WorkAgain(memory, self._work, clock),
+            PodEvents(memory),
+            Statuses(ObjectStatus(kubernetes, cloud, clock)),
+            Expiry(letting_go),
+            DeletedPools(kubernetes, letting_go),
+            *windows,
+            LaunchTemplates(cloud),
+        )
 
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
@@ -189,6 +219,10 @@ class Application:
     @cached_property
     def _leases(self) -> DynamoLeases:
         return DynamoLeases(self._table, self.settings.cluster_name)
+
+    @cached_property
+    def _sweep_log(self) -> SweepLog:
+        return DynamoSweeps(self._table, self.settings.cluster_name)
 
     @cached_property
     def _launcher(self) -> Launcher:

@@ -72,6 +72,32 @@ class PoolUsage(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
 
+class SweepState(msgspec.Struct, frozen=True):
+    """How one sweep of `reconcile` fares.
+
+    Attributes:
+        clean_at: When it last put everything right that it saw; before its first time, when it was first due.
+        failures: Rounds in a row in which it was not clean since.
+        reason: What failed the last time, for people.
+    """
+
+    clean_at: datetime
+    failures: int = 0
+    reason: str = ""
+
+
+class SweepLog(Protocol):
+    """How the sweeps of one cluster fare, across sandboxes. Only `reconcile` writes, one run at a time."""
+
+    def read(self) -> dict[str, SweepState]:
+        """State by sweep's name; a sweep that was never told of is missing."""
+        ...
+
+    def write(self, states: Mapping[str, SweepState]) -> None:
+        """Replace all of it."""
+        ...
+
+
 class ClaimStore(Protocol):
     """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
 

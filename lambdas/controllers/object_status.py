@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from core import labels
@@ -15,8 +16,10 @@ from core.model import resources
 from core.model.node_pool import NodeClass, NodePool
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
-from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes, PortError
+from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.view import View
+
+Attempt = Callable[[str, Callable[[], object]], bool]
 
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved anew; images and subnets may change behind its back (Karpenter)."""
@@ -32,23 +35,28 @@ class ObjectStatus:
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
 
-    def write(self, view: View, outcome: Outcome) -> None:
-        """Bring the status of every class, then of every pool, up to date; one that fails never keeps the others."""
+    def write(self, view: View, outcome: Outcome, attempt: Attempt) -> None:
+        """Bring the status of every class, then of every pool, up to date.
+
+        Args:
+            view: The look.
+            outcome: Collects what was decided.
+            attempt: Does a piece of work under its subject, so that one that fails never keeps the others.
+        """
         known = {found.name: found for found in view.snapshot.node_classes}
-        ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
-        for name, manifest in view.node_classes.items():
-            try:
-                ready[name] = self._write_class(manifest, known[name], outcome)
-            except PortError as error:
-                outcome.count("portErrors")
-                outcome.decide("skip", f"EC2NodeClass {name}", type(error).__name__, str(error))
         pools = {found.name: found for found in view.snapshot.node_pools}
+        ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
+
+        def write_class(name: str, manifest: JsonObject) -> None:
+            ready[name] = self._write_class(manifest, known[name], outcome)
+
+        def write_pool(name: str, manifest: JsonObject) -> None:
+            self._write_pool(manifest, pools[name], ready, view.claims.values(), outcome)
+
+        for name, manifest in view.node_classes.items():
+            attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
-            try:
-                self._write_pool(manifest, pools[name], ready, view.claims.values(), outcome)
-            except PortError as error:
-                outcome.count("portErrors")
-                outcome.decide("skip", f"NodePool {name}", type(error).__name__, str(error))
+            attempt(f"NodePool {name}", partial(write_pool, name, manifest))
 
     def _write_class(self, manifest: JsonObject, node_class: NodeClass, outcome: Outcome) -> bool | None:
         """Resolve and write; whether the class is ready now."""

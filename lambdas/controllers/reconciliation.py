@@ -2,198 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
-
-from core.disruption.budgets import BudgetLedger, remaining
-from core.disruption.expiration import expired
-from core.disruption.reasons import REASONS
-from core.disruption.windows import window_schedules
 from core.lifecycle.records import ClaimRecord
-from core.manifests import resources as kinds
-from core.model.state_node import state_nodes
-from core.model.taints import DISRUPTED
-from lambdas.controllers.claim_work import ClaimWork
-from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.disruption import write_pod_events
-from lambdas.controllers.node_writes import release_node
-from lambdas.controllers.object_status import ObjectStatus
-from lambdas.controllers.orphans import Orphans
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.sweeps.order import in_order
+from lambdas.controllers.sweeps.sweep import Round, Seen, Sweep
 from lambdas.decisions import Outcome
-from lambdas.messages import work_on_claim, work_on_command
-from lambdas.observer import Memory, Observer
-from lambdas.ports import Clock, CloudProvider, Kubernetes, NotFoundError, PortError, Queue, WindowSchedules
+from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
+from lambdas.observer import Observer
+from lambdas.ports import Clock, CloudProvider, Instance
+from lambdas.store import SweepLog, SweepState
 from lambdas.view import View
 
-STALLED_AFTER: Final = timedelta(minutes=1)
-PRUNES_EVERY: Final = timedelta(hours=12)
-"""Launch templates are kept for weeks; a look at them twice a day is often enough."""
-
-LOOKS: Final = timedelta(minutes=2)
-"""How long a chain of looks lasts that is begun here: until the next round begins another."""
+WRITES_EVERY: Final = timedelta(minutes=5)
+"""How old the clean times in the table may be; a sweep that fails or is clean again is written at once."""
 
 
 class Reconciliation:
-    """What `reconcile` does: parts that do not depend on each other, so that one that fails does not stop the others."""
+    """What `reconcile` does: one look, then sweeps that do not depend on each other, each in its own boundary."""
 
     def __init__(
-        self,
-        world: World,
-        observer: Observer,
-        memory: Memory,
-        claim_work: ClaimWork,
-        orphans: Orphans,
-        status: ObjectStatus,
-        work: Queue,
+        self, cloud: CloudProvider, observer: Observer, sweeps: Sequence[Sweep], log: SweepLog, clock: Clock
     ) -> None:
-        self._world = world
+        self._cloud = cloud
         self._observer = observer
-        self._memory = memory
-        self._claim_work = claim_work
-        self._orphans = orphans
-        self._status = status
-        self._work = work
-        self._windows: Mapping[str, str] | None = None
-        self._pruned_at: datetime | None = None
+        self._sweeps = sweeps
+        self._log = log
+        self._clock = clock
 
-    def run(self, outcome: Outcome) -> None:
-        """One round. Instances are listed before claims are read, see `Orphans`."""
-        instances = self._world.cloud.instances()
-        view = self._observer.look(with_market=False)
-        parts: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("podEvents", lambda: write_pod_events(self._memory, view)),
-            ("status", lambda: self._status.write(view, outcome)),
-            ("orphans", lambda: self._orphans.settle(instances, view, outcome)),
-            ("expiry", lambda: self._expire(view, outcome)),
-            ("deletedPools", lambda: self._let_go_of_deleted_pools(view, outcome)),
-            ("deletedNodes", lambda: self._look_after_deleted_nodes(view, outcome)),
-            ("strayTaints", lambda: self._free_stray_nodes(view, outcome)),
-            ("windows", lambda: self._follow_windows(view)),
-            ("stalled", lambda: self._resume(outcome)),
-            ("templates", lambda: self._prune_templates(outcome)),
-        )
-        for name, part in parts:
-            try:
-                part()
-            except PortError as error:
-                outcome.count("portErrors")
-                outcome.decide("skip", name, type(error).__name__, str(error))
-        outcome.count("claims", len(view.claims))
-        outcome.count("instances", len(instances))
-        outcome.count("fleetMillidollarsPerHour", _millidollars(view.claims.values()))
-        for problem in view.problems:
-            outcome.decide(
-                "skip", problem.subject, "CannotBeRead" if not problem.is_warning else "Warning", str(problem)
-            )
+    def run(self, outcome: Outcome, *, deadline: datetime) -> None:
+        """One round. Nothing new is begun close to `deadline`; what was left out is told, and comes first another time."""
+        boundary = Boundary(outcome)
+        seen = self._look(boundary)
+        stored = self._stored(boundary)
+        states = {sweep.name: self._swept(sweep, seen, stored, outcome, deadline) for sweep in self._in_order()}
+        now = self._clock.now()
+        overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
+        outcome.count(OLDEST_CLEAN_SWEEP, max(0, int(overdue.total_seconds())))
+        if _worth_writing(stored, states):
+            boundary.attempt("sweep states", lambda: self._log.write(states))
+        _report(seen, outcome)
 
-    def _expire(self, view: View, outcome: Outcome) -> None:
-        """Let expired claims go as far as the budgets bear it; the others' turn comes (Karpenter asks no budget here)."""
-        ledger = BudgetLedger(remaining(view.snapshot, state_nodes(view.snapshot)))
-        for name in expired(view.snapshot):
-            record = view.claims[name]
-            pool = record.plan.node_pool
-            if not all(ledger.allows(pool, reason) for reason in REASONS):
-                outcome.count("expiredButBlocked")
-                continue
-            ledger.take(pool)
-            outcome.decide("expire", name, "Expired", f"older than {record.plan.expire_after}")
-            self._let_go(name, "Expired", "expireAfter has passed", outcome)
+    def _in_order(self) -> tuple[Sweep, ...]:
+        return in_order(self._sweeps, self._clock.now())
 
-    def _prune_templates(self, outcome: Outcome) -> None:
-        now = self._world.clock.now()
-        if self._pruned_at is None or now - self._pruned_at >= PRUNES_EVERY:
-            outcome.count("prunedTemplates", self._world.cloud.prune_templates())
-            self._pruned_at = now
+    def _look(self, boundary: Boundary) -> Seen:
+        """Instances first, then claims. Sweeps that need what cannot be seen fail; the others go on."""
+        instances: list[tuple[Instance, ...]] = []
+        views: list[View] = []
+        boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
+        boundary.attempt("look", lambda: views.append(self._observer.look(with_market=False)))
+        return Seen(instances[0] if instances else None, views[0] if views else None)
 
-    def _let_go_of_deleted_pools(self, view: View, outcome: Outcome) -> None:
-        """Nodes go with their NodePool (Kubernetes' garbage collection does that for Karpenter's)."""
-        present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
-        for pool in sorted({record.plan.node_pool for record in view.claims.values()} - present):
-            if self._pool_exists(pool):
-                continue
-            for record in view.claims.values():
-                if record.plan.node_pool == pool and record.deletion is None:
-                    self._let_go(record.name, "NodePoolDeleted", f"NodePool {pool} is gone", outcome)
+    def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
+        """The states as stored; a sweep that is new is due now, and so are all where the table does not answer."""
+        found: dict[str, SweepState] = {}
+        boundary.attempt("sweep states", lambda: found.update(self._log.read()))
+        now = self._clock.now()
+        return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self._sweeps}
 
-    def _look_after_deleted_nodes(self, view: View, outcome: Outcome) -> None:
-        """Somebody deleted a Node whose instance runs on: `execute` looks again by name, and lets the claim go."""
-        staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
-        gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
-        now = self._world.clock.now()
-        self._work.send(work_on_claim(name, now, looks=LOOKS) for name in gone)
-        outcome.count("deletedNodes", len(gone))
-
-    def _pool_exists(self, name: str) -> bool:
-        """Asked once more by name: a list may be stale, and a whole pool is at stake."""
-        try:
-            self._world.kubernetes.get(kinds.NODE_POOLS, name)
-        except NotFoundError:
-            return False
-        return True
-
-    def _let_go(self, name: str, reason: str, message: str, outcome: Outcome) -> None:
-        record = self._memory.claims.get(name)
-        if record is not None and record.deletion is None:
-            self._claim_work.begin_termination(record, reason, message, outcome)
-            self._work.send([work_on_claim(name, self._world.clock.now())])
-
-    def _free_stray_nodes(self, view: View, outcome: Outcome) -> None:
-        """Take the disrupted taint off nodes that nobody is disrupting: a command was lost half-way (Karpenter)."""
-        ours = {record.node_name: record for record in view.claims.values() if record.node_name}
-        marked = [node for node in view.snapshot.nodes if DISRUPTED in node.taints and node.name in ours]
-        if not marked:
-            return
-        look = ClusterLook(self._world.kubernetes, self._world.cloud, self._world.clock)
-        suspects = {node.name: seen for node in marked if (seen := look.node(node.name)) is not None}
-        busy = {claim for command in self._memory.commands.all() for claim in command.command.claims}
-        for name, seen in suspects.items():
-            record = self._memory.claims.get(ours[name].name)
-            if (
-                record is None
-                or record.deletion is not None
-                or record.name in busy
-                or DISRUPTED not in seen.node.taints
-            ):
-                continue
-            release_node(self._world.kubernetes, seen)
-            outcome.decide("abandon", name, "StrayTaint", "no command is disrupting this node")
-
-    def _follow_windows(self, view: View) -> None:
-        if self._world.windows is None:
-            return
-        wanted = window_schedules(view.snapshot.node_pools, view.snapshot.now)
-        if wanted != self._windows:
-            self._world.windows.replace(wanted)
-            self._windows = dict(wanted)
-
-    def _resume(self, outcome: Outcome) -> None:
-        """Ask for the next step of everything that has stood still: its message may be lost, or it takes long."""
-        now = self._world.clock.now()
-        stalled = [
-            record
-            for record in self._memory.claims.all()
-            if not record.is_resting and now - _last_moved(record) >= STALLED_AFTER
-        ]
-        commands = [record for record in self._memory.commands.all() if now - record.phase_since >= STALLED_AFTER]
-        self._work.send(work_on_claim(record.name, now, looks=LOOKS) for record in stalled)
-        self._work.send(work_on_command(record.id, now, looks=LOOKS) for record in commands)
-        outcome.count("resumed", len(stalled) + len(commands))
+    def _swept(
+        self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], outcome: Outcome, deadline: datetime
+    ) -> SweepState:
+        """The sweep's state after its turn."""
+        before, now = stored[sweep.name], self._clock.now()
+        if not before.failures and now < before.clean_at + sweep.every:
+            return before
+        round_ = Round(seen, outcome, deadline, self._clock)
+        if round_.has_time():
+            round_.attempt(f"sweep {sweep.name}", lambda: sweep.run(round_))
+        else:
+            outcome.count(SKIPPED_SWEEPS)
+            round_.leave(f"sweep {sweep.name}", "TimeShort", f"left out, last clean at {before.clean_at:%H:%M:%S}")
+        if not round_.failed:
+            return SweepState(self._clock.now())
+        outcome.count(FAILED_SWEEPS)
+        return SweepState(before.clean_at, before.failures + 1, ", ".join(round_.failed)[:300])
 
 
-class World(msgspec.Struct, frozen=True):
-    """What a round acts on besides our own table; `windows` is None where budget windows wake nobody."""
-
-    kubernetes: Kubernetes
-    cloud: CloudProvider
-    windows: WindowSchedules | None
-    clock: Clock
+def _worth_writing(stored: Mapping[str, SweepState], states: Mapping[str, SweepState]) -> bool:
+    return any(
+        bool(state.failures) != bool(stored[name].failures) or state.clean_at - stored[name].clean_at >= WRITES_EVERY
+        for name, state in states.items()
+    )
 
 
-def _last_moved(record: ClaimRecord) -> datetime:
-    return max(record.phase_since, record.deletion.asked_at) if record.deletion else record.phase_since
+def _report(seen: Seen, outcome: Outcome) -> None:
+    if seen.instances is not None:
+        outcome.count("instances", len(seen.instances))
+    if seen.view is None:
+        return
+    outcome.count("claims", len(seen.view.claims))
+    outcome.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
+    for problem in seen.view.problems:
+        outcome.decide("skip", problem.subject, "CannotBeRead" if not problem.is_warning else "Warning", str(problem))
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:

@@ -21,12 +21,13 @@ from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
 from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
 from lambdas.adapters.aws.dynamo_offerings import PARTITION, DynamoOfferings
+from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey, TransientError
-from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage
+from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.lab import SETTINGS, aws
-from tests.fakes.store import MemoryLeases, Rows
+from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 from tests.fakes.table import create_table
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
@@ -49,6 +50,7 @@ class Store(msgspec.Struct, frozen=True):
 
     memory: Memory
     leases: Leases
+    sweeps: SweepLog
 
     def planner(self) -> Lease:
         lease = self.leases.acquire(PLANNER, "me", now=NOW, for_=MINUTE)
@@ -63,7 +65,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         unavailable=DynamoOfferings(table),
         nominations=DynamoNominations(table, cluster),
     )
-    return Store(memory, DynamoLeases(table, cluster))
+    return Store(memory, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +97,7 @@ def table(request: pytest.FixtureRequest) -> DynamoTable:
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         rows = Rows()
-        return Store(rows.memory(), MemoryLeases(rows))
+        return Store(rows.memory(), MemoryLeases(rows), MemorySweeps(rows))
     table = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
     return dynamo(table, request.node.name)
 
@@ -500,3 +502,12 @@ def test_a_refusal_that_is_long_over_leaves_the_table_by_itself(dynamodb_local: 
     while len(left := list(table.query(PARTITION))) > 1 and monotonic() < deadline:
         sleep(0.5)
     assert ["us-east-1b" in item["sk"]["S"] for item in left] == [True]
+
+
+def test_how_sweeps_fare_is_kept_whole(store: Store) -> None:
+    """Else the alarm on sweeps that are never clean begins anew with each sandbox."""
+    assert store.sweeps.read() == {}
+    store.sweeps.write({"a": SweepState(NOW), "b": SweepState(NOW - MINUTE, failures=2, reason="throttled")})
+    states = {"b": SweepState(NOW - MINUTE, failures=3, reason="denied")}
+    store.sweeps.write(states)
+    assert store.sweeps.read() == states

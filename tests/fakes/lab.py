@@ -23,7 +23,7 @@ from lambdas.ports import JsonObject
 from lambdas.settings import Settings
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
-from tests.fakes.store import MemoryLeases, Rows
+from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
 
@@ -62,6 +62,7 @@ class LabApplication(Application):
         self.__dict__ |= {
             "_memory": lab.rows.memory(),
             "_leases": MemoryLeases(lab.rows),
+            "_sweep_log": MemorySweeps(lab.rows),
             "_cloud": lab.cloud,
             "_brakes": lab.brakes,
             "_brake_rows": lab.brakes,
@@ -114,9 +115,9 @@ class Lab:
         self.app.disruption.run(outcome)
         return outcome
 
-    def reconcile(self) -> Outcome:
+    def reconcile(self, *, time: timedelta | None = None) -> Outcome:
         outcome = Outcome()
-        self.app.reconciliation.run(outcome)
+        self.app.reconciliation.run(outcome, deadline=self.clock.now() + (time or timedelta(minutes=2)))
         return outcome
 
     def execute(self, *messages: JsonObject) -> Outcome:

@@ -11,7 +11,7 @@ from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model import resources
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey
-from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
+from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
 
 
 class Rows:
@@ -24,6 +24,7 @@ class Rows:
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
+        self.sweeps: dict[str, SweepState] = {}
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
@@ -264,4 +265,20 @@ class MemoryNominations:
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         self._rows.before_call("write")
         self._rows.nominated = self.until(now) | dict.fromkeys(names, until)
+        self._rows.after_call("write")
+
+
+class MemorySweeps:
+    """`lambdas.store.SweepLog`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def read(self) -> dict[str, SweepState]:
+        self._rows.before_call("read")
+        return dict(self._rows.sweeps)
+
+    def write(self, states: Mapping[str, SweepState]) -> None:
+        self._rows.before_call("write")
+        self._rows.sweeps = dict(states)
         self._rows.after_call("write")

@@ -1,0 +1,40 @@
+"""Pieces of work that do not depend on each other: what one raises is told under its name, and the next goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lambdas.decisions import Outcome
+from lambdas.observability import logger
+from lambdas.ports import PortError
+
+
+class Boundary:
+    """Runs pieces of work, and remembers which of them failed."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self.failed: list[str] = []
+
+    def attempt(self, subject: str, work: Callable[[], object]) -> bool:
+        """Do it; whether it succeeded. An error that no port raises is a defect of ours, so its traceback is logged."""
+        try:
+            work()
+        except PortError as error:
+            self._outcome.count("portErrors")
+            self._note(subject, error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others go on
+            logger.exception("unexpected error", extra={"subject": subject})
+            self._outcome.count("unexpectedErrors")
+            self._note(subject, error)
+        else:
+            return True
+        return False
+
+    def leave(self, subject: str, reason: str, message: str) -> None:
+        """Tell that a piece of work was not begun; it counts as failed."""
+        self.failed.append(subject)
+        self._outcome.decide("skip", subject, reason, message)
+
+    def _note(self, subject: str, error: Exception) -> None:
+        self.leave(subject, type(error).__name__, str(error))

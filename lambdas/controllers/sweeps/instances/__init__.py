@@ -1,0 +1,1 @@
+"""Sweeps that bring EC2 instances and claims together again."""

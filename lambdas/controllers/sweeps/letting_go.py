@@ -1,0 +1,26 @@
+"""Lets a claim go on behalf of a sweep: on the row as it is now, not as the look saw it."""
+
+from __future__ import annotations
+
+from lambdas.controllers.claim_work import ClaimWork
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.ports import Clock, Queue
+from lambdas.store import ClaimStore
+
+
+class LettingGo:
+    """Begins terminations."""
+
+    def __init__(self, claims: ClaimStore, claim_work: ClaimWork, work: Queue, clock: Clock) -> None:
+        self._claims = claims
+        self._claim_work = claim_work
+        self._work = work
+        self._clock = clock
+
+    def begin(self, name: str, reason: str, message: str, outcome: Outcome) -> None:
+        """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError."""
+        record = self._claims.get(name)
+        if record is not None and record.deletion is None:
+            self._claim_work.begin_termination(record, reason, message, outcome)
+            self._work.send([work_on_claim(name, self._clock.now())])

@@ -1,0 +1,32 @@
+"""Nodes that somebody deleted while their instances run on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.work_again import LOOKS
+from lambdas.messages import work_on_claim
+from lambdas.ports import Clock, Queue
+
+
+class DeletedNodes:
+    """Asks `execute` to look again by name, and to let the claim go."""
+
+    name: Final = "deletedNodes"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = True
+
+    def __init__(self, work: Queue, clock: Clock) -> None:
+        self._work = work
+        self._clock = clock
+
+    def run(self, round_: Round) -> None:
+        """Send the claims whose node is gone, or on its way out."""
+        view = round_.view
+        staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
+        gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
+        now = self._clock.now()
+        self._work.send(work_on_claim(name, now, looks=LOOKS) for name in gone)
+        round_.outcome.count("deletedNodes", len(gone))

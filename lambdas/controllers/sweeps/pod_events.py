@@ -1,0 +1,25 @@
+"""On which nodes pods came or went since the last look: consolidateAfter counts from there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from lambdas.controllers.disruption import write_pod_events
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.observer import Memory
+
+
+class PodEvents:
+    """Writes it down."""
+
+    name: Final = "podEvents"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def run(self, round_: Round) -> None:
+        """Write the claims that differ from the look."""
+        write_pod_events(self._memory, round_.view)

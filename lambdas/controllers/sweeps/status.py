@@ -1,0 +1,24 @@
+"""What users see on their NodePools and EC2NodeClasses."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from lambdas.controllers.object_status import ObjectStatus
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+
+
+class Statuses:
+    """Brings the status of every class, then of every pool, up to date."""
+
+    name: Final = "status"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, status: ObjectStatus) -> None:
+        self._status = status
+
+    def run(self, round_: Round) -> None:
+        """Write what differs, each object on its own."""
+        self._status.write(round_.view, round_.outcome, round_.attempt)

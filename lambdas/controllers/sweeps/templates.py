@@ -1,0 +1,24 @@
+"""Launch templates that are long out of use: an account may have 5,000."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from lambdas.controllers.sweeps.sweep import Round
+from lambdas.ports import CloudProvider
+
+
+class LaunchTemplates:
+    """Deletes them. They are kept for weeks, so a look at them twice a day is often enough."""
+
+    name: Final = "templates"
+    every: timedelta = timedelta(hours=12)
+    is_urgent: Final = False
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+
+    def run(self, round_: Round) -> None:
+        """Delete those that are old."""
+        round_.outcome.count("prunedTemplates", self._cloud.prune_templates())

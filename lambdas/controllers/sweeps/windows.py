@@ -1,0 +1,31 @@
+"""EventBridge schedules that follow the NodePools' budget windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from core.disruption.windows import window_schedules
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.ports import WindowSchedules
+
+
+class BudgetWindowSchedules:
+    """Replaces the schedules where the NodePools ask for others than this sandbox wrote last."""
+
+    name: Final = "windows"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, windows: WindowSchedules) -> None:
+        self._windows = windows
+        self._written: Mapping[str, str] | None = None
+
+    def run(self, round_: Round) -> None:
+        """Write them if they differ."""
+        snapshot = round_.view.snapshot
+        wanted = window_schedules(snapshot.node_pools, snapshot.now)
+        if wanted != self._written:
+            self._windows.replace(wanted)
+            self._written = dict(wanted)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core.manifests import resources as kinds
+from core.model.taints import DISRUPTED
+from lambdas.controllers.object_status import ObjectStatus
+from lambdas.controllers.sweeps.order import ROUND, in_order
+from lambdas.decisions import Outcome
+from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
+from lambdas.ports import TransientError
+from lambdas.wiring import BY_NAME
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node with one pod on it."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("p"))
+    found.settle()
+    found.bind("p")
+    return found
+
+
+def failing(error: Exception) -> object:
+    def fail(*_: object, **__: object) -> object:
+        raise error
+
+    return fail
+
+
+def told(outcome: Outcome) -> set[tuple[str, str]]:
+    return {(d.subject, d.reason) for d in outcome.decisions if d.kind == "skip"}
+
+
+def mark(lab: Lab) -> None:
+    """A taint that nobody stands behind: some sweep's work."""
+    body = {"spec": {"taints": [{"key": DISRUPTED.key, "effect": DISRUPTED.effect}]}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
+
+
+def is_marked(lab: Lab) -> bool:
+    return bool(lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"])
+
+
+def test_an_error_that_no_port_raises_stops_one_sweep_and_no_other(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a defect in what writes a status keeps orphans, expiry and lost messages from ever being put right."""
+    monkeypatch.setattr(ObjectStatus, "write", failing(AttributeError("no such thing")))
+    mark(lab)
+    outcome = lab.reconcile()
+    assert not is_marked(lab)
+    assert ("sweep status", "AttributeError") in told(outcome)
+    assert (outcome.counts[FAILED_SWEEPS], outcome.counts["unexpectedErrors"]) == (1, 1)
+
+
+def test_sweeps_that_need_no_look_go_on_without_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else an API server that is down keeps lost messages lost."""
+    lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
+    lab.provision()
+    lab.work.take()
+    lab.clock.advance(minutes=1)
+    monkeypatch.setattr(lab.kubernetes, "list", failing(TransientError("kube:list nodes", "503")))
+    outcome = lab.reconcile()
+    assert len(lab.work.sent) == 1
+    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= told(outcome)
+    assert "sweep stalled" not in {subject for subject, _ in told(outcome)}
+
+
+def test_sweeps_that_need_no_instances_go_on_without_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark(lab)
+    monkeypatch.setattr(lab.cloud, "instances", failing(TransientError("ec2:DescribeInstances", "throttled")))
+    outcome = lab.reconcile()
+    assert not is_marked(lab)
+    assert ("sweep orphans", "TransientError") in told(outcome)
+
+
+def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the alarm on it never fires where each failure ends the sandbox."""
+    assert lab.reconcile().counts[OLDEST_CLEAN_SWEEP] == 0
+    with monkeypatch.context() as broken:
+        broken.setattr(ObjectStatus, "write", failing(ValueError("broken")))
+        for _ in range(5):
+            lab.clock.advance(minutes=2)
+            lab.restart()
+            outcome = lab.reconcile()
+    assert outcome.counts[OLDEST_CLEAN_SWEEP] == 600
+    assert lab.rows.sweeps["status"].reason == "sweep status"
+    lab.clock.advance(minutes=2)
+    assert lab.reconcile().counts[OLDEST_CLEAN_SWEEP] == 0
+    assert lab.rows.sweeps["status"].failures == 0
+
+
+def test_clean_rounds_write_every_few_minutes_only(lab: Lab) -> None:
+    """Else a quiet cluster pays for a write a round."""
+    lab.reconcile()
+    first = lab.rows.sweeps
+    lab.clock.advance(minutes=2)
+    lab.reconcile()
+    assert lab.rows.sweeps == first
+    lab.clock.advance(minutes=3)
+    lab.reconcile()
+    assert lab.rows.sweeps != first
+
+
+def test_what_there_is_no_time_for_is_told_and_starves_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what comes last in the list is never done on a large cluster."""
+    names = {sweep.name for sweep in lab.app._sweeps}
+    lab.reconcile()
+    swept: set[str] = set()
+    for sweep in lab.app._sweeps:
+
+        def take_a_minute(round_: object, name: str = sweep.name) -> None:
+            swept.add(name)
+            lab.clock.advance(seconds=50)
+
+        monkeypatch.setattr(sweep, "run", take_a_minute)
+    for _ in range(3 * len(names)):
+        lab.clock.advance(hours=12)
+        outcome = lab.reconcile()
+        assert outcome.counts[SKIPPED_SWEEPS] >= len(names) - 3
+        lab.clock.advance(seconds=(ROUND.total_seconds()))
+    assert swept == names
+    assert any(reason == "TimeShort" for _, reason in told(outcome))
+
+
+class Named:
+    every = timedelta(0)
+
+    def __init__(self, name: str, *, is_urgent: bool) -> None:
+        self.name = name
+        self.is_urgent = is_urgent
+
+    def run(self, round_: object) -> None:
+        """Does nothing."""
+
+
+@pytest.mark.parametrize("urgent", range(9))
+@pytest.mark.parametrize("others", range(1, 9))
+def test_each_sweep_comes_first_in_turn_and_urgent_ones_three_times_as_often(urgent: int, others: int) -> None:
+    """Else one sweep that takes all the time of its round starves another for ever."""
+    sweeps = [Named(f"{n}", is_urgent=n < urgent) for n in range(urgent + others)]
+    orders = [in_order(sweeps, NOW + ROUND * n) for n in range(4 * 9)]
+    assert all(sorted(order, key=lambda s: int(s.name)) == sweeps for order in orders)
+    assert {order[0] for order in orders} == set(sweeps)
+    assert sum(order[0].is_urgent for order in orders) == (27 if urgent else 0)
+
+
+def test_rounds_are_as_far_apart_as_they_are_woken() -> None:
+    """Else the order stands still from one round to the next."""
+    assert [schedule.every for schedule in BY_NAME["reconcile"].schedules] == [ROUND]
