@@ -2,12 +2,14 @@
 
     PortError
     ├── TransientError               throttled, timed out, 5xx: fail this item, the queue tries again
-    │   └── LostReplyError           it may have happened: look before doing it again
+    │   ├── LostReplyError           it may have happened: look before doing it again
+    │   └── ThrottledError           asked too often: wait as long as it says
     ├── InsufficientCapacityError    no capacity in these offerings: remember them, plan again without them
     ├── NotFoundError                already gone: success when deleting
     ├── ConflictError                another writer won: drop the work, the next look decides afresh
     ├── EvictionBlockedError         a PodDisruptionBudget says not now
     └── DeniedError                  permission, quota or a broken reference: alarm, do not retry
+        └── SeveralBudgetsError      more than one PodDisruptionBudget selects the pod: only a user can help
 
 Adapters translate at the border and chain the cause; nothing above them sees botocore or urllib3.
 """
@@ -53,6 +55,14 @@ class LostReplyError(TransientError):
     """The request went out and no answer came: done or not done."""
 
 
+class ThrottledError(TransientError):
+    """The other side has too much to do. `retry_after` is how long it wants to be left alone, zero where it does not say."""
+
+    def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0)) -> None:
+        super().__init__(call, detail)
+        self.retry_after = retry_after
+
+
 class NotFoundError(PortError):
     """The thing is not there."""
 
@@ -67,6 +77,10 @@ class EvictionBlockedError(PortError):
 
 class DeniedError(PortError):
     """Not allowed, over quota, or asked for something that cannot be."""
+
+
+class SeveralBudgetsError(DeniedError):
+    """More than one PodDisruptionBudget selects the pod, which Kubernetes' eviction API does not support."""
 
 
 class OfferingKey(msgspec.Struct, frozen=True, order=True):
@@ -135,7 +149,10 @@ class Kubernetes(Protocol):
         ...
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
-        """Evict a pod through the eviction API. Raises EvictionBlockedError, NotFoundError, ConflictError."""
+        """Evict a pod through the eviction API.
+
+        Raises EvictionBlockedError, SeveralBudgetsError, ThrottledError, NotFoundError, ConflictError.
+        """
         ...
 
 

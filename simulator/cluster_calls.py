@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, Literal
 
-from lambdas.ports import ConflictError, DeniedError, LostReplyError, PortError, TransientError
+from lambdas.ports import ConflictError, DeniedError, LostReplyError, PortError, ThrottledError, TransientError
 from simulator import calls
 from simulator.calls import CrashError, Fault
 from simulator.faults import Faults
@@ -67,7 +67,7 @@ _ERRORS: Final[dict[str, type[PortError]]] = {
     "403": DeniedError,
     "409": ConflictError,
     "410": TransientError,
-    "429": TransientError,
+    "429": ThrottledError,
     "500": TransientError,
     "503": TransientError,
 }

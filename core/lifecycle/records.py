@@ -52,12 +52,22 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: dict[str, int] = {}
 
 
+class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
+    """How often a pod was asked to leave in vain, what was said last (a code), and when it is asked again."""
+
+    attempts: int
+    reason: str
+    next_at: datetime
+
+
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     """That a claim is to go, and how far that is.
 
     Attributes:
-        deadline: When pods are forced off (terminationGracePeriod), None for never.
+        deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen kept from new pods.
+        tries: UID of each pod that would not go so far → how that went. Some 70 bytes a pod, and only of pods that are there.
+        evicted_at: When a pod last left because we asked or forced it, None while none has.
         terminated_at: When EC2 was last told to terminate the instance.
     """
 
@@ -67,6 +77,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     deadline: datetime | None = None
     tainted_at: datetime | None = None
     terminated_at: datetime | None = None
+    tries: dict[str, EvictionTry] = {}
+    evicted_at: datetime | None = None
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):

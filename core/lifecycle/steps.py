@@ -64,11 +64,10 @@ class TaintNode(msgspec.Struct, frozen=True):
 
 
 class Drain(msgspec.Struct, frozen=True):
-    """Evict some pods, and delete others outright with the given grace in seconds; look again after `delay`."""
+    """Evict some pods in this order, and delete others outright with the given grace in seconds."""
 
     evict: tuple[Pod, ...]
     force: tuple[tuple[Pod, int], ...]
-    delay: timedelta
 
 
 class TerminateInstance(msgspec.Struct, frozen=True):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
 from core.errors import invariant
+from core.lifecycle.evictions import drain, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Drain, Forget, TaintNode, TerminateInstance, Wait
+from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode, TerminateInstance, Wait
 from core.model.node import Node
 from core.model.pod import Pod
 from core.model.taints import DISRUPTED
@@ -25,8 +25,6 @@ STUCK_AFTER: Final = timedelta(minutes=1)
 
 REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
 """Says on the node why it carries the disrupted taint, which itself has no value (Karpenter)."""
-
-_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
@@ -81,44 +79,14 @@ def _lacks_marks(node: Node) -> bool:
 
 def _drain(deletion: Deletion, facts: ClaimFacts, now: datetime) -> ClaimStep | None:
     waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
-    delay = pace(deletion.asked_at, now)
     if waiting:
-        force = tuple(
-            (pod, _grace_left(deletion.deadline, now))
-            for pod in waiting
-            if deletion.deadline is not None and _is_overdue(pod, deletion.deadline, now)
-        )
-        forced = {pod.key for pod, _ in force}
-        tier = _first_tier([pod for pod in waiting if pod.key not in forced])
-        evict = tuple(pod for pod in tier if pod.is_active and not pod.blocks_disruption(now))
-        if evict or force:
-            return Drain(evict, force, delay)
-        return Wait(delay, f"{len(waiting)} pods have not left yet")
+        step = drain(deletion, waiting, now)
+        if step.evict or step.force:
+            return step
+        return Wait(next_look(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
     settled_at = (deletion.tainted_at or now) + SETTLE
     if now < settled_at:
         return Wait(settled_at - now, "watching for pods that were bound late")
     if facts.attachments and (deletion.deadline is None or now < deletion.deadline):
-        return Wait(delay, f"{len(facts.attachments)} volumes are still attached")
+        return Wait(next_look(deletion, (), now), f"{len(facts.attachments)} volumes are still attached")
     return None
-
-
-def _is_overdue(pod: Pod, deadline: datetime, now: datetime) -> bool:
-    if pod.deleted_at is not None:
-        return pod.deleted_at > deadline
-    return now > deadline - timedelta(seconds=pod.spec.termination_grace_seconds)
-
-
-def _grace_left(deadline: datetime | None, now: datetime) -> int:
-    return max(1, int((deadline - now).total_seconds())) if deadline else 1
-
-
-def _first_tier(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods that go first: ordinary before critical, and of each the others before DaemonSets' (Karpenter)."""
-    if not pods:
-        return []
-    first = min(_tier(pod) for pod in pods)
-    return sorted((pod for pod in pods if _tier(pod) == first), key=lambda pod: pod.key)
-
-
-def _tier(pod: Pod) -> tuple[bool, bool]:
-    return pod.spec.priority_class in _CRITICAL, pod.is_daemon

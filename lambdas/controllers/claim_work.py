@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
@@ -14,9 +13,8 @@ from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
-from core.manifests import resources as kinds
-from core.model.pod import Pod
 from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_writes import patch_node
 from lambdas.controllers.nominating import Nominator
@@ -27,7 +25,6 @@ from lambdas.ports import (
     Clock,
     CloudProvider,
     ConflictError,
-    EvictionBlockedError,
     Kubernetes,
     NotFoundError,
     OfferingKey,
@@ -61,6 +58,7 @@ class ClaimWork:
         self._launcher = launcher
         self._observer = observer
         self._nominator = nominator
+        self._draining = Draining(kubernetes, memory.claims, clock)
         self._wake_ups = wake_ups
         self._clock = clock
 
@@ -74,14 +72,14 @@ class ClaimWork:
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            step = next_claim_step(record, look.facts(record), self._clock.now())
+            facts = look.facts(record)
+            step = next_claim_step(record, facts, self._clock.now())
             if isinstance(step, steps.Rest):
                 return None
             if isinstance(step, steps.Wait):
                 return step.delay
             if isinstance(step, steps.Drain):
-                self._drain(record, step, outcome)
-                return step.delay
+                return self._draining.drain(record, step, facts, outcome)
             before, record = record, self._take(record, step, look, outcome)
             if record is not None and record.attempts > before.attempts:
                 return pace(record.requested_at, self._clock.now())
@@ -103,11 +101,11 @@ class ClaimWork:
             case steps.BeginTermination():
                 return self.begin_termination(record, step.reason, step.message, outcome)
             case steps.TaintNode():
-                return self._taint(record, step, look)
+                return self._draining.taint(record, step, look)
             case steps.TerminateInstance():
                 return self._terminate(record, outcome)
             case steps.DeleteNode():
-                return self._delete_node(record, step, look)
+                return self._draining.delete_node(record, step, look)
             case steps.Forget():
                 self._forget(record, step, outcome)
                 return None
@@ -119,9 +117,7 @@ class ClaimWork:
         """Store that the claim is to go, unless it is going already; what it reserved is free from now on."""
         if record.deletion is not None:
             return record
-        now, patience = self._clock.now(), record.plan.termination_grace_period
-        deadline = now + patience if patience is not None else None
-        deletion = Deletion(reason=reason, message=message, asked_at=now, deadline=deadline)
+        deletion = Deletion(reason=reason, message=message, asked_at=self._clock.now())
         after = msgspec.structs.replace(record, deletion=deletion, reserved={})
         outcome.decide("terminate", record.name, reason, message)
         changed = self._claims.change(record, after)
@@ -174,47 +170,12 @@ class ClaimWork:
         plan = msgspec.structs.replace(record.plan, pods=())
         return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
 
-    def _taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord | None:
-        seen = look.node(step.node)
-        invariant(record.deletion is not None, f"claim {record.name} is leaving")
-        if seen is not None:
-            patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
-            look.look_again(step.node)
-        return self._deletion_at(record, tainted_at=True)
-
-    def _drain(self, record: ClaimRecord, step: steps.Drain, outcome: Outcome) -> None:
-        reason = record.deletion.reason if record.deletion else ""
-        for pod in step.evict:
-            try:
-                self._kubernetes.evict(pod.namespace, pod.name, uid=pod.uid)
-            except EvictionBlockedError as error:
-                outcome.decide("drain", pod.key, "EvictionBlocked", error.detail)
-            except (NotFoundError, ConflictError):
-                continue
-            else:
-                outcome.decide("drain", pod.key, reason, f"evicted from {record.node_name}")
-        for pod, grace in step.force:
-            self._force(pod, grace)
-            outcome.decide("drain", pod.key, "TerminationGracePeriodElapsed", f"deleted from {record.node_name}")
-
-    def _force(self, pod: Pod, grace: int) -> None:
-        try:
-            self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
-        except (NotFoundError, ConflictError):
-            return
-
     def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
         self._cloud.terminate([record.instance_id])
         reason = record.deletion.reason if record.deletion else ""
         outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
-        return self._deletion_at(record, terminated_at=True)
-
-    def _delete_node(self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook) -> ClaimRecord | None:
-        seen = look.node(step.node)
-        with suppress(NotFoundError, ConflictError):
-            self._kubernetes.delete(kinds.NODES, step.node, uid=seen.node.uid if seen else "")
-        look.look_again(step.node)
-        return record
+        deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=self._clock.now())
+        return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
         if step.refuses_offering and record.offerings:
@@ -227,12 +188,3 @@ class ClaimWork:
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
         return self._claims.change(record, after)
-
-    def _deletion_at(self, record: ClaimRecord, **reached: bool) -> ClaimRecord:
-        """Note when a stage of leaving was reached; the first time counts for the taint, the last for the instance."""
-        deletion = record.deletion
-        if deletion is None or (deletion.tainted_at is not None and "tainted_at" in reached):
-            return record
-        now = self._clock.now()
-        changed = msgspec.structs.replace(deletion, **dict.fromkeys(reached, now))
-        return self._claims.change(record, msgspec.structs.replace(record, deletion=changed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.manifests import resources as kinds
-from lambdas.ports import ConflictError, EvictionBlockedError, TransientError
+from lambdas.ports import ConflictError, EvictionBlockedError, SeveralBudgetsError
 from simulator.cluster.objects import (
     PROGRAM,
     JsonObject,
@@ -40,7 +40,7 @@ class Evictions:
             NotFoundError: If there is no such pod.
             ConflictError: If its uid differs.
             EvictionBlockedError: If the budget says not now; `detail` begins with the budget's name.
-            TransientError: If several budgets select the pod, which the API answers with a server error.
+            SeveralBudgetsError: If several budgets select the pod, which the API answers with a server error.
         """
         pod = self._store.get(kinds.PODS, name, namespace)
         if uid and uid != uid_of(pod):
@@ -59,7 +59,7 @@ class Evictions:
         """Take one disruption from the pod's budget, at once: the budget's controller counts later."""
         budgets = self.budgets_of(pod)
         if len(budgets) > 1:
-            raise TransientError(
+            raise SeveralBudgetsError(
                 CALL, "this pod has more than one PodDisruptionBudget, which eviction does not support"
             )
         if not budgets or _may_go_unhealthy(pod, budgets[0]):

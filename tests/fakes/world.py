@@ -26,6 +26,8 @@ from lambdas.ports import (
     Listing,
     NotFoundError,
     OfferingKey,
+    PortError,
+    TransientError,
 )
 
 
@@ -65,6 +67,8 @@ class FakeKubernetes:
         self._objects: dict[tuple[str, str, str], JsonObject] = {}
         self._version = 0
         self.protected: set[str] = set()
+        self.refusing: dict[str, PortError] = {}
+        self.undeletable: set[str] = set()
         self.evicted: list[str] = []
         self.before_call: Callable[[str], None] = lambda _: None
 
@@ -129,6 +133,8 @@ class FakeKubernetes:
         present = self._found(resource, name, namespace)
         if uid and uid != present["metadata"].get("uid"):
             raise ConflictError(f"kube:delete {resource.plural}", "another object of this name")
+        if f"{namespace}/{name}" in self.undeletable:
+            raise TransientError(f"kube:delete {resource.plural}", "500")
         self.drop(resource, name, namespace)
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
@@ -137,6 +143,8 @@ class FakeKubernetes:
         self._found(kinds.PODS, name, namespace)
         if f"{namespace}/{name}" in self.protected:
             raise EvictionBlockedError("kube:create pods/eviction", "disruption budget says no")
+        if f"{namespace}/{name}" in self.refusing:
+            raise self.refusing[f"{namespace}/{name}"]
         self.evicted.append(f"{namespace}/{name}")
         self.drop(kinds.PODS, name, namespace)
 

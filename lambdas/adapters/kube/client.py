@@ -86,12 +86,12 @@ class HttpKubernetes:
         token = ""
         for _ in range(PAGES_MAX):
             query = urlencode({"limit": PAGE_SIZE, **({"continue": token} if token else {})})
-            status, body = self._transport.send(_call("list", resource), "GET", f"{resource.path()}?{query}")
-            if status == errors.GONE:
+            answer = self._transport.send(_call("list", resource), "GET", f"{resource.path()}?{query}")
+            if answer.status == errors.GONE:
                 return None
-            if status >= 300:
-                raise errors.of_listing(_call("list", resource), resource, status, body)
-            page = _decoded(resource, body)
+            if answer.status >= 300:
+                raise errors.of_listing(_call("list", resource), resource, answer.status, answer.body)
+            page = _decoded(resource, answer.body)
             items += page.items
             rejected += page.rejected
             token = page.continue_token
@@ -105,10 +105,13 @@ class HttpKubernetes:
         call = _call(verb, resource) + (f"/{subresource}" if subresource else "")
         raw = None if body is None else msgspec.json.encode(body)
         content_type = _MERGE_PATCH if verb == "patch" else ""
-        status, answer = self._transport.send(call, _METHODS[verb], path, raw, content_type=content_type)
-        if status >= 300:
-            raise errors.of_answer(call, status, answer, is_eviction=subresource == EVICTION)
-        return answer
+        answer = self._transport.send(call, _METHODS[verb], path, raw, content_type=content_type)
+        if answer.status >= 300:
+            is_eviction = subresource == EVICTION
+            raise errors.of_answer(
+                call, answer.status, answer.body, is_eviction=is_eviction, retry_after=answer.retry_after
+            )
+        return answer.body
 
 
 def _decoded(resource: Resource, body: bytes) -> wire.Page:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,8 @@ from lambdas.ports import (
     LostReplyError,
     NotFoundError,
     PortError,
+    SeveralBudgetsError,
+    ThrottledError,
     TransientError,
 )
 
@@ -23,6 +26,8 @@ UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
 _TOO_MANY: Final = 429
 _DETAIL_MAX: Final = 300
+_LONGEST_WAIT: Final = timedelta(minutes=1)
+"""A server that is told to be busy for longer is asked again after this all the same."""
 
 _BY_STATUS: Final[dict[int, type[PortError]]] = {
     UNAUTHORIZED: DeniedError,
@@ -30,16 +35,15 @@ _BY_STATUS: Final[dict[int, type[PortError]]] = {
     _NOT_FOUND: NotFoundError,
     409: ConflictError,
     GONE: TransientError,
-    _TOO_MANY: TransientError,
     412: ConflictError,
 }
 
 
-def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False) -> PortError:
+def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False, retry_after: str = "") -> PortError:
     """The error for an answer that is none of success.
 
     429 on an eviction is a PodDisruptionBudget's no when the answer gives `DisruptionBudget` as its cause, and the server's
-    own overload when it does not (Kubernetes' eviction API).
+    own overload when it does not (Kubernetes' eviction API). `retry_after` is the header of that name, empty for none.
     """
     said = _read(body)
     detail = f"{status} {said.get('message') or body[:_DETAIL_MAX].decode(errors='replace')}"[:_DETAIL_MAX]
@@ -48,7 +52,9 @@ def of_answer(call: str, status: int, body: bytes, *, is_eviction: bool = False)
     if is_eviction and status == _TOO_MANY and _is_budget(said):
         return EvictionBlockedError(call, detail)
     if is_eviction and status >= 500 and "more than one PodDisruptionBudget" in detail:
-        return DeniedError(call, detail)
+        return SeveralBudgetsError(call, detail)
+    if status == _TOO_MANY:
+        return ThrottledError(call, detail, _wait(said, retry_after))
     if status >= 500:
         return TransientError(call, detail)
     return _BY_STATUS.get(status, DeniedError)(call, detail)
@@ -75,6 +81,13 @@ def _is_budget(said: dict[str, Any]) -> bool:
     return any(cause.get("reason") == "DisruptionBudget" for cause in causes) or "disruption budget" in str(
         said.get("message", "")
     )
+
+
+def _wait(said: dict[str, Any], header: str) -> timedelta:
+    """How long the server wants to be left alone: by the header, else by the answer's details (in seconds, both)."""
+    stated = (said.get("details") or {}).get("retryAfterSeconds")
+    seconds = int(header) if header.isdecimal() else stated if isinstance(stated, int) else 0
+    return min(_LONGEST_WAIT, timedelta(seconds=max(0, seconds)))
 
 
 def _read(body: bytes) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import ssl
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 import urllib3
@@ -48,6 +48,14 @@ class Endpoint(msgspec.Struct, frozen=True):
     certificate_authority: str = ""
 
 
+class Answer(NamedTuple):
+    """What the server answered; `retry_after` is the header of that name, empty for none."""
+
+    status: int
+    body: bytes
+    retry_after: str = ""
+
+
 class Transport:
     """Sends requests. The server is looked up at the first one, so that a cold start does not wait for it."""
 
@@ -56,17 +64,15 @@ class Transport:
         self._token = token
         self._pool: urllib3.HTTPConnectionPool | None = None
 
-    def send(
-        self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = ""
-    ) -> tuple[int, bytes]:
-        """Status and body of the answer. A token that the server no longer takes is renewed once. Raises PortError."""
-        status, answer = self._send(call, method, path, body, content_type)
-        if status == errors.UNAUTHORIZED:
+    def send(self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = "") -> Answer:
+        """Send one request. A token that the server no longer takes is renewed once. Raises PortError."""
+        answer = self._send(call, method, path, body, content_type)
+        if answer.status == errors.UNAUTHORIZED:
             self._token.renew()
-            status, answer = self._send(call, method, path, body, content_type)
-        return status, answer
+            answer = self._send(call, method, path, body, content_type)
+        return answer
 
-    def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> tuple[int, bytes]:
+    def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
         headers = {"Authorization": f"Bearer {self._token()}", "Accept": "application/json", "Accept-Encoding": "gzip"}
         if body is not None:
             headers["Content-Type"] = content_type or "application/json"
@@ -81,7 +87,7 @@ class Transport:
             )
         except urllib3.exceptions.HTTPError as error:
             raise errors.of_transport(call, error, is_write=method != "GET") from error
-        return response.status, response.data
+        return Answer(response.status, response.data, response.headers.get("Retry-After", ""))
 
     def _connected(self, call: str) -> urllib3.HTTPConnectionPool:
         pool = self._pool

@@ -62,7 +62,7 @@ class Admin:
 
     def is_ready(self) -> bool:
         """Whether the server says of itself that it is."""
-        return self._transport.send("kube:readyz", "GET", "/readyz")[0] == OK
+        return self._transport.send("kube:readyz", "GET", "/readyz").status == OK
 
     def version(self) -> str:
         """What the server says it is, as `v1.35.1`."""
@@ -183,7 +183,7 @@ class Admin:
     def _send(self, verb: str, method: str, path: str, body: Any = None, *, content_type: str = "") -> JsonObject:
         call = f"kube:{verb} {path.partition('?')[0]}"
         content = None if body is None else msgspec.json.encode(body)
-        status, answer = self._transport.send(call, method, path, content, content_type=content_type)
+        status, answer, _ = self._transport.send(call, method, path, content, content_type=content_type)
         if not 200 <= status < 300:
             raise errors.of_answer(call, status, answer, is_eviction=verb == "evict")
         return msgspec.json.decode(answer, type=dict[str, Any])

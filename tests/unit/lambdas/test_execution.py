@@ -85,7 +85,7 @@ def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
     lab.kubernetes.protected = {"default/p"}
     interrupt(lab)
     outcomes = lab.tick(3)
-    assert {d.reason for outcome in outcomes for d in outcome.decisions} == {"EvictionBlocked"}
+    assert {d.reason for outcome in outcomes for d in outcome.decisions} == {"PodDisruptionBudget"}
     assert len(lab.cloud.instances()) == 1
     lab.kubernetes.protected = set()
     lab.tick(5)

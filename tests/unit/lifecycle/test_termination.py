@@ -84,20 +84,6 @@ def test_a_pod_that_must_not_be_disrupted_holds_the_node() -> None:
     assert isinstance(next_claim_step(a_leaving(), facts, NOW), steps.Wait)
 
 
-def test_when_the_grace_period_ends_pods_are_forced_off_in_time_for_their_own_grace() -> None:
-    """Else terminationGracePeriod ends with pods killed without the seconds that they ask for."""
-    pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"}, termination_grace_seconds=60)
-    facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
-    early = next_claim_step(a_leaving(deadline=NOW + 2 * MINUTE), facts, NOW)
-    late = next_claim_step(a_leaving(deadline=NOW + 59 * SECOND), facts, NOW)
-    over = next_claim_step(a_leaving(deadline=NOW - MINUTE), facts, NOW)
-    assert isinstance(early, steps.Wait)
-    assert isinstance(late, steps.Drain)
-    assert isinstance(over, steps.Drain)
-    assert late.force == ((pod, 59),)
-    assert over.force == ((pod, 1),)
-
-
 def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:
     pod = a_running("p", deleted_at=NOW + 10 * MINUTE)
     step = next_claim_step(a_leaving(deadline=NOW + MINUTE), ClaimFacts(nodes=(LEAVING,), pods=(pod,)), NOW)

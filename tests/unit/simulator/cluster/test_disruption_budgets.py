@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambdas.ports import ConflictError, EvictionBlockedError, NotFoundError, TransientError
+from lambdas.ports import ConflictError, EvictionBlockedError, NotFoundError, SeveralBudgetsError
 from tests.unit.simulator.cluster.world import World, a_budget, a_pod, a_workload
 
 
@@ -57,7 +57,7 @@ def test_two_budgets_over_one_pod_answer_with_a_server_error(world: World) -> No
     running(world, a_budget(maxUnavailable=1))
     world.cluster.apply([a_budget(name="second", maxUnavailable=1)])
     world.run(1)
-    with pytest.raises(TransientError):
+    with pytest.raises(SeveralBudgetsError):
         world.evict(world.ready()[0])
 
 

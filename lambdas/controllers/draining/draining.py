@@ -1,0 +1,72 @@
+"""The steps of a claim that goes, from the taint to the deletion of its Node; the record says how far it is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+import msgspec
+
+from core.errors import invariant
+from core.lifecycle import steps
+from core.lifecycle.evictions import after_tries, next_look
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.termination import is_drainable
+from core.manifests import resources as kinds
+from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.draining.evictor import Evictor
+from lambdas.controllers.node_writes import patch_node
+from lambdas.decisions import Outcome
+from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
+from lambdas.store import ClaimStore
+
+
+class Draining:
+    """Keeps new pods off a node, lets its pods go, and deletes the Node in the end."""
+
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._clock = clock
+        self._evictor = Evictor(kubernetes, clock)
+
+    def taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord:
+        """Mark the node. The first time is noted: terminationGracePeriod starts then."""
+        deletion, seen = _deletion_of(record), look.node(step.node)
+        if seen is not None:
+            patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
+            look.look_again(step.node)
+        if deletion.tainted_at is not None:
+            return record
+        now, patience = self._clock.now(), record.plan.termination_grace_period
+        deadline = deletion.deadline or (now + patience if patience is not None else None)
+        return self._changed(record, msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline))
+
+    def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, outcome: Outcome) -> timedelta:
+        """Evict and force off what the step names, and remember how that went; when to look again."""
+        deletion, begun = _deletion_of(record), self._clock.now()
+        done = self._evictor.carry_out(step, deletion, record.node_name, outcome)
+        waiting = [pod for pod in facts.pods if is_drainable(pod, begun)]
+        now = self._clock.now()
+        after = after_tries(deletion, waiting, done.refused, now, moved=done.moved > 0)
+        if after is not deletion:
+            self._changed(record, after)
+        return max(next_look(after, waiting, now), done.wait)
+
+    def delete_node(self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook) -> ClaimRecord:
+        """Delete the Node object, this very one."""
+        seen = look.node(step.node)
+        with suppress(NotFoundError, ConflictError):
+            self._kubernetes.delete(kinds.NODES, step.node, uid=seen.node.uid if seen else "")
+        look.look_again(step.node)
+        return record
+
+    def _changed(self, record: ClaimRecord, deletion: Deletion) -> ClaimRecord:
+        return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
+
+
+def _deletion_of(record: ClaimRecord) -> Deletion:
+    invariant(record.deletion is not None, f"claim {record.name} is leaving")
+    assert record.deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
+    return record.deletion

@@ -1,0 +1,115 @@
+"""Asks the API server to evict pods, or deletes those whose time is up: one pod's error never stops its neighbours."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.evictions import EvictionAnswer, Refusal, identity
+from core.lifecycle.records import Deletion
+from core.lifecycle.steps import Drain
+from core.manifests import resources as kinds
+from core.model.pod import Pod
+from lambdas.decisions import Outcome
+from lambdas.ports import (
+    Clock,
+    ConflictError,
+    DeniedError,
+    EvictionBlockedError,
+    Kubernetes,
+    LostReplyError,
+    NotFoundError,
+    PortError,
+    SeveralBudgetsError,
+    ThrottledError,
+)
+
+ROUND_FOR: Final = timedelta(seconds=10)
+"""How long one round asks: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
+
+_WEBHOOK: Final = ' webhook "'
+"""In every message of the API server about an admission webhook that failed or refused."""
+
+FORCED: Final = "TerminationGracePeriodElapsed"
+
+
+class EvictionRound(msgspec.Struct):
+    """What came of one round.
+
+    Attributes:
+        refused: Key of each pod that was not evicted → what was said.
+        moved: How many pods were evicted or forced off.
+        wait: How long the API server wants to be left alone.
+    """
+
+    refused: dict[str, Refusal] = {}
+    moved: int = 0
+    wait: timedelta = timedelta(0)
+
+
+class Evictor:
+    """Carries out the step `Drain`."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def carry_out(self, step: Drain, deletion: Deletion, node: str, outcome: Outcome) -> EvictionRound:
+        """Ask each pod in its turn, until the round's time is up or the server wants to be left alone."""
+        done = EvictionRound()
+        until = self._clock.now() + ROUND_FOR
+        for asked, (pod, grace) in enumerate(step.force):
+            if self._clock.now() >= until:
+                outcome.count("postponedEvictions", len(step.force) - asked)
+                break
+            self._force(pod, grace, node, done, outcome)
+        for asked, pod in enumerate(step.evict):
+            if done.wait or self._clock.now() >= until:
+                outcome.count("postponedEvictions", len(step.evict) - asked)
+                break
+            self._evict(pod, deletion, node, done, outcome)
+        return done
+
+    def _evict(self, pod: Pod, deletion: Deletion, node: str, done: EvictionRound, outcome: Outcome) -> None:
+        try:
+            self._kubernetes.evict(pod.namespace, pod.name, uid=pod.uid)
+        except (NotFoundError, ConflictError):
+            return
+        except PortError as error:
+            refusal = _refusal(error)
+            done.refused[pod.key] = refusal
+            done.wait = max(done.wait, refusal.retry_after)
+            before = deletion.tries.get(identity(pod))
+            if before is None or before.reason != refusal.answer:
+                outcome.decide("drain", pod.key, refusal.answer, error.detail)
+        else:
+            done.moved += 1
+            outcome.decide("drain", pod.key, deletion.reason, f"evicted from {node}")
+
+    def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, outcome: Outcome) -> None:
+        try:
+            self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
+        except (NotFoundError, ConflictError):
+            return
+        except PortError as error:
+            outcome.decide("drain", pod.key, _refusal(error).answer, f"could not be deleted: {error.detail}")
+        else:
+            done.moved += 1
+            outcome.decide("drain", pod.key, FORCED, f"deleted from {node}")
+
+
+def _refusal(error: PortError) -> Refusal:
+    """What an error means, the special before the general."""
+    if isinstance(error, EvictionBlockedError):
+        return Refusal(EvictionAnswer.POD_DISRUPTION_BUDGET)
+    if isinstance(error, SeveralBudgetsError):
+        return Refusal(EvictionAnswer.SEVERAL_BUDGETS)
+    if isinstance(error, ThrottledError):
+        return Refusal(EvictionAnswer.THROTTLED, error.retry_after)
+    if _WEBHOOK in error.detail:
+        return Refusal(EvictionAnswer.WEBHOOK_FAILED)
+    if isinstance(error, LostReplyError):
+        return Refusal(EvictionAnswer.NO_REPLY)
+    return Refusal(EvictionAnswer.DENIED if isinstance(error, DeniedError) else EvictionAnswer.SERVER_ERROR)

@@ -1,0 +1,58 @@
+"""Drains that meet what keeps pods and nodes: nothing is lost, nobody is killed without need, and it is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from simulator.run import Result
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+
+DELETE_POOL = {"at": "6m", "delete": [{"kind": "NodePool", "name": "default"}]}
+
+
+def a_budget(name: str, app: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+    }
+
+
+def a_pool(**template: Any) -> dict[str, Any]:
+    """The NodePool that goes; its nodes' spec by keyword."""
+    pool = node_pool(weight=10)
+    pool["spec"]["template"]["spec"] |= template
+    return pool
+
+
+def evicted(result: Result, app: str) -> list[str]:
+    return [event["by"] for event in named(result, "podEvicted") if event["pod"].startswith(f"default/{app}-")]
+
+
+POISON = (
+    deployment(2, "aaa", "500m"),
+    a_budget("one", "aaa", maxUnavailable=1),
+    a_budget("two", "aaa", maxUnavailable=1),
+    deployment(4, "zzz", "500m"),
+)
+"""Two pods that two budgets select, which the eviction API answers with an error, and four that nothing protects."""
+
+
+def test_a_pod_that_cannot_be_evicted_keeps_only_itself(tmp_path: Path) -> None:
+    """If this failed, one pod with two budgets would keep all the pods of its node, for ever."""
+    other = {**node_pool(), "metadata": {"name": "other"}}
+    result = play(tmp_path, a_pool(), other, *POISON, steps=[DELETE_POOL], duration="15m")
+    assert (evicted(result, "zzz"), evicted(result, "aaa")) == (["eviction"] * 4, [])
+    assert result.summary["nodesTerminated"] == 0
+    assert_lawful(result)
+
+
+def test_at_the_deadline_only_who_could_not_be_evicted_is_forced(tmp_path: Path) -> None:
+    """If this failed, the neighbours of a stuck pod would be killed without one try, all in one second."""
+    pool = a_pool(terminationGracePeriod="2m", expireAfter="6m")
+    result = play(tmp_path, pool, *POISON, duration="10m")
+    assert (evicted(result, "zzz"), evicted(result, "aaa")) == (["eviction"] * 4, ["forced"] * 2)
+    assert result.summary["nodesTerminated"] == 1
+    assert_lawful(result)

@@ -1,0 +1,110 @@
+"""Evictions that fail in every way there is, of one pod among others."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core.lifecycle.evictions import EvictionAnswer
+from core.manifests import resources as kinds
+from lambdas.messages import work_on_claim
+from lambdas.ports import (
+    DeniedError,
+    EvictionBlockedError,
+    LostReplyError,
+    PortError,
+    SeveralBudgetsError,
+    ThrottledError,
+    TransientError,
+)
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+CALL = "kube:create pods/eviction"
+PODS = ("default/a", "default/b", "default/c")
+WEBHOOK = 'Internal error occurred: failed calling webhook "guard.example.com": timeout'
+ERRORS = {
+    EvictionAnswer.POD_DISRUPTION_BUDGET: EvictionBlockedError(CALL, "the disruption budget web needs 2"),
+    EvictionAnswer.SEVERAL_BUDGETS: SeveralBudgetsError(CALL, "more than one PodDisruptionBudget"),
+    EvictionAnswer.THROTTLED: ThrottledError(CALL, "429"),
+    EvictionAnswer.WEBHOOK_FAILED: TransientError(CALL, WEBHOOK),
+    EvictionAnswer.SERVER_ERROR: TransientError(CALL, "500"),
+    EvictionAnswer.NO_REPLY: LostReplyError(CALL, "timed out"),
+    EvictionAnswer.DENIED: DeniedError(CALL, "403"),
+}
+
+
+def a_lab(**template: str) -> Lab:
+    """One node with three pods on it; its NodePool is gone."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(template=template), *(a_pending_pod(key[-1]) for key in PODS))
+    lab.settle()
+    lab.bind("a", "b", "c")
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    return lab
+
+
+@pytest.mark.parametrize("answer", list(EvictionAnswer))
+def test_one_pods_error_never_stops_its_neighbours(answer: EvictionAnswer) -> None:
+    """Else one pod with two budgets, or one failing webhook, keeps its node for ever."""
+    lab = a_lab()
+    lab.kubernetes.refusing = {"default/a": ERRORS[answer]}
+    outcomes = lab.tick(3)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]
+    told = [d.reason for outcome in outcomes for d in outcome.decisions if d.subject == "default/a"]
+    assert told == [answer]
+    assert lab.claim.deletion is not None
+    assert [found.attempts for found in lab.claim.deletion.tries.values()] == [3]
+    lab.kubernetes.refusing = {}
+    lab.tick(10, seconds=10)
+    assert lab.claims == ()
+
+
+def test_at_the_deadline_everybody_is_asked_before_anybody_is_forced() -> None:
+    """Else the neighbours of one stuck pod are killed without a word to the budget that protects them."""
+    lab = a_lab(terminationGracePeriod="2m")
+    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionAnswer.SERVER_ERROR]}
+    lab.clock.advance(minutes=5)
+    lab.tick(2)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]
+    assert lab.kubernetes.names(kinds.PODS) == ["a"]
+    lab.clock.advance(minutes=2)
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == []
+
+
+def test_the_grace_period_starts_when_the_node_is_tainted() -> None:
+    """Else a node that could not be tainted for two minutes is emptied by force in the moment it is."""
+    lab = a_lab(terminationGracePeriod="2m")
+    asked_at = lab.clock.now()
+    lab.clock.advance(minutes=10)
+    lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.asked_at == asked_at
+    assert deletion.deadline == lab.clock.now() + timedelta(minutes=2)
+
+
+def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> None:
+    lab = a_lab(terminationGracePeriod="2m")
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionAnswer.POD_DISRUPTION_BUDGET])
+    lab.tick(2)
+    lab.kubernetes.undeletable = {"default/a"}
+    lab.clock.advance(minutes=2)
+    outcome = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    assert lab.kubernetes.names(kinds.PODS) == ["a"]
+    assert {d.reason for d in outcome.decisions} == {"TerminationGracePeriodElapsed", "ServerError"}
+
+
+def test_a_server_that_is_too_busy_is_left_alone() -> None:
+    """Else a drain of many pods adds to the overload that it is told of."""
+    lab = a_lab()
+    busy: PortError = ThrottledError(CALL, "429", timedelta(seconds=40))
+    lab.kubernetes.refusing = {"default/a": busy}
+    outcome = lab.execute()
+    assert lab.kubernetes.evicted == []
+    assert outcome.counts["postponedEvictions"] == 2
+    assert lab.work.sent[-1][1] == timedelta(seconds=40)
+    lab.tick(seconds=40)
+    assert lab.kubernetes.evicted == ["default/b", "default/c"]

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle.evictions import (
+    FORCED_ANYWAY_AFTER,
+    LONGEST_WAIT,
+    PATIENT_WAIT,
+    EvictionAnswer,
+    Refusal,
+    after_tries,
+    back_off,
+    drain,
+    identity,
+    next_look,
+)
+from core.lifecycle.records import Deletion, EvictionTry
+from core.model.pod import Pod
+from tests.builders import NOW, a_pod
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+REFUSED = Refusal(EvictionAnswer.SERVER_ERROR)
+
+
+def a_running(name: str, **changes: object) -> Pod:
+    return a_pod(name, node_name="n", phase="Running", **changes)
+
+
+def a_deletion(*, tried: Sequence[tuple[Pod, int]] = (), **changes: object) -> Deletion:
+    """Tainted a minute ago; pods that were asked so often may be asked again now."""
+    tries = {identity(pod): EvictionTry(attempts, "ServerError", NOW) for pod, attempts in tried}
+    return Deletion(
+        **{"reason": "Empty", "asked_at": NOW - MINUTE, "tainted_at": NOW - MINUTE, "tries": tries, **changes}
+    )
+
+
+def evicted(deletion: Deletion, *pods: Pod) -> list[str]:
+    return [pod.name for pod in drain(deletion, pods, NOW).evict]
+
+
+def forced(deletion: Deletion, *pods: Pod) -> list[tuple[str, int]]:
+    return [(pod.name, grace) for pod, grace in drain(deletion, pods, NOW).force]
+
+
+def test_who_was_asked_least_comes_first() -> None:
+    """Else a pod whose eviction hangs takes the time of those whose names come after its own, at each look."""
+    first, last = a_running("a"), a_running("z")
+    assert evicted(a_deletion(tried=[(first, 3)]), first, last) == ["z", "a"]
+
+
+def test_a_refused_pod_is_left_alone_for_a_while_and_its_neighbours_are_not() -> None:
+    stuck, free = a_running("a"), a_running("b")
+    deletion = after_tries(a_deletion(), [stuck, free], {stuck.key: REFUSED}, NOW, moved=False)
+    assert evicted(deletion, stuck, free) == ["b"]
+    assert deletion.tries[identity(stuck)].reason == "ServerError"
+    assert next_look(deletion, [stuck], NOW) == back_off(1)
+
+
+def test_the_wait_doubles_and_stays_bounded() -> None:
+    waits = [back_off(attempts) for attempts in range(1, 1000)]
+    assert waits[:5] == [SECOND, 2 * SECOND, 4 * SECOND, 8 * SECOND, LONGEST_WAIT]
+    assert waits == sorted(waits)
+    assert max(waits) == PATIENT_WAIT
+
+
+def test_a_server_that_wants_to_be_left_alone_is() -> None:
+    pod = a_running("a")
+    refusal = Refusal(EvictionAnswer.THROTTLED, retry_after=40 * SECOND)
+    deletion = after_tries(a_deletion(), [pod], {pod.key: refusal}, NOW, moved=False)
+    assert deletion.tries[identity(pod)].next_at == NOW + 40 * SECOND
+
+
+def test_only_pods_that_are_there_are_remembered() -> None:
+    """Else the record of a node that is drained for days grows beyond its row."""
+    gone, there = a_running("gone"), a_running("there")
+    deletion = a_deletion(tried=[(gone, 1), (there, 1)])
+    assert set(after_tries(deletion, [there], {}, NOW, moved=False).tries) == {identity(there)}
+
+
+def test_nothing_new_is_nothing_to_write() -> None:
+    deletion = a_deletion()
+    assert after_tries(deletion, [a_running("a")], {}, NOW, moved=False) is deletion
+
+
+def test_what_was_achieved_sets_the_pace() -> None:
+    """Else a drain whose pods leave one by one is looked at every half a minute from its fifth minute on."""
+    long_ago = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE)
+    assert next_look(long_ago, [], NOW) == 30 * SECOND
+    assert next_look(after_tries(long_ago, [], {}, NOW, moved=True), [], NOW) == 2 * SECOND
+
+
+def test_a_protected_pod_is_not_asked_before_its_time_is_up() -> None:
+    pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"}, termination_grace_seconds=60)
+    assert evicted(a_deletion(deadline=NOW + 2 * MINUTE), pod) == []
+    assert evicted(a_deletion(deadline=NOW + 59 * SECOND), pod) == ["p"]
+
+
+def test_nobody_is_forced_off_who_was_not_asked() -> None:
+    """Else one stuck pod costs its neighbours the budget that protects them, at the same second."""
+    asked, other = a_running("asked"), a_running("other", priority_class="system-node-critical")
+    deletion = a_deletion(deadline=NOW + 20 * SECOND, tried=[(asked, 1)])
+    assert forced(deletion, asked, other) == [("asked", 20)]
+    assert evicted(deletion, asked, other) == ["other"]
+
+
+def test_the_end_comes_also_where_nobody_had_time_to_ask() -> None:
+    pod = a_running("p")
+    assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER), pod) == []
+    assert forced(a_deletion(deadline=NOW - FORCED_ANYWAY_AFTER - SECOND), pod) == [("p", 1)]
+
+
+def test_a_pod_that_asks_for_all_the_time_there_is_leaves_budgets_the_first_half() -> None:
+    """Else PodDisruptionBudgets protect nobody on a node whose pods' grace is as long as terminationGracePeriod."""
+    pod = a_running("p", termination_grace_seconds=3600)
+    early = a_deletion(tainted_at=NOW - 4 * MINUTE, deadline=NOW + 6 * MINUTE, tried=[(pod, 5)])
+    late = a_deletion(tainted_at=NOW - 5 * MINUTE - SECOND, deadline=NOW + 5 * MINUTE - SECOND, tried=[(pod, 5)])
+    assert forced(early, pod) == []
+    assert forced(late, pod) == [("p", 299)]
+
+
+@pytest.mark.parametrize("ends_in", [0, 1])
+def test_a_pod_that_is_being_killed_is_not_killed_again(ends_in: int) -> None:
+    pod = a_running("p", deleted_at=NOW + ends_in * SECOND)
+    assert forced(a_deletion(deadline=NOW - MINUTE), pod) == []
+
+
+def test_the_moment_of_force_is_not_missed() -> None:
+    """Else a pod loses part of its grace because nobody looked."""
+    pod = a_running("p", termination_grace_seconds=30)
+    deletion = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE, deadline=NOW + 37 * SECOND)
+    assert next_look(deletion, [pod], NOW) == 7 * SECOND
