@@ -39,6 +39,28 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="a file, a folder (read recursively) or - for standard input; may be given again",
     )
+    parser.add_argument("--allow-empty", action="store_true", help="input without any object is no error")
+
+
+def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
+    """Stop where the input holds no object: an answer about nothing would be green.
+
+    Raises:
+        InputError: If there is none and `--allow-empty` was not given.
+    """
+    if not objects and not arguments.allow_empty:
+        raise InputError(
+            "the input holds no object: is it the right file, and is what comes before the pipe working?",
+            hint="--allow-empty takes an empty input for an answer",
+        )
+
+
+def add_catalogue(parser: argparse.ArgumentParser) -> None:
+    """What can be bought."""
+    parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
+    parser.add_argument(
+        "--region", default=REGION_DEFAULT, help="region of the built-in catalogue (default: %(default)s)"
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +75,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_decision(parser: argparse.ArgumentParser) -> None:
     """What any decision depends on besides the manifests."""
-    parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
-    parser.add_argument(
-        "--region", default=REGION_DEFAULT, help="region of the built-in catalogue (default: %(default)s)"
-    )
+    add_catalogue(parser)
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
     parser.add_argument(
         "--seed", type=int, default=0, metavar="N", help="seeds whatever is drawn (default: %(default)s)"

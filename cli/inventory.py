@@ -18,9 +18,6 @@ _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)
 _OLDER_KINDS: Final = {"Provisioner": kinds.NODE_POOLS, "AWSNodeTemplate": kinds.EC2_NODE_CLASSES}
 
 
-NOTHING_THERE: Final = "the input holds no object: is it the right file, and is what comes before the pipe working?"
-
-
 class Inventory:
     """What was read, decoded: `objects[resource][i]` came from `documents[resource][i]`.
 
@@ -44,8 +41,6 @@ class Inventory:
 
     def warnings(self) -> Iterator[str]:
         """What the user should know although nothing failed."""
-        if not self.total:
-            yield NOTHING_THERE
         if self.skipped:
             counts = ", ".join(f"{kind} {count}" for kind, count in sorted(self.skipped.items()))
             yield f"skipped {sum(self.skipped.values())} objects of kinds that are not read here: {counts}"

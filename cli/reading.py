@@ -77,7 +77,7 @@ def read(paths: Sequence[str]) -> list[Document]:
     Raises:
         InputError: If a path is missing or a document cannot be read; it names file, document and place.
     """
-    return [document for path in paths for source in _files(path) for document in _documents(source)]
+    return [document for path in paths for source in files_in(path) for document in _documents(source)]
 
 
 def read_text(path: str) -> str:
@@ -111,7 +111,12 @@ def parse(text: str, source: str) -> list[Document]:
     return found
 
 
-def _files(path: str) -> list[str]:
+def files_in(path: str) -> list[str]:
+    """The files that a path stands for: itself, or what a folder holds at any depth, in sorted order.
+
+    Raises:
+        InputError: If there is no such file or folder.
+    """
     if path == STANDARD_INPUT:
         return [path]
     root = Path(path)

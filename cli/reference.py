@@ -19,6 +19,8 @@ import msgspec
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
 from cli.arguments import GATES
 from cli.commands.crds import as_yaml
+from cli.validation.finding import MEANINGS
+from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
 from core.explain import NODE_REASONS, POD_REASONS
 from core.model.snapshot import FeatureGates
@@ -57,6 +59,9 @@ def reason_codes() -> str:
         "## Why a node stays",
         "`blocked[].reason` of a disruption plan.",
         _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in NODE_REASONS.items())),
+        "## What is wrong with a manifest",
+        "`problems[].code` of `fleetwright validate -o json`.",
+        _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())),
     )
 
 
@@ -100,7 +105,8 @@ def command_line() -> str:
 
 def main() -> int:
     """Write what has changed, and name it."""
-    for folder, texts in ((FOLDER, pages()), (CRDS, crds())):
+    assets = {POD_FIELDS.name: written_pod_fields()}
+    for folder, texts in ((FOLDER, pages()), (CRDS, crds()), (POD_FIELDS.parent, assets)):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             path = folder / name

@@ -6,14 +6,16 @@ import argparse
 import gc
 import sys
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-from cli.arguments import options_of
+from cli.arguments import options_of, refuse_empty
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
+from cli.output import JsonObject
 from cli.reading import read
 from core.catalogue import document
 from core.errors import InvalidInputError
@@ -40,6 +42,7 @@ def look(arguments: argparse.Namespace) -> World:
     started = time.perf_counter()
     with collector_at_rest():
         inventory = take_inventory(read(arguments.files))
+        refuse_empty(arguments, inventory.total)
         snapshot = _assembled(inventory, arguments)
     gc.freeze()  # all of it lives as long as the command: the collector need not look at it again
     for warning in inventory.warnings():
@@ -85,11 +88,20 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
 
 
 def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:
+    return builtin_or_given(arguments, inventory.objects.get(kinds.EC2_NODE_CLASSES, []))
+
+
+def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonObject]) -> Catalogue:
+    """The catalogue that `--catalog` or `--region` names.
+
+    Raises:
+        InputError: If it cannot be read, or nothing is built in for the region.
+    """
     if arguments.catalog:
         return read_catalogue(arguments.catalog)
     from simulator.market.embedded import builtin_catalogue
 
     try:
-        return builtin_catalogue(arguments.region, inventory.objects.get(kinds.EC2_NODE_CLASSES, []))
+        return builtin_catalogue(arguments.region, node_classes)
     except InvalidInputError as error:
         raise InputError(str(error), source="--region") from error

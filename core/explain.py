@@ -37,12 +37,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         outcome: The end of the sentence that the subject begins, such as `is unschedulable`.
         reason: A code of one of the closed lists, empty where there is nothing to give a reason for.
         details: More about it, line by line.
+        has_no_place: It is a pending pod for which there is no node and no NodePool.
     """
 
     subject: str
     outcome: str
     reason: str = ""
     details: tuple[str, ...] = ()
+    has_no_place: bool = False
 
     def __str__(self) -> str:
         code = f" [{self.reason}]" if self.reason else ""
@@ -64,7 +66,13 @@ def explain_pod(snapshot: Snapshot, pod: Pod) -> Explanation:
             return _placed(pod, f"fits on {binding.node}, which is there already", _pool_lines(verdict))
     lines = _pool_lines(verdict) or (verdict.message,)
     details = (*_meaning(POD_REASONS, verdict.reason), *lines, *_hint(verdict))
-    return Explanation(subject=f"pod {pod.key}", outcome="is unschedulable", reason=verdict.reason, details=details)
+    return Explanation(
+        subject=f"pod {pod.key}",
+        outcome="is unschedulable",
+        reason=verdict.reason,
+        details=details,
+        has_no_place=True,
+    )
 
 
 def explain_node(plan: DisruptionPlan, node: str) -> Explanation:

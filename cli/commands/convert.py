@@ -7,9 +7,8 @@ import sys
 
 import yaml
 
-from cli.arguments import add_files
+from cli.arguments import add_files, refuse_empty
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.inventory import NOTHING_THERE
 from cli.reading import Document, read
 from core.api import conversion
 from core.errors import InvalidInputError
@@ -35,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         InputError: If a path or a document cannot be read.
     """
     documents = read(arguments.files)
-    if not documents:
-        print(f"warning: {NOTHING_THERE}", file=sys.stderr)
+    refuse_empty(arguments, len(documents))
     refusals = [refusal for document in documents if (refusal := _refusal(document)) is not None]
     for refusal in refusals:
         print(f"fleetwright: {refusal}", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
 from cli import output
-from cli.errors import DONE, InputError
+from cli.errors import DONE, NEGATIVE, InputError
 
 if TYPE_CHECKING:
     from core.explain import Explanation
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Explain one object."""
+    """Explain one object; 1 where it is a pod that has no place."""
     from cli.progress import progress
     from cli.world import look
     from lambdas.garbage import collector_at_rest
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("deciding"), collector_at_rest():
         explanation = _explained(snapshot, arguments.target)
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
-    return DONE
+    return NEGATIVE if explanation.has_no_place else DONE
 
 
 def _explained(snapshot: Snapshot, target: str) -> Explanation:

@@ -41,10 +41,12 @@ def node_pool(old: JsonObject) -> JsonObject:
     """The NodePool in v1. A kubelet block is kept in an annotation of the pool."""
     new, spec = _in_v1(old, f"{labels.CORE_GROUP}/v1")
     disruption = dict(mapping(spec.get("disruption")))
-    expiry = disruption.pop("expireAfter", EXPIRE_AFTER)
+    expiry = _duration(disruption.pop("expireAfter", EXPIRE_AFTER))
     template = mapping(spec.get("template"))
     if isinstance(template.get("spec"), dict):
         template["spec"] = _template_spec(new, template["spec"]) | {"expireAfter": expiry}
+    if "consolidateAfter" in disruption:
+        disruption["consolidateAfter"] = _duration(disruption["consolidateAfter"])
     policy = disruption.get("consolidationPolicy", "WhenUnderutilized")
     if policy == "WhenUnderutilized":
         disruption |= {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
@@ -52,6 +54,12 @@ def node_pool(old: JsonObject) -> JsonObject:
         disruption.setdefault("consolidateAfter", "Never")
     spec["disruption"] = disruption
     return new
+
+
+def _duration(value: object) -> object:
+    """A duration as v1 wants it: old manifests may give a bare number of seconds."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value}s" if is_number else value
 
 
 def node_claim(old: JsonObject) -> JsonObject:

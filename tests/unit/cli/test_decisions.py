@@ -78,20 +78,20 @@ def test_a_node_that_is_not_ours_stays(cluster: list[str], capsys: Capture) -> N
 
 
 @pytest.mark.parametrize(
-    ("target", "reason", "parts"),
+    ("target", "reason", "code", "parts"),
     [
-        ("shop/huge", "NoOfferingFits", ("unschedulable", "NodePool default", "nearest miss")),
-        ("cart-1", None, ("needs a new node, default-0", "m.small", "with 1 other pods")),
-        ("shop/small", None, ("fits on old",)),
-        ("old", "NotManaged", ("stays",)),
+        ("shop/huge", "NoOfferingFits", 1, ("unschedulable", "NodePool default", "nearest miss")),
+        ("cart-1", None, 0, ("needs a new node, default-0", "m.small", "with 1 other pods")),
+        ("shop/small", None, 0, ("fits on old",)),
+        ("old", "NotManaged", 0, ("stays",)),
     ],
 )
 def test_explain_says_what_became_of_an_object(
-    cluster: list[str], capsys: Capture, target: str, reason: str | None, parts: tuple[str, ...]
+    cluster: list[str], capsys: Capture, target: str, reason: str | None, code: int, parts: tuple[str, ...]
 ) -> None:
-    """The question that a controller in a cluster cannot be asked."""
-    assert answer(capsys, "explain", target, *cluster)["reason"] == reason
-    assert main(["explain", target, *cluster, "-o", "table"]) == 0
+    """The question that a controller in a cluster cannot be asked; a pod without a place is a negative answer."""
+    assert answer(capsys, "explain", target, *cluster, code=code)["reason"] == reason
+    assert main(["explain", target, *cluster, "-o", "table"]) == code
     text = capsys.readouterr().out
     assert all(part in text for part in parts), text
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli import arguments, reference
+from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.model.snapshot import FeatureGates
 from lambdas.settings import Settings, parse_feature_gates
 
@@ -25,6 +26,11 @@ def test_generated_definitions_are_up_to_date() -> None:
     """A cluster would go on refusing what the models allow, or the reverse; `make docs` writes them anew."""
     written = {path.name: path.read_text(encoding="utf-8") for path in reference.CRDS.glob("*.yaml")}
     assert written == reference.crds(), "run `make docs`"
+
+
+def test_the_table_of_kubernetes_fields_is_up_to_date() -> None:
+    """`validate` would call a new field of pods a slip; `make docs` writes the table anew from the pinned client."""
+    assert POD_FIELDS.read_text(encoding="utf-8") == written_pod_fields(), "run `make docs`"
 
 
 def test_every_setting_and_gate_has_a_meaning() -> None:

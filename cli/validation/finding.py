@@ -1,0 +1,107 @@
+"""One thing that is wrong with one object of the input, and where in its file it stands."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from cli.reading import Document
+
+
+class Severity(StrEnum):
+    """Whether a finding makes the input invalid."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Code(StrEnum):
+    """What kind of fault a finding is: a closed list that programs may read."""
+
+    INVALID_VALUE = "InvalidValue"
+    UNKNOWN_FIELD = "UnknownField"
+    INVALID_CRON = "InvalidCron"
+    MATCHES_NOTHING = "MatchesNothing"
+    NOT_FOUND = "NotFound"
+    OLD_VERSION = "OldVersion"
+
+
+MEANINGS: Final = {
+    Code.INVALID_VALUE: "A field is missing, has a value that it cannot have, or contradicts another field.",
+    Code.UNKNOWN_FIELD: "There is no such field: the API server drops or refuses it. An error where a known field is spelled "
+    "alike (a warning with `--lenient`), else a warning.",
+    Code.INVALID_CRON: "A budget's schedule is no cron schedule or never comes round; its budget then lets no node go.",
+    Code.MATCHES_NOTHING: "No instance type, zone or capacity type of the catalogue has a value that a requirement demands.",
+    Code.NOT_FOUND: "An object names another object that is not in the input.",
+    Code.OLD_VERSION: "The object has an older version; `fleetwright convert` writes it in the present one.",
+}
+"""Code → what it means, for the reference page."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault.
+
+    Attributes:
+        document: The document that the object stands in.
+        kind, name: The object's, as the document spells them.
+        field: The field's path such as `spec.template.spec.requirements[0].operator`; of an older version its path in v1.
+        message: What is wrong, as the end of a sentence that the field begins.
+        suggestion: What was probably meant, empty where nothing is near.
+        line, column: Where the field stands in the file, from 1; None where the text does not tell.
+    """
+
+    document: Document
+    severity: Severity
+    code: Code
+    kind: str
+    name: str
+    field: str
+    message: str
+    suggestion: str = ""
+    line: int | None = None
+    column: int | None = None
+
+    @property
+    def object(self) -> str:
+        """The object as programs name it: `NodePool/default`."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def told(self) -> str:
+        """The message with the suggestion, for people."""
+        return f"{self.message} (did you mean {self.suggestion!r}?)" if self.suggestion else self.message
+
+
+def finding_in(
+    document: Document,
+    code: Code,
+    field: str,
+    message: str,
+    *,
+    severity: Severity = Severity.ERROR,
+    suggestion: str = "",
+    subject: tuple[str, str] | None = None,
+) -> Finding:
+    """A finding about a document's object, or about `subject` (kind and name) where that is another."""
+    kind, name = subject or document.subject.split(" ", 1)
+    return Finding(
+        document=document,
+        severity=severity,
+        code=code,
+        kind=kind,
+        name=name,
+        field=field,
+        message=message,
+        suggestion=suggestion,
+    )
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that is spelled most like `word`, empty where none is near; case counts for nothing."""
+    by_lower = {found.lower(): found for found in sorted(known, reverse=True)}
+    close = difflib.get_close_matches(word.lower(), sorted(by_lower), n=1)
+    return by_lower[close[0]] if close else ""

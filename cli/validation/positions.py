@@ -1,0 +1,59 @@
+"""Where a field stands in its file: line and column of the path in the YAML text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+_PART: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+Position = tuple[int, int]
+
+
+class Positions:
+    """Finds fields in one text. The text is parsed at the first question, since most files have no fault."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._roots: list[Any] | None = None
+
+    def of(self, index: int, path: str) -> Position | None:
+        """Line and column, from 1, of a field of the document with this index.
+
+        A field that is missing has the position of the nearest object around it; None where the text tells nothing.
+        """
+        roots = self._parsed()
+        node = roots[index] if index < len(roots) else None
+        if node is None:
+            return None
+        mark = node.start_mark
+        for number, bracketed, plain in _PART.findall(path):
+            found = _entry(node, int(number)) if number and isinstance(node, yaml.SequenceNode) else None
+            if found is None:
+                found = _member(node, number or bracketed or plain)
+            if found is None:
+                break
+            mark, node = found
+        return mark.line + 1, mark.column + 1
+
+    def _parsed(self) -> list[Any]:
+        if self._roots is None:
+            try:
+                self._roots = list(yaml.compose_all(self._text, Loader=_LOADER))
+            except yaml.YAMLError:
+                self._roots = []  # several JSON values in a row are no YAML
+        return self._roots
+
+
+def _member(node: Any, key: str) -> tuple[Any, Any] | None:
+    """The mark of a mapping's key and its value."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next(((k.start_mark, value) for k, value in node.value if k.value == key), None)
+
+
+def _entry(node: Any, index: int) -> tuple[Any, Any] | None:
+    return (node.value[index].start_mark, node.value[index]) if index < len(node.value) else None

@@ -1,0 +1,44 @@
+"""Names that point to nothing: a NodePool whose EC2NodeClass is not in the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cli.reading import Document
+from cli.validation.finding import Code, Finding, Severity, finding_in, nearest
+from core import labels
+from core.api import conversion
+from core.api.objects import group_and_version, kind_of, mapping, name_of
+from core.errors import InvalidInputError
+
+_FIELD: Final = "spec.template.spec.nodeClassRef.name"
+
+
+def dangling_references(documents: Sequence[Document]) -> Iterator[Finding]:
+    """An error where other EC2NodeClasses are in the input, a warning where none is: they may be kept elsewhere."""
+    present = {name_of(doc.object) for doc in documents if doc.kind in ("EC2NodeClass", "AWSNodeTemplate")}
+    for document in documents:
+        wanted = _class_of(document)
+        if wanted and wanted not in present:
+            yield finding_in(
+                document,
+                Code.NOT_FOUND,
+                _FIELD,
+                f"there is no EC2NodeClass {wanted!r} in the input; without it the NodePool launches nothing",
+                severity=Severity.ERROR if present else Severity.WARNING,
+                suggestion=nearest(wanted, present),
+            )
+
+
+def _class_of(document: Document) -> str:
+    """The EC2NodeClass that a NodePool names, empty for other objects."""
+    if group_and_version(document.object)[0] != labels.CORE_GROUP or kind_of(document.object) != "NodePool":
+        return ""
+    try:
+        pool = conversion.as_v1(document.object)
+    except InvalidInputError:
+        return ""
+    spec = mapping(mapping(mapping(pool.get("spec")).get("template")).get("spec"))
+    reference = mapping(spec.get("nodeClassRef"))
+    return str(reference.get("name") or "") if reference.get("kind", "EC2NodeClass") == "EC2NodeClass" else ""
