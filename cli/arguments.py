@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from cli.errors import InputError
 from core.errors import InvalidInputError
+from core.model.feature_gates import GATES, VARIABLE, FeatureGates, parse_feature_gates
 from core.model.pod import TopologySpread
-from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, FeatureGates, Options
+from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, Options
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
-_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
-_FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
-GATES: Final = {
-    "NodeRepair": "node_repair",
-    "ReservedCapacity": "reserved_capacity",
-    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
-    "NodeOverlay": "node_overlay",
-    "StaticCapacity": "static_capacity",
-    "CapacityBuffer": "capacity_buffer",
-}
-"""Karpenter's name of a feature gate → our field of it."""
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -131,19 +123,20 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
-    """The gates in FEATURE_GATES, `Name=bool` with commas between, on top of the defaults; unknown names are ignored.
+    """The gates in FEATURE_GATES on top of the defaults; one that this release does not have is told and passed over.
 
     Raises:
         InputError: If an entry has another form.
     """
-    found: dict[str, bool] = {}
-    for entry in filter(None, (part.strip() for part in environment.get("FEATURE_GATES", "").split(","))):
-        name, _, value = (part.strip() for part in entry.partition("="))
-        if value not in (*_TRUE, *_FALSE):
-            raise InputError(f"{entry!r} is not of the form Name=true or Name=false", source="FEATURE_GATES")
-        if name in GATES:
-            found[GATES[name]] = value in _TRUE
-    return FeatureGates(**found)
+    try:
+        given = parse_feature_gates(environment.get(VARIABLE, ""))
+    except InvalidInputError as error:
+        raise InputError(error.problem, source=VARIABLE) from error
+    for name in given.unknown:
+        near = difflib.get_close_matches(name, GATES, n=1)
+        hint = f", did you mean {near[0]}?" if near else ""
+        print(f"warning: {VARIABLE}: there is no gate {name!r} in this release{hint}", file=sys.stderr)
+    return given.gates
 
 
 def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:

@@ -17,13 +17,12 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
-from cli.arguments import GATES
 from cli.commands.crds import as_yaml
 from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
 from core.explain import NODE_REASONS, POD_REASONS
-from core.model.snapshot import FeatureGates
+from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
 
 ROOT: Final = Path(__file__).parents[1]

@@ -11,20 +11,12 @@ import msgspec
 from core.catalogue import sizing
 from core.errors import InvalidInputError
 from core.manifests.scheduler_config import default_spreads
+from core.model.feature_gates import parse_feature_gates
 from core.model.pod import TopologySpread
-from core.model.snapshot import FeatureGates, Options
+from core.model.snapshot import Options
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-
-_GATES: Final = {
-    "NodeRepair": "node_repair",
-    "ReservedCapacity": "reserved_capacity",
-    "SpotToSpotConsolidation": "spot_to_spot_consolidation",
-    "NodeOverlay": "node_overlay",
-    "StaticCapacity": "static_capacity",
-    "CapacityBuffer": "capacity_buffer",
-}
 
 
 PODS_A_TURN: Final = 500
@@ -143,27 +135,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return Options(
             preference_policy=self.preference_policy,
             min_values_policy=self.min_values_policy,
-            feature_gates=parse_feature_gates(self.feature_gates),
+            feature_gates=parse_feature_gates(self.feature_gates).gates,
             default_spreads=parse_default_spreads(self.scheduler_config),
             requires_unschedulable_mark=True,
             improve_iterations=self.improve_iterations if self.improve_milliseconds else 0,
         )
-
-
-def parse_feature_gates(text: str) -> FeatureGates:
-    """Read `Name=true,Other=false`; unknown names are for other versions and are passed over.
-
-    Raises:
-        InvalidInputError: If an entry is not a name and a boolean.
-    """
-    values: dict[str, bool] = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        name, _, value = entry.partition("=")
-        if value.lower() not in ("true", "false"):
-            raise InvalidInputError(f"{entry!r} is not NAME=true or NAME=false", field="FEATURE_GATES")
-        if name in _GATES:
-            values[_GATES[name]] = value.lower() == "true"
-    return FeatureGates(**values)
 
 
 def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:

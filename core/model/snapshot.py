@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core.model.catalogue import Catalogue
+from core.model.feature_gates import FeatureGates
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool
@@ -20,26 +21,6 @@ RESPECT: Final = "Respect"
 IGNORE: Final = "Ignore"
 STRICT: Final = "Strict"
 BEST_EFFORT: Final = "BestEffort"
-
-
-class FeatureGates(msgspec.Struct, frozen=True):
-    """Karpenter's feature gates with Karpenter's defaults.
-
-    Attributes:
-        node_repair: Read, and without effect yet: unhealthy nodes are not replaced.
-        reserved_capacity: Offerings of capacity reservations are used.
-        spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
-        node_overlay: NodeOverlays change prices and capacity.
-        static_capacity: Read, and without effect yet: NodePools with replicas are left alone.
-        capacity_buffer: CapacityBuffers keep room free: virtual pods stand for it in every plan.
-    """
-
-    node_repair: bool = False
-    reserved_capacity: bool = True
-    spot_to_spot_consolidation: bool = False
-    node_overlay: bool = False
-    static_capacity: bool = False
-    capacity_buffer: bool = False
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

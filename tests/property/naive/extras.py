@@ -13,6 +13,7 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.pod import (
     DO_NOT_SCHEDULE,
@@ -26,7 +27,7 @@ from core.model.pod import (
 )
 from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, Service, WorkloadSelector
 from core.model.requirements import Requirement
-from core.model.snapshot import FeatureGates, Options, Snapshot
+from core.model.snapshot import Options, Snapshot
 from tests.builders import NOW
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.vocabulary import APPS, CLASS_REF, DONGLE, FAMILY, GIB, SPEED, TIER, ZONES, chance, some_of

@@ -11,6 +11,7 @@ import pytest
 from core import labels
 from core.disruption import disrupt, startable, validate
 from core.disruption import reasons as why
+from core.model.feature_gates import FeatureGates
 from core.model.node import Node
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import Budget, Disruption
@@ -20,7 +21,7 @@ from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.quantity import nanodollars
 from core.model.requirements import Requirement
-from core.model.snapshot import FeatureGates, Options, Snapshot
+from core.model.snapshot import Options, Snapshot
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 SMALL, MIDDLE, LARGE = (a_type(f"t-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 4, 16))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cli import arguments, reference
+from cli import reference
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
-from core.model.snapshot import FeatureGates
-from lambdas.settings import Settings, parse_feature_gates
+from core.model.feature_gates import GATES, FeatureGates
+from lambdas.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -37,16 +37,8 @@ def test_every_setting_and_gate_has_a_meaning() -> None:
     """A row without a meaning sends the operator to the source."""
     text = reference.settings()
     assert all(f"| `{field.upper()}` |" in text for field in Settings.__struct_fields__)
-    assert len(arguments.GATES) == len(FeatureGates.__struct_fields__)
+    assert len(GATES) == len(FeatureGates.__struct_fields__)
     assert not [line for line in text.splitlines() if line.startswith("| `") and line.rstrip("| ").count("|") < 3]
-
-
-@pytest.mark.parametrize("name", sorted(arguments.GATES))
-def test_gates_have_one_name_on_the_command_line_and_in_the_functions(name: str) -> None:
-    """A plan on a laptop would differ from the cluster's, with the same FEATURE_GATES."""
-    flipped = str(not getattr(FeatureGates(), arguments.GATES[name])).lower()
-    text = f"{name}={flipped}"
-    assert arguments.feature_gates({"FEATURE_GATES": text}) == parse_feature_gates(text) != FeatureGates()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from core.errors import InvalidInputError
-from lambdas.settings import Settings, parse_feature_gates
+from lambdas.settings import Settings
 from tests.fakes.lab import SETTINGS, Lab, a_pending_pod
 
 
@@ -42,11 +42,10 @@ def test_the_more_pods_a_plan_is_for_the_longer_it_is_improved() -> None:
     assert not msgspec.structs.replace(SETTINGS, improve_milliseconds=0).improving(3000)
 
 
-def test_feature_gates_are_read_as_karpenter_reads_them() -> None:
-    gates = parse_feature_gates("SpotToSpotConsolidation=true, ReservedCapacity=False,FromTheFuture=true")
-    assert gates.spot_to_spot_consolidation
-    assert not gates.reserved_capacity
-    assert not gates.node_repair
+@pytest.mark.parametrize("text", ["NodeOverlay=1", "NodeOverlay=T", "NodeOverlay = true"])
+def test_feature_gates_reach_the_decision_in_every_spelling_that_karpenter_takes(text: str) -> None:
+    """Some of them worked on the command line and stopped the functions."""
+    assert msgspec.structs.replace(SETTINGS, feature_gates=text).options().feature_gates.node_overlay
 
 
 def test_in_a_live_cluster_only_pods_that_the_scheduler_gave_up_on_are_planned_for() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from core import labels
+from core.model.feature_gates import FeatureGates
 from core.model.overlay import NodeOverlay
 from core.model.requirements import Requirement
-from core.model.snapshot import FeatureGates, Options
+from core.model.snapshot import Options
 from core.pools.pool_types import pool_types
 from tests.builders import a_pool, a_snapshot, a_type
 

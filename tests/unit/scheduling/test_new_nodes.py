@@ -6,12 +6,13 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Offering
+from core.model.feature_gates import FeatureGates
 from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.plan import PlannedClaim
 from core.model.pod import HostPort, PodAffinityTerm, PodSpec, VolumeUse
 from core.model.policy import DaemonSet
 from core.model.requirements import Requirement
-from core.model.snapshot import BEST_EFFORT, FeatureGates, Options
+from core.model.snapshot import BEST_EFFORT, Options
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.scheduling import reasons
