@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
 from core.errors import InvalidInputError
+from core.version import VERSION
 
 COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
@@ -91,8 +93,11 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=_Help,
     )
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
+    if wanted and wanted not in COMMANDS and (near := difflib.get_close_matches(wanted, COMMANDS, n=1)):
+        parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)
         if name == wanted:

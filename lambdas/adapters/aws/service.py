@@ -10,6 +10,7 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from core.version import VERSION
 from lambdas.adapters.aws.errors import translate
 from lambdas.ports import JsonObject, TransientError
 
@@ -28,7 +29,7 @@ def _config(read_seconds: int) -> Config:
         read_timeout=read_seconds,
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         max_pool_connections=10,
-        user_agent_extra="fleetwright",
+        user_agent_extra=f"fleetwright/{VERSION}",
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import cli.__main__ as program
 from cli.commands import plan
+from core.version import VERSION
 
 ROOT = Path(__file__).parents[3]
 
@@ -69,3 +70,17 @@ def test_it_runs_as_a_module_without_heavy_imports() -> None:
         [sys.executable, "-m", "cli", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert all(command in listed.stdout for command in program.COMMANDS)
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line of every report of a bug."""
+    assert program.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"fleetwright {VERSION}\n"
+
+
+@pytest.mark.parametrize(("given", "meant"), [("valdiate", "validate"), ("explian", "explain")])
+def test_a_slip_in_a_command_gets_the_command_that_was_meant(
+    given: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program.main([given, "-f", "x"]) == 2
+    assert f"did you mean {meant!r}?" in capsys.readouterr().err
