@@ -21,6 +21,8 @@ from cli.commands.crds import as_yaml
 from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
+from core.brakes.brake import ACTIONS, STOPS, Action
+from core.brakes.brake import MEANINGS as BRAKES
 from core.explain import NODE_REASONS, POD_REASONS
 from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
@@ -33,7 +35,12 @@ _WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this pag
 
 def pages() -> dict[str, str]:
     """File name in `docs/reference` → its whole text."""
-    return {"reason-codes.md": reason_codes(), "settings.md": settings(), "cli.md": command_line()}
+    return {
+        "reason-codes.md": reason_codes(),
+        "brakes.md": brakes(),
+        "settings.md": settings(),
+        "cli.md": command_line(),
+    }
 
 
 def crds() -> dict[str, str]:
@@ -61,6 +68,26 @@ def reason_codes() -> str:
         "## What is wrong with a manifest",
         "`problems[].code` of `fleetwright validate -o json`.",
         _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())),
+    )
+
+
+def brakes() -> str:
+    """Which brake stops what."""
+    stopped = (
+        (f"`{kind}`", *("stops" if action in STOPS[kind] else "" for action in Action), meaning)
+        for kind, meaning in BRAKES.items()
+    )
+    return _page(
+        "Brakes",
+        "What holds the functions back from outside the cluster, see [stop it](../how-to/stop-it.md). A brake stops what has "
+        "not begun: a node that is being drained when a brake engages is drained to the end, except under `KillSwitchStop`. "
+        "What is not marked goes on.",
+        "## Which brake stops what",
+        _table(("brake", *(f"`{action}`" for action in Action), "meaning"), stopped),
+        "A brake is noticed within 15 seconds. Each function says it in a decision of the kind `skip` with the brake as its "
+        "reason.",
+        "## What can be stopped",
+        _table(("action", "meaning"), ((f"`{action}`", meaning) for action, meaning in ACTIONS.items())),
     )
 
 

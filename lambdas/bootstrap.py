@@ -186,6 +186,8 @@ class Application:
             commands=DynamoCommands(self._table, cluster),
             unavailable=DynamoOfferings(self._table),
             nominations=DynamoNominations(self._table, cluster),
+            brakes=self._brakes,
+            breakers=self._brake_rows,
         )
 
     @cached_property
@@ -229,7 +231,9 @@ class Application:
         from lambdas.controllers.launching import Launcher
 
         memory = self._memory
-        return Launcher(self._cloud, memory.claims, memory.unavailable, cluster=self.settings.cluster_name)
+        return Launcher(
+            self._cloud, memory.claims, memory.unavailable, self._brake_rows, cluster=self.settings.cluster_name
+        )
 
     @cached_property
     def _claim_work(self) -> ClaimWork:

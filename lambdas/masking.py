@@ -1,4 +1,7 @@
-"""The catalogue less what EC2 lately refused: such offerings still price running nodes, but nothing is launched from them."""
+"""The catalogue less what EC2 lately refused and zones to keep out of.
+
+Such offerings still price running nodes, but nothing is launched from them.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,20 @@ def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey])
         default=masked(catalogue.default),
         by_node_class={name: masked(types) for name, types in catalogue.by_node_class.items()},
     )
+
+
+def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
+    """The catalogue with all offerings in these zones marked as not available."""
+    if not zones:
+        return catalogue
+    in_them = {
+        OfferingKey(found.name, offering.zone, offering.capacity_type)
+        for types in (catalogue.default, *catalogue.by_node_class.values())
+        for found in types
+        for offering in found.offerings
+        if offering.zone in zones
+    }
+    return without_unavailable(catalogue, in_them)
 
 
 def _masked(found: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:

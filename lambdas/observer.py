@@ -17,12 +17,14 @@ from core.manifests import resources as kinds
 from core.manifests.assemble import assemble
 from core.manifests.buffers import needed_kinds
 from core.manifests.resources import Resource
+from core.manifests.zone_ids import zones_by_id
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.snapshot import Snapshot
+from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.expectations import with_expected_pods
-from lambdas.masking import without_unavailable
+from lambdas.masking import without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, Listing
 from lambdas.settings import Settings
 from lambdas.store import ClaimStore, CommandStore, Nominations, UnavailableOfferings
@@ -54,12 +56,14 @@ _FOR_DEFAULT_SPREADS: Final = (
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Our own table, as far as decisions read it."""
+    """What is known besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
 
     claims: ClaimStore
     commands: CommandStore
     unavailable: UnavailableOfferings
     nominations: Nominations
+    brakes: Brakes
+    breakers: Breakers
 
 
 class Observer:
@@ -115,6 +119,8 @@ class Observer:
             cluster=self._settings.cluster_name,
             is_live=True,
         )
+        if with_market:
+            snapshot = self._without_shifted_zones(snapshot)
         current = with_pod_events(records, snapshot.pods, now)
         return View(
             snapshot=self._joined(snapshot, current, commands),
@@ -128,6 +134,15 @@ class Observer:
             buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
             problems=problems,
         )
+
+    def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without a zone to launch in that traffic is shifted away from."""
+        away = self._memory.brakes.engaged().zones
+        if not away:
+            return snapshot
+        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
+        zones = frozenset(names.get(zone, zone) for zone in away)
+        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
 
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
         """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -117,6 +117,20 @@ class MessageFault(_Wire, frozen=True, kw_only=True):
     seconds: float = 90.0
 
 
+class Brake(_Wire, frozen=True, kw_only=True):
+    """How an operator brakes the functions; what is left out stays as it is.
+
+    Attributes:
+        mode: Text of the kill switch's parameter.
+        alarm: State of the CloudWatch alarm that pauses disruption.
+        shifted_zones: The zones that traffic is shifted away from, all of them.
+    """
+
+    mode: str | None = None
+    alarm: Literal["OK", "ALARM", "INSUFFICIENT_DATA"] | None = None
+    shifted_zones: list[str] | None = None
+
+
 class Step(_Wire, frozen=True, kw_only=True):
     """One step: when, and exactly one thing that happens. `apply` holds objects, read from files where files were named."""
 
@@ -132,6 +146,7 @@ class Step(_Wire, frozen=True, kw_only=True):
     boot: Boot | None = None
     fault: Fault | None = None
     events: MessageFault | None = None
+    brake: Brake | None = None
 
 
 ACTIONS: Final = tuple(name for name in Step.__struct_fields__ if name != "at")

@@ -20,7 +20,7 @@ from simulator.aws.instances import Instance, is_spot
 from simulator.cluster import Cluster
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
-from simulator.scenario import Fault, Interrupt, Step
+from simulator.scenario import Brake, Fault, Interrupt, Step
 
 USER = "user"
 
@@ -101,9 +101,17 @@ class Steps:
     def _to_functions(self, step: Step) -> None:
         if step.fault is not None:
             self._arm(step.fault)
+        if step.brake is not None:
+            self._brake(step.brake)
         if step.events is not None:
             events = step.events
             self._message_faults.arm(events.kind, events.count, timedelta(seconds=events.seconds))
+
+    def _brake(self, brake: Brake) -> None:
+        found = self._account.brakes
+        found.mode = found.mode if brake.mode is None else brake.mode
+        found.alarm = found.alarm if brake.alarm is None else brake.alarm
+        found.shifted_zones = found.shifted_zones if brake.shifted_zones is None else tuple(brake.shifted_zones)
 
     def _arm(self, step: Fault) -> None:
         befalls = calls.Fault(

@@ -162,6 +162,8 @@ def _kept(
         found.append(Blocked(name, reasons.NOMINATED, f"{expected} is expected on node {name}"))
     if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
         found.append(Blocked(name, reasons.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
+    if state.node_pool in snapshot.paused_pools:
+        found.append(Blocked(name, reasons.PAUSED, snapshot.paused_pools[state.node_pool]))
     if pool is None:
         stated = state.node_pool or "(none)"
         found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))

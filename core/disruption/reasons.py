@@ -23,6 +23,7 @@ NOT_MANAGED: Final = "NotManaged"
 NOT_INITIALIZED: Final = "NotInitialized"
 NOMINATED: Final = "Nominated"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
+PAUSED: Final = "Paused"
 DELETING: Final = "Deleting"
 NODE_POOL_NOT_FOUND: Final = "NodePoolNotFound"
 NODE_POOL_INVALID: Final = "NodePoolInvalid"
@@ -45,6 +46,7 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         NOT_INITIALIZED: "It has not joined or is not yet ready for its first pods.",
         NOMINATED: "Pods that need a place are expected on it.",
         CAPACITY_BUFFER: "It is empty, and a capacity buffer keeps its room free.",
+        PAUSED: "Disruption of its NodePool is paused: new nodes of the pool do not join.",
         DELETING: "It is being deleted already.",
         NODE_POOL_NOT_FOUND: "Its NodePool does not exist, or has no instance types to choose from.",
         NODE_POOL_INVALID: "Its NodePool is invalid, so its nodes are left alone.",

@@ -51,6 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         marked_for_deletion: Names of claims that a command is already removing; their pods need a new place, and they offer
             none.
+        paused_pools: NodePool → why none of its nodes is to be disrupted at present.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
     """
 
@@ -74,5 +75,6 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     workload_selectors: tuple[WorkloadSelector, ...] = ()
     catalogue: Catalogue = Catalogue()
     marked_for_deletion: tuple[str, ...] = ()
+    paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}
     options: Options = Options()

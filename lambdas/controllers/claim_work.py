@@ -8,11 +8,14 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from lambdas.brakes.joining import became_ready, went
+from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.launching import Launcher
@@ -35,6 +38,8 @@ MAX_STEPS: Final = 8
 """Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
 
 SOON: Final = timedelta(seconds=1)
+HELD_BACK: Final = timedelta(seconds=30)
+"""When a claim that a brake holds back is looked at again."""
 
 
 class ClaimWork:
@@ -59,6 +64,8 @@ class ClaimWork:
         self._observer = observer
         self._nominator = nominator
         self._draining = Draining(kubernetes, memory.claims, clock)
+        self._brakes = memory.brakes
+        self._breakers = memory.breakers
         self._wake_ups = wake_ups
         self._clock = clock
 
@@ -78,12 +85,22 @@ class ClaimWork:
                 return None
             if isinstance(step, steps.Wait):
                 return step.delay
+            if self._is_held_back(record, step, outcome):
+                return HELD_BACK
             if isinstance(step, steps.Drain):
                 return self._draining.drain(record, step, facts, outcome)
             before, record = record, self._take(record, step, look, outcome)
             if record is not None and record.attempts > before.attempts:
                 return pace(record.requested_at, self._clock.now())
         return SOON
+
+    def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, outcome: Outcome) -> bool:
+        """Whether a brake stops the step."""
+        action = action_of_step(record, step)
+        brake = self._brakes.engaged().stopping(action, record.plan.node_pool) if action is not None else None
+        if brake is not None:
+            skipped(brake, record.name, outcome)
+        return brake is not None
 
     def _take(
         self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
@@ -121,6 +138,7 @@ class ClaimWork:
         after = msgspec.structs.replace(record, deletion=deletion, reserved={})
         outcome.decide("terminate", record.name, reason, message)
         changed = self._claims.change(record, after)
+        went(self._breakers, record, reason, self._clock.now(), outcome)
         self._wake_ups.send([wake_up(reason)])
         return changed
 
@@ -168,6 +186,7 @@ class ClaimWork:
         patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
         outcome.decide("initialize", record.name, "NodeReady", f"node {step.node}")
         plan = msgspec.structs.replace(record.plan, pods=())
+        became_ready(self._breakers, record, self._clock.now(), outcome)
         return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
 
     def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
@@ -184,6 +203,8 @@ class ClaimWork:
             self._unavailable.mark([key], self._clock.now())
         outcome.decide("forget", record.name, step.reason)
         self._claims.forget(record)
+        if record.deletion is None:
+            went(self._breakers, record, step.reason, self._clock.now(), outcome)
 
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from core.brakes.brake import Action, Brake, BrakeKind
 from core.disruption.validation import validate
 from core.lifecycle import steps
 from core.lifecycle.commands import next_command_step
@@ -16,7 +17,8 @@ from core.lifecycle.termination import taint_of
 from core.model import resources
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
-from lambdas.controllers.claim_work import ClaimWork
+from lambdas.brakes.ports import skipped
+from lambdas.controllers.claim_work import HELD_BACK, ClaimWork
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.node_writes import patch_node, release_node
@@ -63,6 +65,12 @@ class CommandWork:
                 return None
             facts = self._facts(record)
             step = next_command_step(record, facts, self._clock.now())
+            brake = None if isinstance(step, steps.Abandon) else self._brake(record, facts)
+            if brake is not None and brake.kind is BrakeKind.UNREADABLE:
+                skipped(brake, record.id, outcome)
+                return HELD_BACK
+            if brake is not None:
+                step = steps.Abandon(brake.kind, brake.message)
             match step:
                 case steps.Wait():
                     return step.delay
@@ -85,6 +93,13 @@ class CommandWork:
         wanted = (*record.command.claims, *record.replacements)
         found = {name: claim for name in wanted if (claim := self._memory.claims.get(name)) is not None}
         return CommandFacts(claims=found, queued=len(record.command.claims))
+
+    def _brake(self, record: CommandRecord, facts: CommandFacts) -> Brake | None:
+        """The brake that stops the command; one that cannot be read holds it back, any other ends it."""
+        brakes = self._memory.brakes.engaged()
+        pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
+        stopping = (brakes.stopping(Action.DISRUPT, pool) for pool in pools)
+        return next((brake for brake in stopping if brake is not None), None)
 
     def _verify(self, record: CommandRecord, outcome: Outcome) -> CommandRecord | None:
         view = self._observer.look()

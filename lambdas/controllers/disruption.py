@@ -7,11 +7,16 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
+import msgspec
+
+from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.probes import one_at_a_time
 from core.disruption.decision import disrupt, startable
 from core.disruption.reasons import DRIFTED
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandRecord
 from core.model.plan import Command, DisruptionPlan
+from lambdas.brakes.ports import skipped
 from lambdas.decisions import Outcome
 from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.garbage import collector_at_rest
@@ -43,7 +48,12 @@ class Disruption:
         if not any(record.is_resting for record in records):
             outcome.count("candidates", 0)
             return
-        view = self._observer.look(claims=records)
+        brakes = self._memory.brakes.engaged()
+        brake = brakes.stopping(Action.DISRUPT)
+        if brake is not None:
+            skipped(brake, "disruption", outcome)
+            return
+        view = _paused(self._observer.look(claims=records), brakes)
         write_pod_events(self._memory, view)
         if any(not command.has_started for command in view.commands):
             outcome.decide("skip", view.snapshot.cluster, "CommandPending", "a command waits for its second look")
@@ -56,7 +66,9 @@ class Disruption:
         else:
             outcome.count("unchanged")
         self._report(plan, outcome)
-        for command in startable(plan):
+        pool_of = {record.name: record.plan.node_pool for record in records}
+        under_way = [found.command for found in view.commands]
+        for command in one_at_a_time(startable(plan), under_way, pool_of, brakes.probed_pools):
             self._store(command, outcome)
         if not plan.commands:
             self._quiet.keep(world, now, plan)
@@ -97,6 +109,14 @@ def write_pod_events(memory: Memory, view: View) -> None:
             memory.claims.change(before, after)
         except ConflictError:
             continue
+
+
+def _paused(view: View, brakes: EngagedBrakes) -> View:
+    """The view with the NodePools told that a brake stops disruption in."""
+    stopped = {pool: brakes.stopping(Action.DISRUPT, pool) for pool in sorted(view.node_pools)}
+    paused = {pool: brake.message for pool, brake in stopped.items() if brake is not None}
+    snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
+    return msgspec.structs.replace(view, snapshot=snapshot) if paused else view
 
 
 def _id(command: Command, now: datetime) -> str:

@@ -7,7 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
+from core.brakes.brake import Action
 from core.lifecycle.records import ClaimRecord
+from lambdas.brakes.ports import skipped
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
@@ -64,6 +66,10 @@ class Interruptions:
             key = OfferingKey(offering.instance_type, offering.zone, labels.SPOT)
             self._memory.unavailable.mark([key], now)
         if found.kind == REBALANCE and self._settings.rebalance_policy == "ignore":
+            return
+        brake = self._memory.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
+        if brake is not None:
+            skipped(brake, record.name, outcome)
             return
         try:
             self._claim_work.begin_termination(record, found.kind, f"instance {record.instance_id}", outcome)

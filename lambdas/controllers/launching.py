@@ -20,6 +20,8 @@ from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.taints import UNREGISTERED
 from core.pools.pool_types import pool_types
+from lambdas.brakes.joining import went
+from lambdas.brakes.ports import Breakers
 from lambdas.controllers.machines import machine_of
 from lambdas.decisions import Outcome
 from lambdas.ports import (
@@ -47,8 +49,15 @@ class Launcher:
     """Turns planned claims into records, and records into instances."""
 
     def __init__(
-        self, cloud: CloudProvider, claims: ClaimStore, unavailable: UnavailableOfferings, *, cluster: str
+        self,
+        cloud: CloudProvider,
+        claims: ClaimStore,
+        unavailable: UnavailableOfferings,
+        breakers: Breakers,
+        *,
+        cluster: str,
     ) -> None:
+        self._breakers = breakers
         self._cloud = cloud
         self._claims = claims
         self._unavailable = unavailable
@@ -91,6 +100,7 @@ class Launcher:
             outcome.count("deniedLaunches")
             outcome.decide("forget", record.name, "LaunchDenied", str(error))
             self._claims.forget(record)
+            went(self._breakers, record, "LaunchDenied", now, outcome)
             return None
         except (TransientError, ConflictError) as error:
             outcome.count("unclearLaunches")

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.brakes.brake import Action
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
+from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
@@ -72,6 +74,10 @@ class Provisioning:
             deadline: Nothing new is begun close to it.
             until: A further look is asked for only if it comes by then, see `looks_until`.
         """
+        brake = self._memory.brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, "launches", outcome)
+            return
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:

@@ -19,7 +19,7 @@ from moto.moto_api._internal import mock_random
 
 from lambdas import wiring
 from lambdas.settings import Settings
-from simulator.aws.brakes import KILL_SWITCH, OperatorBrakes
+from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
 from simulator.aws.describe import InstanceCalls
 from simulator.aws.exchange import Exchange
 from simulator.aws.fleet import Fleets
@@ -90,7 +90,7 @@ class Account:
         self.instances = Instances(clock, recorder, stream(around.seed, "instances"), around.bus)
         self.network = Network(ec2, region.zones)
         self.images = Images(clock, ec2)
-        self.brakes = OperatorBrakes(self.images.get_parameter)
+        self.brakes = OperatorBrakes(self.images.get_parameter, region.zone_ids)
         messages = stream(around.seed, "messages")
         self.queues = Queues(clock, messages, around.message_faults.carry, ACCOUNT_ID, region.name)
         templates = Templates(ec2, iam_backends[ACCOUNT_ID]["aws"])
@@ -108,6 +108,7 @@ class Account:
             schedule_group=_GROUP,
             schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
             kill_switch_parameter=KILL_SWITCH,
+            pausing_alarms=PAUSING_ALARM,
             zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )

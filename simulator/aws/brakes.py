@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from simulator.aws.wire import AwsError
-
 KILL_SWITCH: Final = "/fleetwright/simulated/mode"
+PAUSING_ALARM: Final = "checkout-errors"
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -15,31 +14,31 @@ class OperatorBrakes:
     """Answers what the functions ask of them.
 
     Attributes:
-        mode: Text of the kill switch's parameter; None: there is no such parameter.
-        alarms: Alarm name → state (OK, ALARM, INSUFFICIENT_DATA).
-        shifted_zones: Ids of the zones that traffic is shifted away from.
+        mode: Text of the kill switch's parameter.
+        alarm: State of the alarm that pauses disruption.
+        shifted_zones: Names of the zones that traffic is shifted away from.
     """
 
-    def __init__(self, other_parameters: Responder) -> None:
+    def __init__(self, other_parameters: Responder, zone_ids: Mapping[str, str]) -> None:
         self._other_parameters = other_parameters
-        self.mode: str | None = "run"
-        self.alarms: dict[str, str] = {}
-        self.shifted_zones: list[str] = []
+        self._zone_ids = zone_ids
+        self.mode = "run"
+        self.alarm = "OK"
+        self.shifted_zones: tuple[str, ...] = ()
 
     def get_parameter(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ssm:GetParameter."""
         if request["Name"] != KILL_SWITCH:
             return self._other_parameters(request)
-        if self.mode is None:
-            raise AwsError("ParameterNotFound", f"Parameter {KILL_SWITCH} not found.")
         return {"Parameter": {"Name": KILL_SWITCH, "Type": "String", "Value": self.mode}}
 
     def describe_alarms(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer cloudwatch:DescribeAlarms."""
-        found = [name for name in request["AlarmNames"] if name in self.alarms]
-        return {"MetricAlarms": [{"AlarmName": name, "StateValue": self.alarms[name]} for name in found]}
+        found = [name for name in request["AlarmNames"] if name == PAUSING_ALARM]
+        return {"MetricAlarms": [{"AlarmName": name, "StateValue": self.alarm} for name in found]}
 
     def get_managed_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer arc-zonal-shift:GetManagedResource."""
-        shifts = [{"awayFrom": zone, "appliedStatus": "APPLIED"} for zone in self.shifted_zones]
+        away = [self._zone_ids.get(zone, zone) for zone in self.shifted_zones]
+        shifts = [{"awayFrom": zone, "appliedStatus": "APPLIED"} for zone in away]
         return {"arn": request["resourceIdentifier"], "appliedWeights": {}, "zonalShifts": shifts, "autoshifts": []}

@@ -26,9 +26,11 @@ from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
+from tests.fakes.brakes import FakeBrakes
 from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 from tests.fakes.table import create_table
+from tests.fakes.world import FakeClock
 from tests.unit.lifecycle.records_for_tests import a_command, a_plan, a_record
 
 MINUTE = timedelta(minutes=1)
@@ -58,12 +60,17 @@ class Store(msgspec.Struct, frozen=True):
         return lease
 
 
+NO_BRAKES = FakeBrakes(FakeClock(NOW))
+
+
 def dynamo(table: DynamoTable, cluster: str) -> Store:
     memory = Memory(
         claims=DynamoClaims(table, cluster),
         commands=DynamoCommands(table, cluster),
         unavailable=DynamoOfferings(table),
         nominations=DynamoNominations(table, cluster),
+        brakes=NO_BRAKES,
+        breakers=NO_BRAKES,
     )
     return Store(memory, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 
@@ -97,7 +104,7 @@ def table(request: pytest.FixtureRequest) -> DynamoTable:
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         rows = Rows()
-        return Store(rows.memory(), MemoryLeases(rows), MemorySweeps(rows))
+        return Store(rows.memory(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
     table = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
     return dynamo(table, request.node.name)
 

@@ -60,7 +60,7 @@ class LabApplication(Application):
             run_tasks=in_turn,
         )
         self.__dict__ |= {
-            "_memory": lab.rows.memory(),
+            "_memory": lab.rows.memory(lab.brakes),
             "_leases": MemoryLeases(lab.rows),
             "_sweep_log": MemorySweeps(lab.rows),
             "_cloud": lab.cloud,

@@ -12,6 +12,7 @@ from core.model import resources
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
+from tests.fakes.brakes import FakeBrakes
 
 
 class Rows:
@@ -28,13 +29,15 @@ class Rows:
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
-    def memory(self) -> Memory:
+    def memory(self, brakes: FakeBrakes) -> Memory:
         """The stores of one cluster."""
         return Memory(
             claims=MemoryClaims(self),
             commands=MemoryCommands(self),
             unavailable=MemoryOfferings(self),
             nominations=MemoryNominations(self),
+            brakes=brakes,
+            breakers=brakes,
         )
 
 
