@@ -124,8 +124,8 @@ class Kubernetes(Protocol):
     Every method raises PortError subclasses only. Writes are single attempts; whoever calls decides about trying again.
     """
 
-    def list(self, resource: Resource) -> Listing:
-        """Every object of the kind in all namespaces, page by page."""
+    def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
+        """Every object of the kind in all namespaces, page by page; `fields` and `labels` are Kubernetes' selectors."""
         ...
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:

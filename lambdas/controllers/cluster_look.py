@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,9 +21,20 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.model.storage import VolumeAttachment
 from lambdas.observability import logger
-from lambdas.ports import Clock, CloudProvider, Instance, Kubernetes, NotFoundError
+from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
 
 T = TypeVar("T")
+
+UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
+"""Field selector: pods that no node has been found for."""
+
+JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
+"""Label selector: nodes that may be those of claims which know no node yet, few at any time.
+
+A claim is known by its provider id, which the API server selects no nodes by. Our labels come with the kubelet, but not where
+a class brings its own user data, so it is the other way round: not what EKS itself runs, and not what is initialized. A
+claim has written its node's name down long before it initializes the node.
+"""
 
 
 def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
@@ -51,7 +62,10 @@ class SeenNode(msgspec.Struct, frozen=True):
 
 
 class ClusterLook:
-    """A short-lived view for claims' next steps. Nodes and pods are those of the first question about any."""
+    """A short-lived view for claims' next steps: each thing as it was at the first question about it.
+
+    Nothing is listed whole but what is small: a node is read by its name once the claim knows it, pods by their node.
+    """
 
     def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
         self._kubernetes = kubernetes
@@ -59,27 +73,30 @@ class ClusterLook:
         self._clock = clock
         self.kept: dict[str, Any] = {}
         self.lock = RLock()
-        self._changed: dict[str, SeenNode | None] = {}
+        self._by_name: dict[str, SeenNode | None] = {}
 
     def node(self, name: str) -> SeenNode | None:
         """The node of this name, None if there is none."""
-        if name in self._changed:
-            return self._changed[name]
-        return next((seen for seen in self._nodes() if seen.node.name == name), None)
+        if name not in self._by_name:
+            self.look_again(name)
+        return self._by_name[name]
 
     def look_again(self, name: str) -> None:
-        """Read one node anew: we have just changed it, or a list left it out."""
+        """Read one node anew: we have just changed it.
+
+        Raises:
+            DeniedError: If it cannot be understood: it is there, so its claim must not take it for gone.
+        """
         try:
-            self._changed[name] = _seen(self._kubernetes.get(kinds.NODES, name))
+            self._by_name[name] = _seen(self._kubernetes.get(kinds.NODES, name))
         except NotFoundError:
-            self._changed[name] = None
+            self._by_name[name] = None
+        except InvalidInputError as error:
+            raise DeniedError("kube:get nodes", str(error)) from error
 
     def facts(self, record: ClaimRecord) -> ClaimFacts:
         """All that the claim's next step depends on."""
         found = self._nodes_of(record)
-        if not found and record.node_name and record.node_name not in self._changed:
-            self.look_again(record.node_name)
-            found = self._nodes_of(record)
         node = found[0] if len(found) == 1 else None
         gone = instance = None
         if needs_instance(record, node, self._clock.now()):
@@ -99,7 +116,7 @@ class ClusterLook:
 
     def waiting(self, keys: Collection[str]) -> tuple[Any, ...]:
         """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
-        found = [pod for pod in self._pods() if not pod.node_name and pod.metadata.deletion_timestamp is None]
+        found = [pod for pod in self._unbound() if pod.metadata.deletion_timestamp is None]
         return tuple(pod for pod in found if f"{pod.metadata.namespace}/{pod.metadata.name}" in keys)
 
     def instance(self, instance_id: str) -> Instance | None:
@@ -109,30 +126,23 @@ class ClusterLook:
     def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
         if not record.provider_id:
             return ()
-        current = [self.node(seen.node.name) for seen in self._nodes()]
-        late = [seen for name, seen in sorted(self._changed.items()) if name not in self._names()]
-        return tuple(s.node for s in (*current, *late) if s is not None and s.node.provider_id == record.provider_id)
+        if record.node_name:
+            seen = [self.node(record.node_name)]
+        else:
+            seen = [self._by_name.get(joining.node.name, joining) for joining in self._joining()]
+        return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
 
     @_once
-    def _nodes(self) -> tuple[SeenNode, ...]:
-        return tuple(_readable(self._kubernetes.list(kinds.NODES).items))
+    def _joining(self) -> tuple[SeenNode, ...]:
+        return tuple(_readable(self._kubernetes.list(kinds.NODES, labels=JOINING).items))
 
     @_once
-    def _names(self) -> frozenset[str]:
-        return frozenset(seen.node.name for seen in self._nodes())
-
-    @_once
-    def _pods(self) -> tuple[Any, ...]:
-        return self._kubernetes.list(kinds.PODS).items
+    def _unbound(self) -> tuple[Any, ...]:
+        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
 
     @_once
     def _attachments(self) -> tuple[VolumeAttachment, ...]:
         return tuple(storage.attachment(found) for found in self._kubernetes.list(kinds.VOLUME_ATTACHMENTS).items)
-
-    @_once
-    def _volumes(self) -> dict[tuple[str, str], str]:
-        claims = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS).items
-        return {(found.metadata.namespace, found.metadata.name): found.spec.volume_name for found in claims}
 
     @_once
     def _instances(self) -> tuple[Instance, ...]:
@@ -145,14 +155,18 @@ class ClusterLook:
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
         translate = PodTranslator().pod
         found: list[Pod] = []
-        for written in self._pods():
-            if written.node_name != node:
-                continue
+        for written in self._bound_to(node):
             try:
                 found.append(translate(written))
             except InvalidInputError:
                 logger.exception("pod on a leaving node cannot be read", extra={"pod": written.metadata.name})
         return tuple(sorted(found, key=lambda pod: pod.key))
+
+    def _bound_to(self, node: str) -> tuple[Any, ...]:
+        known: dict[str, tuple[Any, ...]] = self.kept.setdefault("pods", {})
+        if node not in known:
+            known[node] = self._kubernetes.list(kinds.PODS, fields=f"spec.nodeName={node}").items
+        return known[node]
 
     def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
         """Volumes that must come off first, once the pods are gone: not those of pods that stay to the end."""
@@ -162,9 +176,15 @@ class ClusterLook:
         held = [found for found in self._attachments() if found.node_name == node]
         if not held:
             return ()
-        stay = [pod for pod in pods if not pod.is_terminal and pod.claim_names()]
-        kept = {self._volumes().get((pod.namespace, claim), "") for pod in stay for claim in pod.claim_names()}
+        stay = [pod for pod in pods if not pod.is_terminal]
+        kept = {self._volume_of(pod.namespace, claim) for pod in stay for claim in pod.claim_names()}
         return tuple(found for found in held if found.volume_name not in kept)
+
+    def _volume_of(self, namespace: str, claim: str) -> str:
+        """The volume that a PersistentVolumeClaim is bound to, empty for none."""
+        only = f"metadata.namespace={namespace},metadata.name={claim}"
+        found = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS, fields=only).items
+        return found[0].spec.volume_name if found else ""
 
 
 def _readable(items: Iterable[Any]) -> Iterable[SeenNode]:

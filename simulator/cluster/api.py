@@ -13,6 +13,7 @@ from core.manifests import wire
 from core.manifests.resources import Resource
 from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
+from simulator.cluster.list_selectors import node_of_selector, selection
 from simulator.cluster.objects import PROGRAM, JsonObject, Key, key_of
 from simulator.cluster.store import Change, Store
 from simulator.record import Recorder
@@ -41,11 +42,13 @@ class ClusterApi:
         """Call `hook` before and after each call."""
         self._hooks.append(hook)
 
-    def list(self, resource: Resource) -> Listing:
-        """Every object of the kind, by namespace and name. What did not change since is not decoded again."""
+    def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
+        """The objects that are selected, by namespace and name. What did not change since is not decoded again."""
         with self._call(f"kube:list {resource.plural}"):
             if resource not in self._listings:
                 self._listings[resource] = self._decode_changed(resource)
+            if fields or labels:
+                return self._selected(resource, fields, labels)
             return self._listings[resource]
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
@@ -103,6 +106,15 @@ class ClusterApi:
     def _note(self, change: Change) -> None:
         self._listings.pop(change.resource, None)
         self._changed[change.resource][key_of(change.obj)] = change.new
+
+    def _selected(self, resource: Resource, fields: str, labels: str) -> Listing:
+        is_selected = selection(resource, fields, labels)
+        node = node_of_selector(fields)
+        objects = self._store.pods_on(node) if node else self._store.all(resource)
+        keys = [key_of(obj) for obj in objects if is_selected(obj)]
+        decoded, rejected = self._decoded[resource], self._rejected[resource]
+        problems = tuple(("/".join(filter(None, key)), rejected[key]) for key in keys if key in rejected)
+        return Listing(tuple(decoded[key] for key in keys if key in decoded), problems)
 
     def _decode_changed(self, resource: Resource) -> Listing:
         """The list as it is now: only what changed since the last one is decoded."""

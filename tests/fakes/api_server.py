@@ -18,6 +18,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from core.manifests import resources as kinds
+from simulator.cluster.list_selectors import selection
+
 JsonObject = dict[str, Any]
 
 
@@ -69,10 +72,13 @@ class ApiServer:
         return {"GET": self._get, "PATCH": self._patch, "DELETE": self._delete}[request.method](url.path, request.body)
 
     def _list(self, path: str, query: dict[str, list[str]]) -> tuple[int, Any]:
-        matching = [o for key, o in sorted(self.objects.items()) if _is_in(key, path)]
         is_object = path.split("/")[-2] in ("pods", "nodes", "nodepools")
         if is_object:
             return 404, _status(404, "not found")
+        fields, labels = (query.get(name, [""])[0] for name in ("fieldSelector", "labelSelector"))
+        resource = next(kind for kind in kinds.ALL if path.endswith(f"/{kind.plural}"))
+        is_selected = selection(resource, fields, labels)
+        matching = [o for key, o in sorted(self.objects.items()) if _is_in(key, path) and is_selected(o)]
         start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
         if start and self.expire_lists:
             self.expire_lists -= 1

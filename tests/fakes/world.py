@@ -29,6 +29,7 @@ from lambdas.ports import (
     PortError,
     TransientError,
 )
+from simulator.cluster.list_selectors import selection
 
 
 class CrashError(BaseException):
@@ -96,10 +97,12 @@ class FakeKubernetes:
         """Names of the objects of a kind."""
         return sorted(name for found, _, name in self._objects if found == kind.kind)
 
-    def list(self, resource: Resource) -> Listing:
+    def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
         _permitted("list", resource)
-        self.before_call(f"list {resource.plural}")
-        found = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
+        self.before_call(f"list {resource.plural}" + f" {fields}{labels}".rstrip())
+        is_selected = selection(resource, fields, labels)
+        of_kind = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
+        found = [obj for obj in of_kind if is_selected(obj)]
         return Listing(tuple(wire.from_object(resource, msgspec.json.decode(msgspec.json.encode(o))) for o in found))
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -33,11 +34,13 @@ class HttpKubernetes:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self, resource: Resource) -> Listing:
-        """Every object of the kind in all namespaces, page by page. Raises PortError."""
+    def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
+        """The objects of the kind in all namespaces that both selectors select, page by page. Raises PortError."""
+        selectors = {"fieldSelector": fields, "labelSelector": labels}
+        query = {name: selector for name, selector in selectors.items() if selector}
         with collector_at_rest():
             for _ in range(RESTARTS_MAX):
-                listing = self._list_once(resource)
+                listing = self._list_once(resource, query)
                 if listing is not None:
                     return listing
         raise TransientError(_call("list", resource), f"the list expired {RESTARTS_MAX} times while it was read")
@@ -79,13 +82,13 @@ class HttpKubernetes:
         }
         self._send("create", PODS, PODS.path(name, namespace, EVICTION), eviction, subresource=EVICTION)
 
-    def _list_once(self, resource: Resource) -> Listing | None:
+    def _list_once(self, resource: Resource, selectors: Mapping[str, str]) -> Listing | None:
         """The whole list, None where a continue token expired on the way."""
         items: list[Any] = []
         rejected: list[tuple[str, str]] = []
         token = ""
         for _ in range(PAGES_MAX):
-            query = urlencode({"limit": PAGE_SIZE, **({"continue": token} if token else {})})
+            query = urlencode({"limit": PAGE_SIZE, **selectors, **({"continue": token} if token else {})})
             answer = self._transport.send(_call("list", resource), "GET", f"{resource.path()}?{query}")
             if answer.status == errors.GONE:
                 return None

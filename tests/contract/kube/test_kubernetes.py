@@ -243,3 +243,15 @@ def a_certificate(path: Path) -> str:
     pem = certificate.public_bytes(Encoding.PEM)
     path.write_bytes(pem + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return base64.b64encode(pem).decode()
+
+
+def test_a_list_may_be_of_some_objects_only(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """To drain one node of five thousand, its twenty pods are read and not a hundred thousand."""
+    for n in range(PAGE_SIZE + 2):
+        bound = {"spec": {"nodeName": "n1" if n else "n2", "containers": []}}
+        server.put(PODS.path(namespace="shop"), a_pod(f"p{n:04}", **bound))
+    assert len(kubernetes.list(PODS, fields="spec.nodeName=n1").items) == PAGE_SIZE + 1
+    assert all("fieldSelector=spec.nodeName%3Dn1" in request.path for request in server.requests)
+    server.put(NODES.path(), {"metadata": {"name": "a", "labels": {"tier": "web"}}})
+    server.put(NODES.path(), {"metadata": {"name": "b"}})
+    assert [node.metadata.name for node in kubernetes.list(NODES, labels="!tier").items] == ["b"]

@@ -1,0 +1,72 @@
+"""What `execute` asks the API server for."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.manifests import resources as kinds
+from lambdas.controllers.cluster_look import JOINING, UNBOUND
+from lambdas.decisions import Outcome
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+def interrupt(lab: Lab) -> None:
+    for claim in lab.claims:
+        lab.app.interruptions.run(
+            {
+                "source": "aws.ec2",
+                "detail-type": "EC2 Spot Instance Interruption Warning",
+                "detail": {"instance-id": claim.instance_id},
+            },
+            Outcome(),
+        )
+
+
+@pytest.fixture
+def lists() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def lab(lists: list[str]) -> Lab:
+    """Counts what is listed."""
+    found = Lab()
+    found.kubernetes.put(a_pending_pod("p"))
+    found.provision()
+    found.boot()
+    found.kubernetes.before_call = lambda call: lists.append(call) if call.startswith("list") else None
+    return found
+
+
+def test_no_list_grows_with_the_cluster(lab: Lab, lists: list[str]) -> None:
+    """Five thousand nodes and a hundred thousand pods, ten times at once: half a gigabyte each, and a server in trouble."""
+    lab.tick(4)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    assert lab.claim.is_resting
+    lab.bind("p")
+    interrupt(lab)
+    lab.tick(12)
+    assert lab.claims == ()
+    assert set(lists) <= {
+        f"list nodes {JOINING}",
+        f"list pods {UNBOUND}",
+        f"list pods spec.nodeName={node}",
+        "list volumeattachments",
+    }
+    assert lists.count("list volumeattachments") <= 2
+
+
+def test_a_node_is_found_again_whose_registration_was_not_stored(lab: Lab) -> None:
+    """The node was opened, then the function died: the claim does not know its node's name, and would wait 15 minutes."""
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": {"karpenter.sh/registered": "true"}}})
+    lab.tick(4)
+    assert lab.claim.is_resting
+
+
+def test_a_node_that_brings_none_of_our_labels_is_found(lab: Lab) -> None:
+    """A Custom AMI's user data is its owner's."""
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    assert "karpenter.sh/nodepool" not in lab.kubernetes.raw(kinds.NODES, node)["metadata"]["labels"]
+    lab.tick(4)
+    assert lab.claim.node_name == node
