@@ -24,11 +24,17 @@ WINDOW: Final = "fleetwright.windows"
 
 
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One claim or command that has a next step; `until` ends the chain of looks, so that chains do not pile up."""
+    """One claim or command that has a next step.
+
+    Attributes:
+        until: Ends the chain of looks, so that chains do not pile up.
+        failures: How many looks in a row ended with an error of a port; the more, the later the next one.
+    """
 
     claim: str = ""
     command: str = ""
     until: datetime | None = None
+    failures: int = 0
 
     def to_message(self) -> JsonObject:
         """As it is sent."""

@@ -84,6 +84,7 @@ class Forget(msgspec.Struct, frozen=True):
     """Drop the claim's record. `refuses_offering`: what it was to be launched from is to be avoided for a while."""
 
     reason: str
+    message: str = ""
     refuses_offering: bool = False
 
 

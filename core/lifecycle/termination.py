@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -20,6 +21,9 @@ SETTLE: Final = timedelta(seconds=5)
 """How long an empty node is watched for pods that were bound to it just before it was tainted (Karpenter)."""
 
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
+FINALIZERS_FOR: Final = timedelta(minutes=10)
+"""How long a claim stays because its Node waits for others' finalizers: nothing of ours is left there to look after."""
+
 STUCK_AFTER: Final = timedelta(minutes=1)
 """A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
 
@@ -35,7 +39,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if record.machine is None:
         return Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(deletion.reason)
     if facts.is_instance_gone:
-        return DeleteNode(facts.nodes[0].name) if facts.nodes else Forget(deletion.reason)
+        return _remove_nodes(facts.nodes, now) or Forget(deletion.reason)
     if deletion.terminated_at is not None:
         return _wait_for_end(deletion, now)
     node = facts.node
@@ -64,6 +68,25 @@ def is_drainable(pod: Pod, now: datetime) -> bool:
     if any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations):
         return False
     return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
+
+
+def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
+    """Ask once for each node's deletion, then wait for those whose finalizers it waits for, but not for ever."""
+    for node in nodes:
+        if node.deleted_at is None:
+            return DeleteNode(node.name)
+    held = [node for node in nodes if node.deleted_at is not None]
+    since = max((node.deleted_at for node in held if node.deleted_at is not None), default=now)
+    if not held:
+        return None
+    if now - since < FINALIZERS_FOR:
+        return Wait(pace(since, now), awaited_finalizers(held[0]))
+    return Forget("NodeHeldByFinalizers", f"{awaited_finalizers(held[0])}; its instance is gone")
+
+
+def awaited_finalizers(node: Node) -> str:
+    """Whose work a deleted node waits for, in one sentence."""
+    return f"node {node.name} is deleted and waits for its finalizers {', '.join(node.finalizers) or '(none)'}"
 
 
 def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:

@@ -34,6 +34,7 @@ def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> N
         allocatable=resources.parse(status.allocatable or status.capacity, field="status.allocatable"),
         created_at=metadata.creation_timestamp,
         deleted_at=metadata.deletion_timestamp,
+        finalizers=metadata.finalizers,
         is_ready=ready is not None and ready.status == "True",
         ready_changed_at=ready.last_transition_time if ready is not None else None,
         attach_limits=dict(attach_limits or {}),

@@ -15,6 +15,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         is_ready: Condition Ready is True.
         ready_changed_at: When that condition last changed, None where unknown.
+        finalizers: What others still want to do before the object goes; a deleted node is there until they are done.
         attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
     """
 
@@ -28,6 +29,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: dict[str, int] = {}
     created_at: datetime | None = None
     deleted_at: datetime | None = None
+    finalizers: tuple[str, ...] = ()
     is_ready: bool = False
     ready_changed_at: datetime | None = None
     attach_limits: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -75,7 +75,7 @@ class ClaimWork:
         Returns:
             When to look again, None if there is nothing to wait for.
         """
-        record = self._claims.get(name)
+        record, last = self._claims.get(name), None
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
@@ -89,7 +89,10 @@ class ClaimWork:
                 return HELD_BACK
             if isinstance(step, steps.Drain):
                 return self._draining.drain(record, step, facts, outcome)
-            before, record = record, self._take(record, step, look, outcome)
+            if step == last:
+                return pace(_since(record), self._clock.now())
+            last, before = step, record
+            record = self._take(record, step, look, outcome)
             if record is not None and record.attempts > before.attempts:
                 return pace(record.requested_at, self._clock.now())
         return SOON
@@ -122,7 +125,7 @@ class ClaimWork:
             case steps.TerminateInstance():
                 return self._terminate(record, outcome)
             case steps.DeleteNode():
-                return self._draining.delete_node(record, step, look)
+                return self._draining.delete_node(record, step, look, outcome)
             case steps.Forget():
                 self._forget(record, step, outcome)
                 return None
@@ -201,7 +204,7 @@ class ClaimWork:
             first = record.offerings[0]
             key = OfferingKey(first.instance_type, first.zone, first.capacity_type)
             self._unavailable.mark([key], self._clock.now())
-        outcome.decide("forget", record.name, step.reason)
+        outcome.decide("forget", record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is None:
             went(self._breakers, record, step.reason, self._clock.now(), outcome)
@@ -209,3 +212,8 @@ class ClaimWork:
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
         return self._claims.change(record, after)
+
+
+def _since(record: ClaimRecord) -> datetime:
+    """From when the claim's present stage counts: the longer it takes, the less often a step in vain is repeated."""
+    return record.deletion.asked_at if record.deletion else record.phase_since

@@ -138,6 +138,9 @@ class FakeKubernetes:
             raise ConflictError(f"kube:delete {resource.plural}", "another object of this name")
         if f"{namespace}/{name}" in self.undeletable:
             raise TransientError(f"kube:delete {resource.plural}", "500")
+        if present["metadata"].get("finalizers"):
+            self.amend(resource, name, {"metadata": {"deletionTimestamp": self._clock.now().isoformat()}}, namespace)
+            return
         self.drop(resource, name, namespace)
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:

@@ -56,3 +56,20 @@ def test_at_the_deadline_only_who_could_not_be_evicted_is_forced(tmp_path: Path)
     assert (evicted(result, "zzz"), evicted(result, "aaa")) == (["eviction"] * 4, ["forced"] * 2)
     assert result.summary["nodesTerminated"] == 1
     assert_lawful(result)
+
+
+def test_a_node_that_a_finalizer_keeps_is_let_be(tmp_path: Path) -> None:
+    """If this failed, somebody's finalizer on one Node would cost hundreds of calls a minute, for ever."""
+    empty = {"at": "6m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}
+    objects = (node_pool(), deployment(1, cpu="12"))
+    (joined,) = named(play(tmp_path, *objects, steps=[empty], duration="5m"), "nodeJoined")
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": joined["node"], "finalizers": ["example.com/hold"]},
+    }
+    steps = [{"at": "5m", "apply": [node]}, empty]
+    result = play(tmp_path, *objects, steps=steps, duration="40m")
+    reasons = [(d["kind"], d["reason"]) for d in result.decisions if d["reason"].endswith("Finalizers")]
+    assert reasons == [("terminate", "AwaitingFinalizers"), ("forget", "NodeHeldByFinalizers")]
+    assert result.summary["invocations"]["execute"] < 150

@@ -17,11 +17,16 @@ from lambdas.controllers.command_work import CommandWork
 from lambdas.decisions import Outcome
 from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
-from lambdas.ports import Clock, CloudProvider, ConflictError, DeniedError, Kubernetes, PortError, Queue
+from lambdas.ports import Clock, CloudProvider, ConflictError, DeniedError, Kubernetes, PortError, Queue, ThrottledError
 
 AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
 AFTER_DENIAL: Final = timedelta(minutes=1)
+LONGEST: Final = timedelta(seconds=30)
+"""Between two looks that fail; a spot instance is there for two minutes, so no look is put off for longer."""
+
+DOUBLINGS: Final = 8
+"""More would be beyond `LONGEST` from any beginning."""
 
 BEGIN_WITHIN: Final = timedelta(seconds=25)
 """No message is begun with less time than this left: about what one call may take that times out and is tried again."""
@@ -96,19 +101,20 @@ class Execution:
                 message.outcome.failed_messages.append(message.id)
 
     def _handle(self, item: WorkItem, look: ClusterLook, outcome: Outcome) -> None:
+        failures = 0
         try:
             if item.claim:
                 delay = self._claim_work.advance(item.claim, look, outcome)
             else:
                 delay = self._command_work.advance(item.command, look, outcome)
         except PortError as error:
-            delay = _after(error)
+            delay, failures = _after(error, item.failures), item.failures + 1
             outcome.count("portErrors")
             outcome.decide("skip", item.claim or item.command, type(error).__name__, str(error))
         if delay is None:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:
-            self._work.send([item.to_message()], delay=delay)
+            self._work.send([msgspec.structs.replace(item, failures=failures).to_message()], delay=delay)
 
 
 def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]:
@@ -127,7 +133,11 @@ def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]
     return list(found.values())
 
 
-def _after(error: PortError) -> timedelta:
-    if isinstance(error, ConflictError):
-        return AFTER_CONFLICT
-    return AFTER_DENIAL if isinstance(error, DeniedError) else AFTER_FAULT
+def _after(error: PortError, failures: int) -> timedelta:
+    """How long to leave it alone after an error that so many others came before: twice as long each time."""
+    if isinstance(error, DeniedError):
+        return AFTER_DENIAL
+    if isinstance(error, ThrottledError) and error.retry_after:
+        return max(AFTER_FAULT, error.retry_after)
+    first = AFTER_CONFLICT if isinstance(error, ConflictError) else AFTER_FAULT
+    return min(LONGEST, first * (1 << min(failures, DOUBLINGS)))

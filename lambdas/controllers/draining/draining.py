@@ -12,7 +12,7 @@ from core.lifecycle import steps
 from core.lifecycle.evictions import after_tries, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.termination import is_drainable
+from core.lifecycle.termination import awaited_finalizers, is_drainable
 from core.manifests import resources as kinds
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.evictor import Evictor
@@ -54,12 +54,17 @@ class Draining:
             self._changed(record, after)
         return max(next_look(after, waiting, now), done.wait)
 
-    def delete_node(self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook) -> ClaimRecord:
-        """Delete the Node object, this very one."""
+    def delete_node(
+        self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord:
+        """Delete the Node object, this very one; say so where others' finalizers keep it."""
         seen = look.node(step.node)
         with suppress(NotFoundError, ConflictError):
             self._kubernetes.delete(kinds.NODES, step.node, uid=seen.node.uid if seen else "")
         look.look_again(step.node)
+        left = look.node(step.node)
+        if left is not None and left.node.finalizers:
+            outcome.decide("terminate", record.name, "AwaitingFinalizers", awaited_finalizers(left.node))
         return record
 
     def _changed(self, record: ClaimRecord, deletion: Deletion) -> ClaimRecord:

@@ -138,3 +138,26 @@ def test_a_claim_given_up_before_its_launch_was_answered_takes_its_instance_alon
     record = a_record(ClaimPhase.REQUESTED, deletion=Deletion(reason="NodePoolDeleted", asked_at=NOW))
     assert next_claim_step(record, ClaimFacts(tagged_instance="i-1"), NOW) == steps.Adopt("i-1")
     assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("NodePoolDeleted")
+
+
+def a_held(*, asked: timedelta) -> ClaimFacts:
+    """The instance is gone; the Node was deleted so long ago and waits for somebody."""
+    return ClaimFacts(
+        nodes=(a_node(leaving=True, deleted_at=NOW - asked, finalizers=("example.com/hold",)),), is_instance_gone=True
+    )
+
+
+def test_a_node_that_waits_for_others_is_asked_once() -> None:
+    """Else somebody's finalizer makes us delete one node five hundred times a minute."""
+    step = next_claim_step(a_leaving(terminated_at=NOW), a_held(asked=MINUTE), NOW)
+    assert isinstance(step, steps.Wait)
+    assert step.delay == 6 * SECOND
+    assert "example.com/hold" in step.reason
+
+
+def test_a_claim_does_not_wait_for_others_for_ever() -> None:
+    """Else it holds a place of its NodePool's budget until somebody looks after a finalizer that is not ours."""
+    step = next_claim_step(a_leaving(terminated_at=NOW), a_held(asked=10 * MINUTE), NOW)
+    assert isinstance(step, steps.Forget)
+    assert step.reason == "NodeHeldByFinalizers"
+    assert "example.com/hold" in step.message

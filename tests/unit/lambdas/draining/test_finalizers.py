@@ -1,0 +1,68 @@
+"""A Node that does not go when it is deleted."""
+
+from __future__ import annotations
+
+from core.manifests import resources as kinds
+from lambdas.ports import TransientError
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+def a_lab() -> Lab:
+    """One empty node that is about to go, with somebody's finalizer on it."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"finalizers": ["example.com/hold"]}})
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    return lab
+
+
+def deletions(lab: Lab) -> list[str]:
+    """From now on, each call that deletes a Node."""
+    calls: list[str] = []
+    lab.kubernetes.before_call = lambda call: calls.append(call) if call == "delete nodes" else None
+    return calls
+
+
+def test_a_foreign_finalizer_is_waited_for_and_told() -> None:
+    """Else one such node takes 500 calls a minute and a claim for ever."""
+    lab = a_lab()
+    calls = deletions(lab)
+    outcomes = []
+    for _ in range(8):
+        outcomes += lab.tick(4, seconds=30)
+        lab.reconcile()
+    assert calls == ["delete nodes"]
+    told = [(d.kind, d.reason) for outcome in outcomes for d in outcome.decisions]
+    assert ("terminate", "AwaitingFinalizers") in told
+    assert told[-1] == ("forget", "NodeHeldByFinalizers")
+    assert lab.claims == ()
+    assert lab.cloud.instances() == ()
+
+
+def test_a_finalizer_that_is_done_lets_the_node_go() -> None:
+    lab = a_lab()
+    lab.tick(10, seconds=5)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.drop(kinds.NODES, node)
+    outcomes = lab.tick(10, seconds=10)
+    assert [d.reason for outcome in outcomes for d in outcome.decisions] == ["NodePoolDeleted"]
+    assert lab.claims == ()
+
+
+def test_errors_in_a_row_are_met_with_longer_and_longer_waits() -> None:
+    """Else an API server that is in trouble is asked twelve times a minute for each claim."""
+    lab = a_lab()
+
+    def fail(call: str) -> None:
+        raise TransientError(call, "500")
+
+    lab.kubernetes.before_call = fail
+    delays = []
+    for _ in range(5):
+        lab.execute()
+        delays.append(int(lab.work.sent[-1][1].total_seconds()))
+    assert delays == [5, 10, 20, 30, 30]
