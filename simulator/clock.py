@@ -171,3 +171,19 @@ class VirtualClock:
         self._now = when
         for listener in self._on_move:
             listener(when)
+
+
+class SkewedClock:
+    """The world's clock as one machine reads it (`lambdas.ports.Clock`): some time off."""
+
+    def __init__(self, clock: VirtualClock, off: timedelta) -> None:
+        self._clock = clock
+        self._off = off
+
+    def now(self) -> datetime:
+        """What this machine takes for the present moment."""
+        return self._clock.now() + self._off
+
+    def worked(self) -> timedelta:
+        """None, as the world's clock."""
+        return self._clock.worked()

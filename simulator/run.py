@@ -71,7 +71,7 @@ def run(path: Path, *, seed: int | None = None, record: Path | None = None, prog
     recorder.listen(events.append)
     with (
         _written(recorder, record),
-        _seeded(own_seed),
+        seeded(own_seed),
         open_world(scenario, region, own_seed, recorder, clock) as world,
     ):
         recorder.emit("simulationStarted", scenario=scenario.name, seed=own_seed)
@@ -127,7 +127,7 @@ def _written(recorder: Recorder, record: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Python's own generator follows the seed too: the SDK draws the length of its waits from it."""
     state = random.getstate()
     random.setstate(stream(seed, "process").getstate())

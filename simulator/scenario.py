@@ -208,12 +208,13 @@ def read_scenario(path: Path) -> Scenario:
         problem = f"is {document.get('apiVersion')!r}, not {API_VERSION}"
         raise InvalidInputError(problem, subject=str(path), field="apiVersion")
     try:
-        return _scenario(path, document)
+        return scenario_of(path, document)
     except InvalidInputError as error:
         raise error.within(subject=str(path)) from error
 
 
-def _scenario(path: Path, document: Mapping[str, Any]) -> Scenario:
+def scenario_of(path: Path, document: Mapping[str, Any]) -> Scenario:
+    """The scenario that a document describes, whose files are beside `path`. Raises InvalidInputError."""
     spec = _convert(document.get("spec") or {})
     start = _moment(spec.start)
     folder = path.parent

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from datetime import timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +27,7 @@ from simulator.aws.instances import Instance
 from simulator.aws.region import Region
 from simulator.aws.session import SharedSession
 from simulator.checkers import Judges
-from simulator.clock import VirtualClock
+from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
 from simulator.cluster_calls import ClusterCalls
 from simulator.decision_log import DecisionLog
@@ -48,7 +49,11 @@ IMPROVE_ITERATIONS: Final = 40
 
 
 class World:
-    """Everything that a scenario plays on. Made by `open_world`."""
+    """Everything that a scenario plays on. Made by `open_world`.
+
+    Attributes:
+        skew: How far off the clock of a new sandbox is.
+    """
 
     def __init__(self, scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock) -> None:
         self.scenario = scenario
@@ -56,12 +61,13 @@ class World:
         self.recorder = recorder
         self.decisions = DecisionLog(clock)
         self.warnings: list[str] = []
+        self.skew: Callable[[], timedelta] = timedelta
         self._seed = seed
         self._region = region
         self._catalogues: CatalogueStore | None = None
         self.sandboxes = Sandboxes(clock, recorder, build=self._application, use=_show, handler_of=_handler_of)
-        self._faults = Faults(clock, recorder, self.sandboxes.running)
-        self._message_faults = MessageFaults(clock, recorder)
+        self.faults = Faults(clock, recorder, self.sandboxes.running)
+        self.message_faults = MessageFaults(clock, recorder)
         self.cluster = Cluster(clock, recorder, stream(seed, "cluster"))
         self.tally = Tally()
         self.judges = Judges(self._capacity_of)
@@ -74,8 +80,8 @@ class World:
         return Surroundings(
             clock=self.clock,
             recorder=self.recorder,
-            faults=self._faults,
-            message_faults=self._message_faults,
+            faults=self.faults,
+            message_faults=self.message_faults,
             bus=self._put_event,
             spend=self.sandboxes.spend,
             seed=self._seed,
@@ -87,7 +93,7 @@ class World:
         self._session = SharedSession()
         self.account = account
         self.meter = Meter(clock, account.exchange)
-        self.pump = Pump(clock, self.sandboxes, account.queues, self._message_faults, self.decisions.hear)
+        self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.hear)
         WindowSchedules(clock, account.wire, self.pump.window)
         self.boot = Boot(
             clock,
@@ -100,14 +106,14 @@ class World:
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
-        self.cluster.on_fault_point(ClusterCalls(self._faults, self.sandboxes.spend))
+        self.cluster.on_fault_point(ClusterCalls(self.faults, self.sandboxes.spend))
         self.cluster.on_audit_event(self.pump.audit)
         self._steps = Steps(
             account,
             self.cluster,
             self.boot,
-            self._faults,
-            self._message_faults,
+            self.faults,
+            self.message_faults,
             self.meter,
             stream(self._seed, "steps"),
             self.warnings.append,
@@ -128,7 +134,7 @@ class World:
         """The scenario is over: stop what runs, and say what was odd."""
         self.clock.abandon()
         self.meter.settle()
-        self.warnings += [f"no call matched the fault on {call}" for call in self._faults.unused()]
+        self.warnings += [f"no call matched the fault on {call}" for call in self.faults.unused()]
 
     def _put_event(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
         self.pump.put_event(source, detail_type, detail)
@@ -148,7 +154,7 @@ class World:
         application = bootstrap.Application(
             self._settings(),
             self._session,
-            self.clock,
+            SkewedClock(self.clock, self.skew()),
             kubernetes=self.cluster.api,
             catalogue_source=own,
             catalogues=own or self._catalogues,

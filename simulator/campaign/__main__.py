@@ -1,0 +1,92 @@
+"""`python -m simulator.campaign`: plays seeds and says what was violated."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from simulator.campaign import call_sites
+from simulator.campaign.chances import NONE
+from simulator.campaign.report import line, report
+from simulator.campaign.runs import play_all
+from simulator.campaign.trial import Outcome, Plan, plan_of, play
+from simulator.record import Event
+
+RECORDED_WORLDS: Final = 12
+"""Worlds without faults that tell which call sites there are."""
+
+
+def main() -> int:
+    """Parse the arguments and run. Exit code 1 where something was violated."""
+    parser = argparse.ArgumentParser(prog="python -m simulator.campaign", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--processes", type=int, default=2, help="how many at once")
+    parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
+    parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
+    parser.add_argument("--record-sites", action="store_true", help="find out anew which call sites there are")
+    arguments = parser.parse_args()
+    if arguments.record_sites:
+        return _record_sites(arguments.processes)
+    if arguments.record is not None:
+        return _one(arguments.first, arguments.record)
+    plans = [plan_of(seed) for seed in range(arguments.first, arguments.first + arguments.seeds)]
+    outcomes = []
+    for outcome in play_all(plans, arguments.processes):
+        outcomes.append(outcome)
+        _say(line(outcome))
+    return _told(outcomes, arguments.json)
+
+
+def _told(outcomes: list[Outcome], path: Path) -> int:
+    found = report(outcomes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    for violated in found["violated"]:
+        _say(f"seed {violated['seed']}: {violated['law']}: {violated['message']}")
+    sites = found["callSites"]
+    _say(
+        f"{found['seeds']} seeds, {len(found['violated'])} violations, {found['faults']} faults, call sites died at before "
+        f"{sites['before']} and after {sites['after']} of {sites['total']}, {found['cpuSecondsPerSeed']} CPU-seconds a seed"
+    )
+    return 1 if found["violated"] else 0
+
+
+def _one(seed: int, record: Path) -> int:
+    with record.open("wb") as file:
+        outcome = play(plan_of(seed), _writer(file.write))
+    _say(line(outcome))
+    for violation in outcome.violations:
+        _say(f"{violation.at:%H:%M:%S.%f} {violation.law}: {violation.message}")
+    for failure in dict.fromkeys(outcome.failures):
+        _say(failure)
+    return 1 if outcome.violations else 0
+
+
+def _record_sites(processes: int) -> int:
+    plans = [Plan(seed=seed, world=seed, intensity=NONE) for seed in range(1, RECORDED_WORLDS + 1)]
+    outcomes = list(play_all(plans, processes))
+    call_sites.write({outcome.plan.world: outcome.meetings for outcome in outcomes})
+    call_sites.recorded.cache_clear()
+    _say(f"{len(call_sites.recorded().sites())} call sites in {len(outcomes)} worlds, written to {call_sites.FILE}")
+    return 0
+
+
+def _writer(write: Callable[[bytes], object]) -> Callable[[Event], None]:
+    def take(event: Event) -> None:
+        write(event.to_line() + b"\n")
+
+    return take
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

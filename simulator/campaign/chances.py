@@ -1,0 +1,148 @@
+"""The faults of one world, drawn by its seed: at each attempt of a call, at each message, for a while, and at call sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from random import Random
+from typing import Final
+
+import msgspec
+
+from simulator import calls, faults
+from simulator.calls import Fault
+from simulator.campaign.call_sites import Crash, Meetings
+from simulator.clock import VirtualClock
+
+
+class Intensity(msgspec.Struct, frozen=True, kw_only=True):
+    """How often faults befall.
+
+    Attributes:
+        calls: Share of the attempts.
+        messages: Share of the messages.
+        outages: Spells at most in which all calls of one service fail.
+        skew: How far a sandbox's clock may be off.
+    """
+
+    name: str
+    calls: float = 0.0
+    messages: float = 0.0
+    outages: int = 0
+    skew: timedelta = timedelta(0)
+
+
+NONE: Final = Intensity(name="none")
+LIGHT: Final = Intensity(name="light", calls=0.01, messages=0.03)
+MID: Final = Intensity(name="mid", calls=0.03, messages=0.1, outages=1, skew=timedelta(milliseconds=500))
+HEAVY: Final = Intensity(name="heavy", calls=0.08, messages=0.2, outages=3, skew=timedelta(seconds=2))
+
+_ALWAYS: Final = (calls.THROTTLE, calls.ERROR, calls.LOST_REPLY, calls.CRASH_BEFORE, calls.CRASH_AFTER, calls.DELAY)
+_ALSO: Final[Mapping[str, tuple[str, ...]]] = {
+    "dynamodb:TransactWriteItems": (calls.CONFLICT, calls.CONFLICT),
+    "dynamodb:PutItem": (calls.CONFLICT,),
+    "dynamodb:UpdateItem": (calls.CONFLICT,),
+    "dynamodb:DeleteItem": (calls.CONFLICT,),
+    "ec2:DescribeInstances": (calls.STALE, calls.STALE),
+    "ec2:TerminateInstances": (calls.PARTIAL,),
+    "ec2:CreateFleet": (calls.DENIED,),
+    "sqs:SendMessageBatch": (calls.PARTIAL, calls.PARTIAL),
+    "kube:list": (calls.STALE, calls.DENIED),
+    "kube:patch": (calls.CONFLICT, calls.DENIED),
+    "kube:create": (calls.CONFLICT, calls.DENIED),
+    "kube:delete": (calls.CONFLICT, calls.DENIED),
+    "kube:get": (calls.DENIED,),
+}
+_DELAYS: Final = (1, 5, 20, 70, 130, 900)
+"""Seconds; the longest is beyond every function's time-out, so the function is killed in the midst of the call."""
+_AGES: Final = (1, 3, 8, 20)
+_KUBE_CODES: Final = ("401", "403", "409", "410", "429")
+_SERVICES: Final = ("kube:*", "kube:list *", "dynamodb:*", "ec2:*", "sqs:*", "*")
+_OUTAGES: Final = (30, 60, 120)
+_MESSAGE_DELAYS: Final = (0.2, 2, 30, 90, 300)
+_HUNGRY: Final = ("provision", "disrupt", "execute", "reconcile")
+"""Functions that read the whole cluster; what they read may be more than their memory."""
+
+
+class Spell(msgspec.Struct, frozen=True):
+    """For a while, a fault befalls all calls that a pattern matches, of one function if it is named."""
+
+    after: timedelta
+    lasting: timedelta
+    call: str
+    fault: Fault
+    function: str = ""
+
+
+class Chances:
+    """What befalls a world.
+
+    Attributes:
+        meetings: The call sites that were met, and where functions died.
+        struck: How many faults befell.
+    """
+
+    def __init__(
+        self, clock: VirtualClock, rng: Random, intensity: Intensity, until: datetime, crashes: Sequence[Crash] = ()
+    ) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._intensity = intensity
+        self._until = until
+        self._crashes = {(crash.site, crash.nth): crash.kind for crash in crashes}
+        self.meetings = Meetings()
+        self.struck = 0
+
+    def befalls(self, function: str, call: str) -> Fault | None:
+        """What befalls this attempt (`simulator.faults.Draw`)."""
+        if self._clock.now() >= self._until:
+            return None
+        nth = self.meetings.meet(function, call)
+        kind = self._crashes.pop(((function, call), nth), "")
+        if not kind and self._rng.random() < self._intensity.calls:
+            kind = self._rng.choice(_ALWAYS + _ALSO.get(call, _ALSO.get(call.partition(" ")[0], ())))
+        if not kind:
+            return None
+        self.struck += 1
+        if kind in (calls.CRASH_BEFORE, calls.CRASH_AFTER):
+            self.meetings.died.add(((function, call), kind))
+        return self._fault(kind, call)
+
+    def befalls_message(self, what: str) -> tuple[str, timedelta] | None:  # noqa: ARG002 - all fare alike
+        """What befalls this message (`simulator.faults.DrawMessage`)."""
+        if self._clock.now() >= self._until or self._rng.random() >= self._intensity.messages:
+            return None
+        self.struck += 1
+        kind = self._rng.choice(faults.EVENT_KINDS)
+        return kind, timedelta(seconds=self._rng.choice(_MESSAGE_DELAYS))
+
+    def skew(self) -> timedelta:
+        """How far off the clock of a new sandbox is."""
+        return self._intensity.skew * (2 * self._rng.random() - 1)
+
+    def _fault(self, kind: str, call: str) -> Fault:
+        rng = self._rng
+        if kind == calls.DELAY:
+            return Fault(kind=kind, delay=timedelta(seconds=rng.choice(_DELAYS)))
+        if kind == calls.STALE:
+            return Fault(kind=kind, delay=timedelta(seconds=rng.choice(_AGES)))
+        if kind == calls.DENIED and call.startswith("kube:"):
+            return Fault(kind=kind, code=rng.choice(_KUBE_CODES))
+        if kind == calls.DENIED:
+            return Fault(kind=kind, form=rng.choice(calls.FORMS))
+        return Fault(kind=kind)
+
+
+def draw_spells(rng: Random, intensity: Intensity, troubled: timedelta) -> list[Spell]:
+    """Outages of a service, and functions that run out of memory, within the time of trouble."""
+    spells: list[Spell] = []
+    for _ in range(rng.randint(0, intensity.outages)):
+        after = troubled * rng.random()
+        lasting = min(timedelta(seconds=rng.choice(_OUTAGES)), troubled - after)
+        if rng.random() < 0.25:
+            killed = Fault(kind=calls.CRASH_AFTER)
+            spells.append(Spell(after, lasting, "kube:list pods", killed, rng.choice(_HUNGRY)))
+        else:
+            kind = rng.choice((calls.ERROR, calls.THROTTLE))
+            spells.append(Spell(after, lasting, rng.choice(_SERVICES), Fault(kind=kind)))
+    return spells

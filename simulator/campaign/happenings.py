@@ -1,0 +1,83 @@
+"""What befalls a world beside faults, drawn by its seed: users, EC2's market, interruptions, slow boots, new images."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from simulator.campaign.market import ZONES
+
+JsonObject = dict[str, Any]
+FIRST: Final = 20
+"""Seconds after the start: earlier the world is only put together."""
+
+
+def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -> list[JsonObject]:
+    """The steps of a world whose faults last for `lasting`; what takes capacity away is given back at their end."""
+    last = round(lasting.total_seconds())
+
+    def moment() -> int:
+        return rng.randint(FIRST, last)
+
+    steps = [
+        *_scaling(rng, objects, moment),
+        *_interruptions(rng, moment),
+        *_shortages(rng, moment, last),
+        *_boots(rng, moment),
+        *_changes(rng, objects, moment),
+    ]
+    return sorted(steps, key=lambda step: int(step["at"]))
+
+
+def _scaling(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
+    workloads = [found for found in objects if found["kind"] in ("Deployment", "StatefulSet")]
+    for _ in range(rng.randint(1, 6)):
+        found = rng.choice(workloads)
+        scale = {"kind": found["kind"], "name": found["metadata"]["name"], "replicas": rng.choice((0, 1, 3, 8, 15))}
+        yield {"at": moment(), "scale": scale}
+
+
+def _interruptions(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 3)):
+        kind = rng.choice(("spot", "spot", "rebalance", "scheduledChange"))
+        yield {"at": moment(), "interrupt": {"fraction": rng.choice((0.3, 0.5, 1.0)), "kind": kind}}
+
+
+def _shortages(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 2)):
+        capacity: JsonObject = {"available": rng.choice((0, 0, 1, 2))}
+        if rng.random() < 0.7:
+            capacity["zone"] = rng.choice(ZONES)
+        if rng.random() < 0.5:
+            capacity["capacityType"] = rng.choice(("spot", "on-demand"))
+        yield {"at": moment(), "capacity": capacity}
+        yield {"at": last, "capacity": {**capacity, "available": None}}
+
+
+def _boots(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    for _ in range(rng.randint(0, 2)):
+        boot = rng.choice(({"fail": 1}, {"fail": 2}, {"seconds": 200, "count": 2}))
+        yield {"at": moment(), "boot": boot}
+    if rng.random() < 0.2:
+        yield {"at": moment(), "price": {"capacityType": "spot", "factor": rng.choice((0.5, 1.5, 3.0))}}
+
+
+def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
+    """What users change: images, NodePools, whole NodePools gone, a rollout."""
+    pools = [found for found in objects if found["kind"] == "NodePool"]
+    if rng.random() < 0.3:
+        yield {"at": moment(), "ami": {"alias": "al2023", "id": "ami-0new"}}
+    if len(pools) > 1 and rng.random() < 0.25:
+        yield {"at": moment(), "delete": [{"kind": "NodePool", "name": pools[-1]["metadata"]["name"]}]}
+    if rng.random() < 0.3:
+        changed = copy.deepcopy(pools[0])
+        changed["spec"]["template"]["metadata"] = {"labels": {"team": "blue"}}
+        yield {"at": moment(), "apply": [changed]}
+    if rng.random() < 0.2:
+        deployments = [found for found in objects if found["kind"] == "Deployment"]
+        changed = copy.deepcopy(rng.choice(deployments))
+        changed["spec"]["template"]["metadata"]["labels"]["version"] = "2"
+        yield {"at": moment(), "apply": [changed]}

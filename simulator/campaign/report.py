@@ -1,0 +1,44 @@
+"""What a campaign came to: the JSON that others read, and the lines that people do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simulator import calls
+from simulator.campaign.call_sites import Meetings, recorded
+from simulator.campaign.trial import Outcome
+
+
+def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The fields of `build/sim.json`, the seeds in order; each law once a seed, with its first message."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.plan.seed)
+    together = Meetings().join(outcome.meetings for outcome in ordered)
+    sites = set(together.met) | set(recorded().sites())
+    cpu = sum(outcome.cpu_seconds for outcome in ordered)
+    return {
+        "seeds": len(ordered),
+        "violated": [violated for outcome in ordered for violated in _violated(outcome)],
+        "callSites": {
+            "total": len(sites),
+            "before": len({site for site, kind in together.died if kind == calls.CRASH_BEFORE}),
+            "after": len({site for site, kind in together.died if kind == calls.CRASH_AFTER}),
+        },
+        "cpuSecondsPerSeed": round(cpu / max(1, len(ordered)), 2),
+        "heavy": sum(outcome.plan.intensity.name == "heavy" for outcome in ordered),
+        "faults": sum(outcome.struck for outcome in ordered),
+        "calls": sum(together.met.values()),
+    }
+
+
+def line(outcome: Outcome) -> str:
+    """One line for people."""
+    plan = outcome.plan
+    laws = sorted({violation.law for violation in outcome.violations})
+    figures = f"{outcome.cpu_seconds:.1f} s, {outcome.struck} faults, {len(plan.crashes)} crashes at sites"
+    return f"seed {plan.seed} (world {plan.world}, {plan.intensity.name}): {figures}: {', '.join(laws) or 'clean'}"
+
+
+def _violated(outcome: Outcome) -> list[dict[str, Any]]:
+    first = {violation.law: violation.message for violation in reversed(outcome.violations)}
+    return [{"seed": outcome.plan.seed, "law": law, "message": first[law]} for law in sorted(first)]

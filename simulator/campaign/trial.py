@@ -1,0 +1,103 @@
+"""One seed: its world, its faults, played to the end and judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from simulator.campaign.call_sites import Crash, Meetings, scheduled
+from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
+from simulator.campaign.worlds import RESTING, SETTLING, DrawnWorld, draw_world
+from simulator.checkers.verdict import Violation
+from simulator.clock import VirtualClock
+from simulator.draws import stream
+from simulator.record import Event, Recorder
+from simulator.run import seeded
+from simulator.world import World, open_world
+
+_GENTLE: Final = (NONE, LIGHT, MID)
+
+Listener = Callable[[Event], None]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is played for a seed. Every second seed is heavy; the others are gentle and take the call sites in turn."""
+
+    seed: int
+    world: int
+    intensity: Intensity
+    crashes: tuple[Crash, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a seed.
+
+    Attributes:
+        struck: How many faults befell.
+        failures: What handlers raised, with tracebacks.
+    """
+
+    plan: Plan
+    violations: tuple[Violation, ...]
+    meetings: Meetings
+    struck: int
+    cpu_seconds: float
+    failures: tuple[str, ...]
+
+
+def plan_of(seed: int) -> Plan:
+    """What is played for this seed."""
+    turn, heavy = divmod(seed, 2)
+    if heavy:
+        return Plan(seed=seed, world=seed, intensity=HEAVY)
+    intensity = _GENTLE[turn % len(_GENTLE)]
+    world, crashes = scheduled(turn) or (seed, ())
+    return Plan(seed=seed, world=world, intensity=intensity, crashes=crashes)
+
+
+def play(plan: Plan, listener: Listener | None = None) -> Outcome:
+    """Play it. `listener` hears the record."""
+    began = time.process_time()
+    drawn = draw_world(plan.world)
+    scenario = drawn.scenario
+    clock = VirtualClock(scenario.start)
+    recorder = Recorder(clock)
+    if listener is not None:
+        recorder.listen(listener)
+    with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock) as world:
+        chances = _trouble(world, drawn, plan)
+        recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)
+        world.play([])
+        clock.run_until(scenario.start + drawn.troubled + SETTLING)
+        clock.run_until(scenario.start + drawn.troubled + SETTLING + RESTING)
+        world.finish()
+        recorder.emit("simulationEnded")
+        return Outcome(
+            plan=plan,
+            violations=world.judges.finish().violations,
+            meetings=chances.meetings,
+            struck=chances.struck,
+            cpu_seconds=time.process_time() - began,
+            failures=tuple(world.sandboxes.failures),
+        )
+
+
+def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
+    """Let the seed's faults befall the world."""
+    rng = stream(plan.seed, "faults")
+    until = drawn.scenario.start + drawn.troubled
+    for spell in draw_spells(rng, plan.intensity, drawn.troubled):
+        world.clock.after(spell.after, partial(_begin, world, spell))
+    chances = Chances(world.clock, rng, plan.intensity, until, plan.crashes)
+    world.skew = chances.skew
+    world.faults.draw_from(chances.befalls)
+    world.message_faults.draw_from(chances.befalls_message)
+    return chances
+
+
+def _begin(world: World, spell: Spell) -> None:
+    world.faults.arm(spell.call, spell.fault, lasting=spell.lasting, function=spell.function)

@@ -1,0 +1,153 @@
+"""Workloads of a world, drawn by its seed: the usual kinds, with spreads, volumes, protections and PodDisruptionBudgets."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+JsonObject = dict[str, Any]
+
+NAMESPACE: Final = "default"
+STORAGE_CLASS: Final = "ebs"
+RUN_SECONDS: Final = "simulate.fleetwright.dev/run-seconds"
+DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+_CPUS: Final = ("250m", "500m", "1", "1500m", "3", "7")
+_BUDGETS: Final = (
+    {"minAvailable": "50%"},
+    {"minAvailable": 1},
+    {"maxUnavailable": 1},
+    {"maxUnavailable": "25%"},
+    {"maxUnavailable": 0},
+)
+
+
+def draw_workloads(rng: Random) -> list[JsonObject]:
+    """One to five Deployments, and now and then the other kinds."""
+    found: list[JsonObject] = []
+    for number in range(rng.randint(1, 5)):
+        found += _with_budget(rng, _deployment(rng, f"app{number}"))
+    if rng.random() < 0.35:
+        found.append(_storage_class())
+        found += _with_budget(rng, _stateful_set(rng, "store"))
+    if rng.random() < 0.3:
+        found.append(_job(rng, "job"))
+    if rng.random() < 0.3:
+        found.append(_daemon_set("agent"))
+    return found
+
+
+def _deployment(rng: Random, name: str) -> JsonObject:
+    template = _template(rng, name)
+    if rng.random() < 0.25:
+        _spread_over_hosts(rng, template, name)
+    elif rng.random() < 0.3:
+        _spread_over_zones(rng, template, name)
+    spec = {"replicas": rng.randint(1, 10), "selector": {"matchLabels": {"app": name}}, "template": template}
+    return _workload("apps/v1", "Deployment", name, spec)
+
+
+def _stateful_set(rng: Random, name: str) -> JsonObject:
+    template = _template(rng, name)
+    template["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    spec = {
+        "replicas": rng.randint(1, 3),
+        "serviceName": name,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template,
+        "volumeClaimTemplates": [
+            {
+                "metadata": {"name": "data"},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": STORAGE_CLASS,
+                    "resources": {"requests": {"storage": "10Gi"}},
+                },
+            }
+        ],
+    }
+    return _workload("apps/v1", "StatefulSet", name, spec)
+
+
+def _job(rng: Random, name: str) -> JsonObject:
+    template = _template(rng, name)
+    template["metadata"]["annotations"] = {RUN_SECONDS: str(rng.choice((30, 120, 400)))}
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"parallelism": rng.randint(1, 4), "completions": rng.randint(4, 8), "template": template}
+    return _workload("batch/v1", "Job", name, spec)
+
+
+def _daemon_set(name: str) -> JsonObject:
+    container = {"name": "main", "image": name, "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}}}
+    spec = {
+        "selector": {"matchLabels": {"app": name}},
+        "template": {
+            "metadata": {"labels": {"app": name}},
+            "spec": {"containers": [container], "tolerations": [{"operator": "Exists"}]},
+        },
+    }
+    return _workload("apps/v1", "DaemonSet", name, spec)
+
+
+def _template(rng: Random, name: str) -> JsonObject:
+    requests = {"cpu": rng.choice(_CPUS), "memory": rng.choice(("256Mi", "1Gi", "4Gi"))}
+    spec: JsonObject = {"containers": [{"name": "main", "image": name, "resources": {"requests": requests}}]}
+    metadata: JsonObject = {"labels": {"app": name}}
+    if rng.random() < 0.15:
+        metadata["annotations"] = {DO_NOT_DISRUPT: rng.choice(("true", "5m"))}
+    if rng.random() < 0.3:
+        spec["terminationGracePeriodSeconds"] = rng.choice((1, 10, 60, 120))
+    if rng.random() < 0.1:
+        spec["nodeSelector"] = {"karpenter.sh/capacity-type": rng.choice(("spot", "on-demand"))}
+    return {"metadata": metadata, "spec": spec}
+
+
+def _spread_over_hosts(rng: Random, template: JsonObject, name: str) -> None:
+    selector = {"matchLabels": {"app": name}}
+    if rng.random() < 0.5:
+        term = {"topologyKey": _HOSTNAME, "labelSelector": selector}
+        template["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    else:
+        template["spec"]["topologySpreadConstraints"] = [_spread(_HOSTNAME, "DoNotSchedule", name)]
+
+
+def _spread_over_zones(rng: Random, template: JsonObject, name: str) -> None:
+    hardness = rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
+    template["spec"]["topologySpreadConstraints"] = [_spread(_ZONE, hardness, name)]
+
+
+def _spread(key: str, hardness: str, name: str) -> JsonObject:
+    selector = {"matchLabels": {"app": name}}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": hardness, "labelSelector": selector}
+
+
+def _with_budget(rng: Random, workload: JsonObject) -> list[JsonObject]:
+    if rng.random() < 0.5:
+        return [workload]
+    name = workload["metadata"]["name"]
+    # One that admits nothing at all is rare, as it is in clusters.
+    bounds = rng.choices(_BUDGETS, weights=(4, 4, 4, 4, 1))[0]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {**bounds, "selector": {"matchLabels": {"app": name}}},
+    }
+    return [workload, budget]
+
+
+def _storage_class() -> JsonObject:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": STORAGE_CLASS},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+
+
+def _workload(api_version: str, kind: str, name: str, spec: JsonObject) -> JsonObject:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
