@@ -9,6 +9,7 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
+from core.model.label_syntax import is_label_key, labels_fault, shown
 from core.model.taints import EFFECTS, UNREGISTERED, Taint
 
 _KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
@@ -68,7 +69,13 @@ def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> 
     """The labels that a kubelet registers with: those it is allowed to set, in key order.
 
     `syncs_taints` false tells Karpenter's tools that the node already has its taints (every family but Custom).
+
+    Raises:
+        InvalidInputError: If one of them cannot be a label, whoever let it come so far.
     """
+    fault = labels_fault(node_labels)
+    if fault:
+        raise InvalidInputError(fault, field="labels")
     own = dict(node_labels) if syncs_taints else {**node_labels, labels.DO_NOT_SYNC_TAINTS: "true"}
     return {key: own[key] for key in sorted(own) if not _is_forbidden(key)}
 
@@ -91,8 +98,9 @@ def read_taint(text: str) -> Taint:
     """
     body, _, effect = text.rpartition(":")
     key, _, value = body.partition("=")
-    if not key or effect not in EFFECTS:
-        raise InvalidInputError(f"{text!r} is no taint of the form key=value:Effect", field="taints")
+    is_taint = is_label_key(key) and (not value or is_label_key(value)) and effect in EFFECTS
+    if not is_taint:
+        raise InvalidInputError(f"{shown(text)} is no taint of the form key=value:Effect", field="taints")
     return Taint(key, effect, value)
 
 

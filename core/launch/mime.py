@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -58,11 +58,21 @@ def read_archive(text: str) -> tuple[Part, ...]:
     return tuple(_part(lines) for lines in parts)
 
 
-def write_archive(parts: Iterable[Part]) -> str:
+def write_archive(parts: Sequence[Part]) -> str:
     """One archive of all documents, in order."""
-    chunks = [f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_OUR_BOUNDARY}"\n']
-    chunks += [f"--{_OUR_BOUNDARY}\n{part.headers}\n\n{part.body.rstrip()}\n" for part in parts]
-    return "\n".join([*chunks, f"--{_OUR_BOUNDARY}--\n"])
+    boundary = _boundary(parts)
+    chunks = [f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{boundary}"\n']
+    chunks += [f"--{boundary}\n{part.headers}\n\n{part.body.rstrip()}\n" for part in parts]
+    return "\n".join([*chunks, f"--{boundary}--\n"])
+
+
+def _boundary(parts: Sequence[Part]) -> str:
+    """Karpenter's, or the first longer one that begins no line: a document must not end where its own text says so."""
+    lines = [line for part in parts for line in (*part.headers.splitlines(), *part.body.splitlines())]
+    boundary = _OUR_BOUNDARY
+    while any(line.startswith(f"--{boundary}") for line in lines):
+        boundary += "/"
+    return boundary
 
 
 def _part(lines: list[str]) -> Part:

@@ -7,15 +7,25 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from core.errors import InvalidInputError
+from core.model.label_syntax import shown
+
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What JSON leaves bare in a string and YAML does not take bare."""
+
+_KEY_MAX: Final = 128
+"""Far below YAML's 1,024, quotes and escapes included."""
 
 _AMBIGUOUS: Final = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 def write_yaml(value: object) -> str:
-    """The text of a document, ending in a newline. Keys keep their order."""
+    """The text of a document, ending in a newline. Keys keep their order.
+
+    Raises:
+        InvalidInputError: If a key is longer than YAML lets one be.
+    """
     return "\n".join(_lines(value)) + "\n"
 
 
@@ -41,6 +51,8 @@ def _entry(key: str, value: object) -> Iterator[str]:
 
 
 def _key(text: str) -> str:
+    if len(text) > _KEY_MAX:
+        raise InvalidInputError(f"{shown(text)} is longer than a key may be in YAML")
     return text if _PLAIN_KEY.match(text) and text.lower() not in _AMBIGUOUS else _scalar(text)
 
 

@@ -11,7 +11,7 @@ from core import labels
 from core.errors import InvalidInputError
 from core.manifests import effective_requests, wire_common, wire_pod
 from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
-from core.manifests.selectors import label_selector, node_term, node_terms
+from core.manifests.selectors import label_selector, node_term, node_terms, selector_fault, term_fault
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -137,6 +137,7 @@ class PodTranslator:
             priority_class=written.priority_class_name,
             scheduler_name=written.scheduler_name or "default-scheduler",
             termination_grace_seconds=written.termination_grace_period_seconds,
+            problem=_selection_fault(written, node, field),
         )
 
     def _priority(self, written: wire_pod.PodSpec) -> int:
@@ -182,6 +183,26 @@ def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: st
         PreferredTerm(term.weight, node_term(term.preference, field=f"{field}[{i}].preference"))
         for i, term in enumerate(terms)
     )
+
+
+def _selection_fault(written: wire_pod.PodSpec, node: wire_pod.NodeAffinity, field: str) -> str:
+    """The first label by which the pod selects nodes and which no node can carry.
+
+    The API server checks no value of a preferred term, and older ones none at all; a claim made for such a pod would carry
+    the text on to the user data of its node.
+    """
+    where = f"{field}.affinity.nodeAffinity"
+    required = node.required.node_selector_terms if node.required is not None else ()
+    named = [
+        (f"{where}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]", term)
+        for i, term in enumerate(required)
+    ]
+    named += [
+        (f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference", entry.preference)
+        for i, entry in enumerate(node.preferred)
+    ]
+    faults = (term_fault(term, field=place) for place, term in named)
+    return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
 
 
 def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from core.errors import InvalidInputError
 from core.manifests import wire_common
+from core.model.label_syntax import is_label_key, is_label_value, key_fault, shown, value_fault
 from core.model.pod import LabelSelector, NodeSelectorTerm
 from core.model.requirements import Requirement, is_integer
 
@@ -64,6 +65,28 @@ def node_term(written: wire_common.NodeSelectorTerm, *, field: str) -> NodeSelec
         return NodeSelectorTerm(uses_fields=bool(written.match_fields))
     requirements = ordered(_requirements(expressions, _NODE_OPERATORS, f"{field}.matchExpressions"))
     return NodeSelectorTerm(requirements, uses_fields=bool(written.match_fields))
+
+
+def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
+    """The first key or value of a node selector that no label can have: its place and what is wrong, empty if there is none."""
+    for key in sorted(selector):
+        fault = key_fault(key) or value_fault(selector[key])
+        if fault:
+            return f"{field}[{shown(key)}]: {fault}"
+    return ""
+
+
+def term_fault(term: wire_common.NodeSelectorTerm, *, field: str) -> str:
+    """The same of one alternative of a node affinity. Bounds are numbers, which are looked at elsewhere."""
+    for i, expression in enumerate(term.match_expressions):
+        where = f"{field}.matchExpressions[{i}]"
+        if not is_label_key(expression.key):
+            return f"{where}.key: {key_fault(expression.key)}"
+        values = () if expression.operator in _BOUNDS else expression.values
+        for j, value in enumerate(values):
+            if not is_label_value(value):
+                return f"{where}.values[{j}]: {value_fault(value)}"
+    return ""
 
 
 def ordered(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:

@@ -6,17 +6,21 @@ from datetime import timedelta
 from typing import Final
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_SECONDS_MAX: Final = 2**63 / 1e9
+"""Go counts nanoseconds in 64 bits, some 292 years; a point of time as far off as that can still be written."""
+
+_DIGITS: Final = frozenset("0123456789.")
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Read a Go duration such as `1h30m`; None where it is none. A bare `0` is zero."""
+    """Read a Go duration such as `1h30m`; None where it is none, or longer than Go can count. A bare `0` is zero."""
     if text == "0":
         return timedelta(0)
     sign, rest, total = (-1, text[1:], 0.0) if text.startswith("-") else (1, text.removeprefix("+"), 0.0)
     position = 0
     while position < len(rest):
         end = position
-        while end < len(rest) and (rest[end].isdigit() or rest[end] == "."):
+        while end < len(rest) and rest[end] in _DIGITS:
             end += 1
         unit = next((u for u in ("ms", "us", "µs", "ns", "h", "m", "s") if rest.startswith(u, end)), None)
         number = rest[position:end]
@@ -24,4 +28,4 @@ def parse_duration(text: str) -> timedelta | None:
             return None
         total += float(number) * _UNITS[unit]
         position = end + len(unit)
-    return timedelta(seconds=sign * total) if rest else None
+    return timedelta(seconds=sign * total) if rest and total < _SECONDS_MAX else None

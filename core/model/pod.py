@@ -119,6 +119,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
         requests: Effective requests (containers, init containers, sidecars, pod level, overhead) and `pods: 1`.
         required_terms: Alternatives of the required node affinity; none: no such affinity. An alternative without
             expressions matches no node.
+        problem: Field and fault where no node can be planned for such pods, empty where one can.
     """
 
     requests: dict[str, int]
@@ -138,6 +139,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     priority_class: str = ""
     scheduler_name: str = "default-scheduler"
     termination_grace_seconds: int = 30
+    problem: str = ""
 
 
 class Owner(msgspec.Struct, frozen=True, order=True):

@@ -22,7 +22,10 @@ NVIDIA_GPU: Final = "nvidia.com/gpu"
 
 NANODOLLARS: Final = 10**9
 
-_SHAPE: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)\Z")
+_SHAPE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]|[KMGTPE]i)?)\Z")
+_LENGTH_MAX: Final = 64
+"""Kubernetes keeps amounts below 2^63; Python refuses to print numbers of thousands of digits."""
+
 _BINARY: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BYTE_RESOURCES: Final = (MEMORY, EPHEMERAL_STORAGE)
@@ -35,9 +38,10 @@ def parse(text: str | float, resource: str = "") -> int:
     Raises:
         InvalidInputError: If the text is not a quantity.
     """
-    match = _SHAPE.match(str(text).strip())
+    written = str(text)
+    match = _SHAPE.match(written.strip()) if len(written) <= _LENGTH_MAX else None
     if match is None:
-        raise InvalidInputError(f"{text!r} is not a quantity such as 500m, 2 or 1.5Gi")
+        raise InvalidInputError(f"{written[:_LENGTH_MAX]!r} is not a quantity such as 500m, 2 or 1.5Gi")
     number, exponent, suffix = match.groups()
     value = Decimal(number + (exponent or ""))
     if suffix in _BINARY:

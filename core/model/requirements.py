@@ -16,7 +16,8 @@ from core import labels
 from core.errors import InvalidInputError
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Gte", "Lte")
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,63}")
+"""No longer than a label's value may be: Python refuses to read numbers of thousands of digits."""
 _INTEGER_OPERATORS: Final = ("Gt", "Lt", "Gte", "Lte")
 
 
@@ -209,8 +210,8 @@ class Requirements(Mapping[str, Requirement]):
 
 
 def is_integer(text: str) -> bool:
-    """Whether a label's value is a whole number as Kubernetes reads it; Python would take `1_0` for one too."""
-    return _INTEGER.fullmatch(text) is not None
+    """Whether a label's value is a whole number as Kubernetes reads it: of 64 bits; Python would take `1_0` for one too."""
+    return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
 def _bound(key: str, operator: str, values: tuple[str, ...]) -> int:

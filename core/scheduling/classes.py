@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core import labels
+from core.model.label_syntax import requirement_fault
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.model.taints import PREFER_NO_SCHEDULE
@@ -66,6 +67,8 @@ class Classes:
 
     def _hopeless(self, spec: PodSpec, needs: VolumeNeeds) -> tuple[str, str]:
         """Why no node could help, if so (Karpenter refuses to plan for such pods)."""
+        if spec.problem:
+            return reasons.INVALID_POD, spec.problem
         if spec.resource_claims:
             return reasons.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
         if any(term.uses_fields for term in spec.required_terms):
@@ -78,7 +81,11 @@ class Classes:
                 return reasons.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
             if labels.is_restricted(requirement.key) and requirement.key not in self._table.well_known:
                 return reasons.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
-        return needs.reason, needs.message
+        if needs.reason:
+            return needs.reason, needs.message
+        faults = (requirement_fault(r) for alternative in needs.alternatives for r in alternative.values())
+        fault = next(filter(None, faults), "")
+        return (reasons.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
 
     def _steps(self, shape: Shape, needs: VolumeNeeds) -> Iterator[Stage]:
         steps = ladder(shape.spec, shape.spreads, respect=self._respect, tolerate_at_last=self._tolerate_at_last)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 NO_NODE_POOL: Final = "NoNodePool"
+INVALID_POD: Final = "InvalidPod"
 OPTED_OUT: Final = "OptedOut"
 RESTRICTED_LABEL: Final = "RestrictedLabel"
 UNSUPPORTED_AFFINITY: Final = "UnsupportedAffinity"
@@ -30,6 +31,7 @@ POD_ANTI_AFFINITY: Final = "PodAntiAffinity"
 
 MEANINGS: Final = {
     NO_NODE_POOL: "No NodePool may launch nodes for pods: there is none, or none is ready, dynamic and valid.",
+    INVALID_POD: "A field of the pod cannot be read, or selects nodes by a text that no label can have; the message names it.",
     OPTED_OUT: "The pod asks for nodes without karpenter.sh/nodepool, which no NodePool makes.",
     RESTRICTED_LABEL: "The pod selects nodes by a label that users may neither set nor select.",
     UNSUPPORTED_AFFINITY: "Every alternative of the required node affinity uses matchFields or is empty.",

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from core import labels
-from core.model.node_pool import NodePool
+from core.model.label_syntax import labels_fault
+from core.model.node_pool import NodeClass, NodePool
 from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import Snapshot
 from core.model.taints import Taint
@@ -57,6 +58,9 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
     """Why a NodePool launches nothing for pods, empty where it may."""
     if pool.problem:
         return f"is invalid: {pool.problem}"
+    fault = labels_fault(template_labels(pool))
+    if fault:
+        return f"is invalid: its name, class and labels become labels of its nodes, and {fault}"
     if pool.deleted_at is not None:
         return "is being deleted"
     if pool.is_static:
@@ -68,15 +72,16 @@ def why_unusable(pool: NodePool, snapshot: Snapshot) -> str:
     contradicted = _contradicted(pool)
     if contradicted:
         return f"contradicts itself: its requirements leave no value of {contradicted}"
-    for node_class in snapshot.node_classes:
-        if node_class.name == pool.node_class.name:
-            if node_class.problem:
-                return f"uses EC2NodeClass {node_class.name}, which is invalid: {node_class.problem}"
-            if node_class.deleted_at is not None:
-                return f"uses EC2NodeClass {node_class.name}, which is being deleted"
-            if node_class.is_ready is False:
-                return f"uses EC2NodeClass {node_class.name}, which is not ready"
-    return ""
+    node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
+    return "" if node_class is None else _why_class_unusable(node_class)
+
+
+def _why_class_unusable(node_class: NodeClass) -> str:
+    if node_class.problem:
+        return f"uses EC2NodeClass {node_class.name}, which is invalid: {node_class.problem}"
+    if node_class.deleted_at is not None:
+        return f"uses EC2NodeClass {node_class.name}, which is being deleted"
+    return f"uses EC2NodeClass {node_class.name}, which is not ready" if node_class.is_ready is False else ""
 
 
 def templates_of(

@@ -12,18 +12,18 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from core.model.label_syntax import DOMAIN_LENGTH_MAX, NAME, NAME_LENGTH_MAX, SUBDOMAIN, length_fault
+
 NEVER: Final = "Never"
 WHOLE_MAX: Final = 2**63 - 1
 """The API server keeps whole numbers in 64 bits."""
 
-_NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _QUANTITY: Final = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$"
 
-QUALIFIED_NAME: Final = rf"^({_SUBDOMAIN}/)?{_NAME}$"
-TAINT_VALUE: Final = rf"^(({_SUBDOMAIN}/)?{_NAME})?$"
-LABEL_VALUE: Final = rf"^({_NAME})?$"
-OBJECT_NAME: Final = rf"^{_SUBDOMAIN}$"
+QUALIFIED_NAME: Final = rf"^({SUBDOMAIN}/)?{NAME}$"
+TAINT_VALUE: Final = rf"^(({SUBDOMAIN}/)?{NAME})?$"
+LABEL_VALUE: Final = rf"^({NAME})?$"
+OBJECT_NAME: Final = rf"^{SUBDOMAIN}$"
 DURATION: Final = r"^([0-9]+(s|m|h))+$"
 NILLABLE_DURATION: Final = r"^(([0-9]+(s|m|h))+|Never)$"
 WINDOW: Final = r"^(([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?$"
@@ -68,37 +68,19 @@ MEANING: Final = {
 }
 """What each pattern stands for, as the end of a sentence that begins with `is not`."""
 
-_QUALIFIED_NAME_SHAPE: Final = re.compile(QUALIFIED_NAME)
 _QUANTITY_SHAPE: Final = re.compile(_QUANTITY)
 _POSITIVE_QUANTITY: Final = _QUANTITY.replace(r"(\+|-)?", r"\+?", 1)
-_DOMAIN_LENGTH_MAX: Final = 253
-_NAME_LENGTH_MAX: Final = 63
-
-
-def length_fault(key: str) -> str | None:
-    """What is too long about a qualified name, None where nothing is."""
-    domain, _, name = key.rpartition("/")
-    if len(name) > _NAME_LENGTH_MAX:
-        return f"the name {name!r} has more than {_NAME_LENGTH_MAX} characters"
-    if len(domain) > _DOMAIN_LENGTH_MAX:
-        return f"the domain {domain!r} has more than {_DOMAIN_LENGTH_MAX} characters"
-    return None
 
 
 def cel_is_short(key: str) -> str:
     """The opposite of `length_fault` for the API server: an expression over `key`, itself one."""
-    domain, name = f"{key}.indexOf('/') <= {_DOMAIN_LENGTH_MAX}", f"{key}.find('[^/]*$').size() <= {_NAME_LENGTH_MAX}"
+    domain, name = f"{key}.indexOf('/') <= {DOMAIN_LENGTH_MAX}", f"{key}.find('[^/]*$').size() <= {NAME_LENGTH_MAX}"
     return f"{domain} && {name}"
 
 
 def cel_is_qualified(key: str) -> str:
-    """`is_qualified_name` for the API server: an expression over `key`, itself one."""
+    """`is_label_key` for the API server: an expression over `key`, itself one."""
     return f"{key}.matches(r'{QUALIFIED_NAME}') && {cel_is_short(key)}"
-
-
-def is_qualified_name(key: str) -> bool:
-    """Whether Kubernetes takes this for the key of a label or of a taint."""
-    return _QUALIFIED_NAME_SHAPE.match(key) is not None and length_fault(key) is None
 
 
 def _short_enough(key: str) -> str:
@@ -109,7 +91,7 @@ def _short_enough(key: str) -> str:
 
 
 def _quantity(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | str) or not _QUANTITY_SHAPE.match(str(value)):
+    if isinstance(value, bool) or not isinstance(value, int | str) or not _QUANTITY_SHAPE.fullmatch(str(value)):
         raise PydanticCustomError(
             "quantity", "{given} is not a quantity such as 500m, 2 or 1.5Gi", {"given": repr(value)}
         )

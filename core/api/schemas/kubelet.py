@@ -45,7 +45,7 @@ _THRESHOLDS: Final = ("evictionHard", "evictionSoft", "evictionMinimumReclaim")
 _RESERVED_MAPS: Final = ("kubeReserved", "systemReserved")
 _COUNTS: Final = ("maxPods", "podsPerCore", "evictionMaxPodGracePeriod")
 _PERCENTS: Final = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
-_PERCENTAGE: Final = re.compile(r"[+]?(\d+\.?\d*|\.\d+)%\Z")
+_PERCENTAGE: Final = re.compile(r"[+]?([0-9]+\.?[0-9]*|\.[0-9]+)%\Z")
 
 
 def unsupported(kubelet: JsonObject, family: str) -> Iterator[Location]:
@@ -112,7 +112,7 @@ def _is_threshold(text: str) -> bool:
     if text.endswith("%"):
         return _PERCENTAGE.match(text) is not None and float(text[:-1]) <= 100
     try:
-        return quantity.parse(text) >= 0 and not text.startswith("-")
+        return quantity.parse(text) >= 0 and not text.startswith("-") and text == text.strip()
     except InvalidInputError:
         return False
 

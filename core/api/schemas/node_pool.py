@@ -14,11 +14,12 @@ from core.api.schemas.base import ApiModel, Change, Rule
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.node_claim import ClaimTemplate
 from core.api.schemas.requirement import REQUIREMENTS_MAX, PoolRequirement
+from core.model.label_syntax import is_label_key
 from core.model.quantity import NODES
 
 
 def _unqualified_labels(metadata: JsonObject) -> list[Location]:
-    return [("labels", key) for key in metadata.get("labels", {}) if not fields.is_qualified_name(key)]
+    return [("labels", key) for key in metadata.get("labels", {}) if not is_label_key(key)]
 
 
 def _restricted_labels(metadata: JsonObject) -> list[Location]:

@@ -298,3 +298,37 @@ def test_a_pod_without_a_name_is_refused() -> None:
     with pytest.raises(InvalidInputError) as caught:
         PodTranslator().pod(a_wire_pod(""))
     assert caught.value.field == "metadata.name"
+
+
+AFFINITY = "spec.affinity.nodeAffinity"
+REQUIRED, PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+
+
+def _terms(operator: str, *values: str, key: str = "team") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"nodeSelector": {"team": "a b"}}, "spec.nodeSelector['team']: 'a b' cannot be the value of a label"),
+        ({"nodeSelector": {"t t": "a"}}, "spec.nodeSelector['t t']: 't t' cannot be the key of a label"),
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("NotIn", "ok", "a'b")]}}}},
+            f'{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].values[1]: "a\'b" cannot be the value of a label',
+        ),
+        (
+            {"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": _terms("In", "a\nb")}]}}},
+            f"{AFFINITY}.{PREFERRED}[0].preference.matchExpressions[0].values[0]: 'a\\nb' cannot be the value of a label",
+        ),
+        (
+            {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("Exists", key="a/b/c")]}}}},
+            f"{AFFINITY}.{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].key: 'a/b/c' cannot be the key of a label",
+        ),
+        ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [_terms("Gt", "9" * 5_000)]}}}}, ""),
+    ],
+)
+def test_a_pod_that_selects_by_what_is_no_label_is_kept_and_says_so(spec: dict[str, Any], problem: str) -> None:
+    """Planned for, it would write into user data; left out, the node that it is bound to would look empty."""
+    pod = translated(nodeName="n", **spec)
+    assert (pod.node_name, pod.spec.problem) == ("n", problem)

@@ -55,6 +55,7 @@ def selecting(key: str, operator: str = "Exists") -> Any:
         (a_pod("p", required_terms=(NodeSelectorTerm(uses_fields=True),)), reasons.UNSUPPORTED_AFFINITY),
         (a_pod("p", required_terms=(NodeSelectorTerm(),)), reasons.UNSUPPORTED_AFFINITY),
         (a_pod("p", resource_claims=("gpu",)), reasons.UNSUPPORTED_RESOURCE_CLAIM),
+        (a_pod("p", problem="spec.nodeSelector[a]: 'b c' cannot be the value of a label"), reasons.INVALID_POD),
     ],
 )
 def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:

@@ -1,0 +1,251 @@
+"""The same law from the objects on: whatever stands in a pod, a NodePool or an EC2NodeClass, nodes are told nothing else."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from core.catalogue.ami_family import FAMILIES
+from core.catalogue.node_class import NodeClass, read_node_class
+from core.errors import InvalidInputError
+from core.launch.bootstrap import Cluster
+from core.launch.candidates import Candidate
+from core.launch.render import Launch, render_launch
+from core.manifests import resources as kinds
+from core.manifests import wire
+from core.manifests.assemble import assemble
+from core.model.catalogue import Catalogue
+from core.model.label_syntax import is_label_key, is_label_value
+from core.model.plan import Plan, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.scheduling import Planner
+from tests.builders import NOW, ZONES, a_class_manifest, a_type
+from tests.property.hostile.reading import outline
+from tests.property.hostile.texts import BREAKERS, HARMLESS, Place, hostile, places, planted
+
+CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")
+TEAM = "company.com/team"
+STATUS: dict[str, Any] = {
+    "subnets": [{"id": f"subnet-{zone}", "zone": zone} for zone in ZONES],
+    "securityGroups": [{"id": "sg-1", "name": "nodes"}],
+    "amis": [{"id": "ami-1", "name": "image", "requirements": []}],
+    "instanceProfile": "shop-nodes",
+    "conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}],
+}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "p",
+        "namespace": "shop",
+        "uid": "u-1",
+        "labels": {"app": "p"},
+        "annotations": {"karpenter.sh/do-not-disrupt": "5m"},
+        "creationTimestamp": "2026-11-19T23:00:00Z",
+        "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "p", "uid": "r-1"}],
+    },
+    "spec": {
+        "nodeSelector": {"company.com/tier": "front"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": TEAM, "operator": "In", "values": ["a", "b"]},
+                                {"key": "company.com/rank", "operator": "Gt", "values": ["3"]},
+                            ]
+                        }
+                    ]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": 1,
+                        "preference": {"matchExpressions": [{"key": TEAM, "operator": "In", "values": ["b"]}]},
+                    }
+                ],
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "p"}}}
+                ]
+            },
+        },
+        "topologySpreadConstraints": [
+            {
+                "topologyKey": "topology.kubernetes.io/zone",
+                "maxSkew": 1,
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["p"]}]},
+            }
+        ],
+        "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}],
+        "schedulerName": "default-scheduler",
+        "priorityClassName": "high",
+        "containers": [
+            {
+                "name": "c",
+                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2"}},
+                "ports": [{"containerPort": 80, "hostPort": 8080, "hostIP": "10.0.0.1", "protocol": "TCP"}],
+            }
+        ],
+        "volumes": [{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "gp3"}}}}],
+    },
+    "status": {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+    },
+}
+POOL: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default", "annotations": {"note": "n"}},
+    "spec": {
+        "template": {
+            "metadata": {"labels": {"company.com/own": "x"}, "annotations": {"company.com/note": "n"}},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {"key": TEAM, "operator": "Exists"},
+                    {"key": "company.com/tier", "operator": "In", "values": ["front", "back"]},
+                    {"key": "company.com/rank", "operator": "Exists"},
+                ],
+                "taints": [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}],
+                "startupTaints": [{"key": "company.com/starting", "value": "yes", "effect": "NoSchedule"}],
+                "expireAfter": "720h",
+            },
+        },
+        "limits": {"cpu": "1000"},
+        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "10%"}]},
+    },
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+CLASS = a_class_manifest(
+    status=STATUS,
+    kubelet={
+        "clusterDNS": ["10.1.0.10"],
+        "kubeReserved": {"cpu": "100m"},
+        "systemReserved": {"memory": "100Mi"},
+        "evictionHard": {"memory.available": "5%"},
+        "evictionSoft": {"memory.available": "10%"},
+        "evictionSoftGracePeriod": {"memory.available": "1m"},
+    },
+    tags={"team": "a"},
+    context="c",
+    blockDeviceMappings=[{"deviceName": "/dev/xvda", "ebs": {"volumeSize": "20Gi", "volumeType": "gp3"}}],
+)
+TYPES = (a_type("m5.large"), a_type("m5.xlarge", cpu="4", memory="16Gi", price=0.2))
+FAMILY_NAMES = ("AL2", "AL2023", "Bottlerocket", "Windows2022")
+STORAGE = {"metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def seen(pod: dict[str, Any], pool: dict[str, Any]) -> Snapshot:
+    """As `provision` sees them: from the bytes that the API server sends."""
+    raw = msgspec.json.encode({"items": [pod], "metadata": {}})
+    objects = {
+        kinds.PODS: wire.decode_page(kinds.PODS, raw).items,
+        kinds.NODE_POOLS: (pool,),
+        kinds.EC2_NODE_CLASSES: (CLASS,),
+        kinds.STORAGE_CLASSES: (wire.from_object(kinds.STORAGE_CLASSES, STORAGE),),
+    }
+    snapshot, _ = assemble(objects, now=NOW, catalogue=Catalogue(default=TYPES), is_live=True)
+    return snapshot
+
+
+def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
+    return Planner(seen(pod, pool)).outcome().plan
+
+
+def told(claim: PlannedClaim, node_class: NodeClass) -> str:
+    """User data of the claim's node."""
+    launch = Launch(
+        token="t",
+        node_pool=claim.node_pool,
+        candidates=tuple(Candidate(o.price, t.name, o.zone, o.capacity_type) for t in TYPES[:1] for o in t.offerings),
+        types={TYPES[0].name: TYPES[0]},
+        node_labels=claim.labels,
+        taints=tuple(map(str, (*claim.taints, *claim.startup_taints))),
+    )
+    (template,) = render_launch(launch, node_class, CLUSTER).templates
+    return base64.b64decode(template.data["UserData"]).decode()
+
+
+def of_family(name: str, manifest: dict[str, Any] | None = None) -> NodeClass:
+    written = CLASS if manifest is None else manifest
+    return read_node_class({**written, "spec": {**written["spec"], "amiFamily": name}})
+
+
+def check(claims: Iterable[PlannedClaim]) -> None:
+    """Labels and taints are such, and no value of one is more than a value to any node."""
+    for claim in claims:
+        assert all(is_label_key(key) and is_label_value(value) for key, value in claim.labels.items())
+        tame = msgspec.structs.replace(claim, labels=dict.fromkeys(claim.labels, HARMLESS))
+        for name in FAMILY_NAMES:
+            node_class = of_family(name)
+            found, expected = (outline(FAMILIES[name], told(c, node_class), "") for c in (claim, tame))
+            assert found == expected
+
+
+def examples(manifest: dict[str, Any]) -> st.SearchStrategy[Place]:
+    return st.sampled_from(list(places(manifest)))
+
+
+def test_the_harmless_objects_get_a_node() -> None:
+    """What follows would hold of plans that launch nothing."""
+    plan = planned(POD, POOL)
+    assert [claim.labels[TEAM] for claim in plan.claims] == ["b"]
+    check(plan.claims)
+
+
+PREFERRED = (
+    *("spec", "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution", 0),
+    *("preference", "matchExpressions", 0, "values", 0),
+)
+
+
+@example(place=(PREFERRED, False), text=BREAKERS[0])
+@settings(max_examples=120, deadline=None)
+@given(place=examples(POD), text=hostile)
+def test_a_pod_writes_into_no_user_data(place: Place, text: str) -> None:
+    """Whoever may create a pod would be root on a node; or, with a number nobody can count to, stop all planning."""
+    plan = planned(planted(POD, place, text), POOL)
+    check(plan.claims)
+
+
+@settings(max_examples=120, deadline=None)
+@given(place=examples(POOL), text=hostile)
+def test_a_node_pool_sets_nothing_but_its_fields(place: Place, text: str) -> None:
+    """An API server with older definitions lets more through than ours would."""
+    plan = planned(POD, planted(POOL, place, text))
+    check(plan.claims)
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+@settings(max_examples=120, deadline=None)
+@given(place=examples({"spec": CLASS["spec"], "status": CLASS["status"]}), text=hostile)
+def test_a_class_sets_nothing_but_its_fields(family: str, place: Place, text: str) -> None:
+    """Read as the functions read it, without asking whether it is valid."""
+    (claim,) = planned(POD, POOL).claims
+    try:
+        node_class = of_family(family, planted(CLASS, place, text))
+        found = told(claim, node_class)
+    except InvalidInputError:
+        return
+    expected = told(claim, of_family(family, planted(CLASS, place, _tame(place))))
+    assert outline(FAMILIES[family], found, text) == outline(FAMILIES[family], expected, _tame(place))
+
+
+def _tame(place: Place) -> str:
+    path, is_key = place
+    if is_key:
+        return HARMLESS
+    value: Any = CLASS
+    for step in path:
+        value = value[step]
+    return str(value)
