@@ -10,10 +10,10 @@ import msgspec
 from core import labels
 from core.brakes.steps import action_of_step
 from core.errors import invariant
-from core.lifecycle import steps
+from core.lifecycle import deletion, steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.pace import pace
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.lifecycle.records import ClaimPhase, ClaimRecord
 from lambdas.brakes.joining import became_ready, went
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
@@ -93,6 +93,7 @@ class ClaimWork:
                 return pace(_since(record), self._clock.now())
             last, before = step, record
             record = self._take(record, step, look, outcome)
+            self._tell_of_room(before, record)
             if record is not None and record.attempts > before.attempts:
                 return pace(record.requested_at, self._clock.now())
         return SOON
@@ -134,13 +135,11 @@ class ClaimWork:
                 return None
 
     def begin_termination(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> ClaimRecord:
-        """Store that the claim is to go, unless it is going already; what it reserved is free from now on."""
+        """Store that the claim is to go, unless it is going already, whatever the budgets say; it counts in them."""
         if record.deletion is not None:
             return record
-        deletion = Deletion(reason=reason, message=message, asked_at=self._clock.now())
-        after = msgspec.structs.replace(record, deletion=deletion, reserved={})
         outcome.decide("terminate", record.name, reason, message)
-        changed = self._claims.change(record, after)
+        changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now()))
         went(self._breakers, record, reason, self._clock.now(), outcome)
         self._wake_ups.send([wake_up(reason)])
         return changed
@@ -196,8 +195,7 @@ class ClaimWork:
         self._cloud.terminate([record.instance_id])
         reason = record.deletion.reason if record.deletion else ""
         outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
-        deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=self._clock.now())
-        return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
+        return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
         if step.refuses_offering and record.offerings:
@@ -212,6 +210,11 @@ class ClaimWork:
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
         return self._claims.change(record, after)
+
+    def _tell_of_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
+        """Wake those who wait for a NodePool's limits when a claim that goes has given back its share."""
+        if before.deletion is not None and before.reserved and (after is None or not after.reserved):
+            self._wake_ups.send([wake_up(before.deletion.reason)])
 
 
 def _since(record: ClaimRecord) -> datetime:

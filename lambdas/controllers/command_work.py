@@ -11,10 +11,10 @@ from core.brakes.brake import Action, Brake, BrakeKind
 from core.disruption.validation import validate
 from core.lifecycle import steps
 from core.lifecycle.commands import next_command_step
+from core.lifecycle.deletion import tainted, untainted
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
 from core.lifecycle.termination import taint_of
-from core.model import resources
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from lambdas.brakes.ports import skipped
@@ -117,15 +117,14 @@ class CommandWork:
     ) -> CommandRecord | timedelta | None:
         """Taint the candidates, then store the replacements' claims; each part may be repeated after a crash."""
         self._taint(record, look)
+        for claim in (facts.claims[name] for name in record.command.claims if name in facts.claims):
+            if claim.reserved:
+                self._memory.claims.change(claim, tainted(claim, self._clock.now()))
         names: tuple[str, ...] = ()
         if record.command.replacements:
             lease = self._leases.acquire(PLANNER, f"command/{record.id}", now=self._clock.now(), for_=LEASE_FOR)
             if lease is None:
                 return BUSY
-            for name in record.command.claims:
-                claim = facts.claims.get(name)
-                if claim is not None and claim.reserved:
-                    self._memory.claims.change(claim, msgspec.structs.replace(claim, reserved={}))
             view = self._observer.look()
             claims = self._replacements(record, view.snapshot)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
@@ -180,9 +179,9 @@ class CommandWork:
             seen = look.node(node)
             if record.has_started and seen is not None:
                 release_node(self._kubernetes, seen)
-            if claim.machine is not None and not claim.reserved:
-                holds = resources.add(claim.machine.capacity, {"nodes": 1})
-                self._memory.claims.change(claim, msgspec.structs.replace(claim, reserved=holds))
+            held = untainted(claim)
+            if held is not claim:
+                self._memory.claims.change(claim, held)
         self._memory.commands.remove(record)
         outcome.decide("abandon", record.id, step.reason, step.message)
 

@@ -125,7 +125,7 @@ class Launcher:
             plan=msgspec.structs.replace(record.plan, instance_types=()),
             offerings=(),
             machine=machine,
-            reserved={} if record.deletion else holds,
+            reserved=holds,
             reason="",
             message="",
         )

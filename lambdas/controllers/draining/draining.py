@@ -9,6 +9,7 @@ import msgspec
 
 from core.errors import invariant
 from core.lifecycle import steps
+from core.lifecycle.deletion import tainted
 from core.lifecycle.evictions import after_tries, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -32,16 +33,14 @@ class Draining:
         self._evictor = Evictor(kubernetes, clock)
 
     def taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord:
-        """Mark the node. The first time is noted: terminationGracePeriod starts then."""
+        """Mark the node. The first time is noted: terminationGracePeriod starts then, and the limits are free."""
         deletion, seen = _deletion_of(record), look.node(step.node)
         if seen is not None:
             patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
             look.look_again(step.node)
         if deletion.tainted_at is not None:
             return record
-        now, patience = self._clock.now(), record.plan.termination_grace_period
-        deadline = deletion.deadline or (now + patience if patience is not None else None)
-        return self._changed(record, msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline))
+        return self._claims.change(record, tainted(record, self._clock.now()))
 
     def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, outcome: Outcome) -> timedelta:
         """Evict and force off what the step names, and remember how that went; when to look again."""

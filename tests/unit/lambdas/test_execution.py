@@ -240,3 +240,39 @@ def test_a_command_whose_replacement_cannot_be_had_frees_its_node(lab: Lab) -> N
     assert lab.claim.deletion is None
     assert lab.claim.reserved == reserved
     assert taints_of(lab) == []
+
+
+def test_the_limits_are_free_from_the_taint_on(lab: Lab) -> None:
+    """Else a NodePool has more nodes that take pods than its owner allowed, for as long as the API server is slow."""
+    held = lab.claim.reserved
+    interrupt(lab)
+    assert (lab.claim.reserved, lab.rows.usage["default"].disrupting) == (held, 1)
+    lab.wake_ups.sent.clear()
+    lab.kubernetes.protected = {"default/p"}
+    lab.tick()
+    assert DISRUPTED.key in taints_of(lab)
+    assert (lab.claim.reserved, lab.rows.usage["default"].reserved) == ({}, {})
+    assert [message for message, _ in lab.wake_ups.sent] == [{"wakeUp": "SpotInterrupted"}], "who waits for the limit"
+
+
+def test_the_grace_period_runs_from_the_taint_on() -> None:
+    """Else a node that is tainted late has its pods killed in the same second, without one try to evict them."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(template={"terminationGracePeriod": "1m"}), a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.protected = {"default/p"}
+    interrupt(lab)
+    lab.clock.advance(minutes=2)
+    outcome = lab.execute()
+    assert [decision.reason for decision in outcome.decisions] == ["PodDisruptionBudget"]
+    lab.tick(8)
+    assert lab.kubernetes.names(kinds.PODS) == []
+
+
+def test_a_place_in_the_budgets_is_free_once_the_instance_ends(lab: Lab) -> None:
+    """As in Karpenter: what terminates takes no pods with it any more."""
+    interrupt(lab)
+    lab.tick(4)
+    assert lab.claims == () or lab.claim.deletion.terminated_at is not None  # type: ignore[union-attr]  # it goes
+    assert lab.rows.usage["default"].disrupting == 0

@@ -1,0 +1,45 @@
+"""How far a claim's going is, and what it still holds then of its NodePool's limits and budgets.
+
+The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
+taint; the place in the budgets is free once EC2 was told to terminate the instance (docs/adr/0026).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.model import resources
+
+
+def leaving(record: ClaimRecord, reason: str, message: str, now: datetime) -> ClaimRecord:
+    """The claim that is to go from now on. Its node counts in the budgets if it has ever been initialized (Karpenter)."""
+    return msgspec.structs.replace(
+        record,
+        deletion=Deletion(reason=reason, message=message, asked_at=now),
+        is_disrupting=record.is_disrupting or record.phase is ClaimPhase.INITIALIZED,
+    )
+
+
+def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """The claim whose node carries the disrupted taint; the first time counts."""
+    deletion, patience = record.deletion, record.plan.termination_grace_period
+    if deletion is not None and deletion.tainted_at is None:
+        deadline = deletion.deadline or (now + patience if patience is not None else None)
+        deletion = msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline)
+    return msgspec.structs.replace(record, deletion=deletion, reserved={})
+
+
+def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """The claim whose instance EC2 was told to terminate; the last time counts."""
+    deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=now)
+    return msgspec.structs.replace(record, deletion=deletion, reserved={}, is_disrupting=False)
+
+
+def untainted(record: ClaimRecord) -> ClaimRecord:
+    """The claim whose node is to stay after all, and to lose its taint: it holds its share of the limits again."""
+    if record.machine is None or record.reserved:
+        return record
+    return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
