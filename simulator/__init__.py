@@ -1,1 +1,1 @@
-"""The embedded world: virtual time, a simulated cluster, moto for AWS, and an event pump between them and the real handlers."""
+"""The embedded world: virtual time, a simulated cluster, a simulated AWS, and an event pump between them and the handlers."""

@@ -64,19 +64,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(msgspec.Struct, kw_only=True):
-    """One call to AWS as boto3 makes it; its attempts share it.
-
-    Attributes:
-        answer: What the embedded account answered, where it answers in moto's place.
-        fault: What befalls the first attempt.
-    """
+    """One call to AWS as boto3 makes it; its attempts share it."""
 
     service: str
     operation: str
     parameters: dict[str, Any]
-    answer: dict[str, Any] | None = None
-    fault: Fault | None = None
-    attempts: int = 0
 
     @property
     def name(self) -> str:

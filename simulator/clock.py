@@ -97,7 +97,6 @@ class VirtualClock:
         self._end: datetime | None = None
         self._sequence = 0
         self._queue: list[tuple[datetime, int, Callable[[], None]]] = []
-        self._on_move: list[Callable[[datetime], None]] = []
         self._parked: dict[int, Process] = {}
 
     def now(self) -> datetime:
@@ -107,10 +106,6 @@ class VirtualClock:
     def worked(self) -> timedelta:
         """None: whoever works here does so in no time."""
         return timedelta(0)
-
-    def on_move(self, listener: Callable[[datetime], None]) -> None:
-        """Call `listener` with the new time whenever time moves; moto's clock follows this way."""
-        self._on_move.append(listener)
 
     def at(self, when: datetime, action: Callable[[], None]) -> None:
         """Do `action` at `when`, or next if that is past."""
@@ -166,11 +161,7 @@ class VirtualClock:
         process.wait()
 
     def _move(self, when: datetime) -> None:
-        if when <= self._now:
-            return
-        self._now = when
-        for listener in self._on_move:
-            listener(when)
+        self._now = max(self._now, when)
 
 
 class SkewedClock:

@@ -88,7 +88,6 @@ class Steps:
             self._account.exchange.scale_prices(_selection(step.price), Fraction(str(step.price.factor)))
         if step.ami is not None:
             self._account.images.publish(step.ami.alias, step.ami.id)
-            self._account.wire.forget_answers("ec2")
         if step.subnet is not None:
             self._account.network.set_free(step.subnet.zone, step.subnet.free_addresses)
         if step.interrupt is not None:

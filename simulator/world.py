@@ -21,11 +21,10 @@ from lambdas.observability import logger
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME, FunctionSpec
-from simulator.aws.account import Account, Surroundings, open_account
+from simulator.aws.account import Account, Surroundings
 from simulator.aws.boot import Boot
 from simulator.aws.instances import Instance
 from simulator.aws.region import Region
-from simulator.aws.session import SharedSession
 from simulator.checkers import Judges
 from simulator.clock import SkewedClock, VirtualClock
 from simulator.cluster import Cluster
@@ -42,7 +41,6 @@ from simulator.scenario import Scenario
 from simulator.steps import Steps
 from simulator.summary import Tally
 from simulator.trace import TracedPod
-from simulator.window_schedules import WindowSchedules
 
 IMPROVE_ITERATIONS: Final = 40
 """The optimiser is bounded by steps: a bound in seconds would make runs differ. So many take a few hundredths of a second."""
@@ -90,11 +88,10 @@ class World:
     def settle_in(self, account: Account) -> None:
         """Join the account and the cluster with each other and with the functions."""
         scenario, clock = self.scenario, self.clock
-        self._session = SharedSession()
         self.account = account
         self.meter = Meter(clock, account.exchange)
         self.pump = Pump(clock, self.sandboxes, account.queues, self.message_faults, self.decisions.hear)
-        WindowSchedules(clock, account.wire, self.pump.window)
+        account.schedules.on_fire(self.pump.window)
         self.boot = Boot(
             clock,
             account.exchange,
@@ -153,7 +150,7 @@ class World:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
         application = bootstrap.Application(
             self._settings(),
-            self._session,
+            self.account.session,
             SkewedClock(self.clock, self.skew()),
             kubernetes=self.cluster.api,
             catalogue_source=own,
@@ -178,8 +175,8 @@ def open_world(
 ) -> Iterator[World]:
     """The world, for as long as it is to be played on."""
     world = World(scenario, region, seed, recorder, clock)
-    with _quiet(), open_account(world.surroundings(), region) as account:
-        world.settle_in(account)
+    with _quiet():
+        world.settle_in(Account(world.surroundings(), region))
         try:
             yield world
         finally:

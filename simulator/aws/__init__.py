@@ -1,1 +1,1 @@
-"""The embedded AWS account: moto, with our own instances, fleets, prices and capacity in place of moto's."""
+"""The embedded AWS account: instances, fleets, prices, capacity, queues, the table, and the SDK that reaches them."""

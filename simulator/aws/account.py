@@ -1,38 +1,35 @@
-"""The embedded AWS account: everything in it, and the context in which boto3 talks to it."""
+"""The embedded AWS account: everything in it, and who answers which call."""
 
 from __future__ import annotations
 
-import os
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
-from unittest.mock import patch
 
 import msgspec
-import time_machine
-from moto import mock_aws
-from moto.ec2.models import ec2_backends
-from moto.iam.models import iam_backends
-from moto.moto_api._internal import mock_random
 
 from lambdas import wiring
 from lambdas.settings import Settings
 from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
+from simulator.aws.bucket import Bucket
 from simulator.aws.describe import InstanceCalls
+from simulator.aws.dynamodb.requests import Schema
+from simulator.aws.dynamodb.table import Table
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange
 from simulator.aws.fleet import Fleets
 from simulator.aws.images import Images
+from simulator.aws.instance_profiles import InstanceProfiles
 from simulator.aws.instances import Bus, Instances
-from simulator.aws.network import Network, known_zones
+from simulator.aws.launch_checks import LaunchChecks
+from simulator.aws.network import Network, subnets_in
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.queues import Queues
 from simulator.aws.region import Region
-from simulator.aws.session import SharedSession
-from simulator.aws.table_limits import check_transaction
+from simulator.aws.schedules import Schedules
+from simulator.aws.session import Session
 from simulator.aws.templates import Templates
-from simulator.aws.wire import AwsError, Wire
+from simulator.aws.wire import Responder, Wire
 from simulator.clock import VirtualClock
 from simulator.draws import stream
 from simulator.faults import Faults, MessageFaults
@@ -47,14 +44,12 @@ KUBERNETES_VERSION: Final = "1.32"
 _TABLE: Final = "fleetwright"
 _BUCKET: Final = "fleetwright"
 _GROUP: Final = "fleetwright"
-_ENVIRONMENT: Final = {
-    "AWS_ACCESS_KEY_ID": "simulated",
-    "AWS_SECRET_ACCESS_KEY": "simulated",
-    "AWS_ACCOUNT_ID_ENDPOINT_MODE": "disabled",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
-    "POWERTOOLS_TRACE_DISABLED": "true",
-}
+_SCHEMA: Final = Schema(
+    table=_TABLE,
+    partition_key=wiring.TABLE.partition_key,
+    sort_key=wiring.TABLE.sort_key,
+    expiry=wiring.TABLE.expiry,
+)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,30 +70,39 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Account:
-    """The account's parts. Made by `open_account`, which also closes it.
+    """The account's parts.
+
+    Args:
+        validates: Whether clients check parameters against the services' descriptions, as boto3 does.
 
     Attributes:
+        session: The SDK's session, for functions.
         settings: What the functions are told of this account.
     """
 
-    def __init__(self, around: Surroundings, region: Region, wire: Wire) -> None:
-        clock, recorder = around.clock, around.recorder
-        exchange = Exchange(recorder, region.types)
-        ec2 = ec2_backends[ACCOUNT_ID][region.name]
-        self.exchange = exchange
-        self.wire = wire
-        self.instances = Instances(clock, recorder, stream(around.seed, "instances"), around.bus)
-        self.network = Network(ec2, region.zones)
-        self.images = Images(clock, ec2)
+    def __init__(self, around: Surroundings, region: Region, *, validates: bool = True) -> None:
+        clock, recorder, seed = around.clock, around.recorder, around.seed
+        self.exchange = Exchange(recorder, region.types)
+        self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
+        self.network = Network(subnets_in(region.zones), zone_ids=_zone_ids(region))
+        self.images = Images(clock)
         self.brakes = OperatorBrakes(self.images.get_parameter, region.zone_ids)
-        messages = stream(around.seed, "messages")
-        self.queues = Queues(clock, messages, around.message_faults.carry, ACCOUNT_ID, region.name)
-        templates = Templates(ec2, iam_backends[ACCOUNT_ID]["aws"])
-        self._fleets = Fleets(clock, recorder, exchange, self.instances, self.network, templates)
-        self._prices = PriceListCalls(clock, exchange, region.shapes, region.name)
+        self.queues = Queues(clock, stream(seed, "messages"), around.message_faults.carry, ACCOUNT_ID, region.name)
+        self.schedules = Schedules(clock, _GROUP)
+        self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
+        self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
+        self._templates = Templates(clock, stream(seed, "templates"))
+        checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists)
+        self._fleets = Fleets(
+            clock, recorder, self.exchange, self.instances, self.network, self._templates.find, checks
+        )
+        self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
         self._calls = InstanceCalls(self.instances, self.network.vpc_id)
+        self._bucket = Bucket(clock, _BUCKET)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
-        _create_stores()
+        wire = Wire(around.faults, around.spend, latency)
+        wire.answer_with(self._answers())
+        self.session = Session(wire, region.name, stream(seed, "tokens"), validates=validates)
         self.settings = Settings(
             cluster_name=CLUSTER,
             table_name=_TABLE,
@@ -113,9 +117,9 @@ class Account:
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 
-    def connect(self) -> None:
-        """Answer calls that moto does not answer as EC2, SQS and the others do."""
-        answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    def _answers(self) -> dict[str, Responder]:
+        return {
+            **self.table.answers(),
             "ec2:CreateFleet": self._fleets.create,
             "ec2:DescribeInstances": self._calls.describe,
             "ec2:DescribeInstanceStatus": self._calls.describe_status,
@@ -125,61 +129,40 @@ class Account:
             "ec2:DescribeInstanceTypes": self._prices.describe_types,
             "ec2:DescribeInstanceTypeOfferings": self._prices.describe_offerings,
             "ec2:DescribeSpotPriceHistory": self._prices.spot_price_history,
+            "ec2:DescribeSubnets": self.network.describe_subnets,
+            "ec2:DescribeSecurityGroups": self.network.describe_security_groups,
+            "ec2:DescribeImages": self.images.describe,
+            "ec2:CreateLaunchTemplate": self._templates.create,
+            "ec2:DescribeLaunchTemplates": self._templates.describe,
+            "ec2:DeleteLaunchTemplate": self._templates.delete,
             "pricing:GetProducts": self._prices.get_products,
             "ssm:GetParameter": self.brakes.get_parameter,
             "ssm:GetParameters": self.images.get_parameters,
+            "iam:GetInstanceProfile": self._profiles.get,
+            "iam:CreateInstanceProfile": self._profiles.create,
+            "iam:AddRoleToInstanceProfile": self._profiles.add_role,
+            "eks:DescribeCluster": _describe_cluster,
+            "cloudwatch:DescribeAlarms": self.brakes.describe_alarms,
+            "arc-zonal-shift:GetManagedResource": self.brakes.get_managed_resource,
+            "s3:GetObject": self._bucket.get,
+            "s3:PutObject": self._bucket.put,
+            "scheduler:ListSchedules": self.schedules.list,
+            "scheduler:GetSchedule": self.schedules.get,
+            "scheduler:CreateSchedule": self.schedules.create,
+            "scheduler:UpdateSchedule": self.schedules.update,
+            "scheduler:DeleteSchedule": self.schedules.delete,
             "sqs:SendMessage": self.queues.send,
             "sqs:SendMessageBatch": self.queues.send_batch,
             "sqs:GetQueueUrl": self.queues.get_url,
             "sqs:GetQueueAttributes": self.queues.attributes,
-            "eks:DescribeCluster": _describe_cluster,
-            "cloudwatch:DescribeAlarms": self.brakes.describe_alarms,
-            "arc-zonal-shift:GetManagedResource": self.brakes.get_managed_resource,
         }
-        for name, responder in answers.items():
-            self.wire.answer_with(name, responder)
-        self.wire.check_with("dynamodb:TransactWriteItems", check_transaction)
-        self.wire.observe("ec2:DescribeSubnets", lambda _, answer: self.network.correct(answer))
 
 
-@contextmanager
-def open_account(around: Surroundings, region: Region) -> Iterator[Account]:
-    """The account, for as long as boto3 shall talk to it; its clock is the virtual one and its ids follow the seed."""
-    identifiers = stream(around.seed, "identifiers")
-    with (
-        patch.dict(os.environ, {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region.name, "AWS_REGION": region.name}),
-        mock_aws(),
-        known_zones(region.name, region.zones, region.zone_ids),
-        time_machine.travel(around.clock.now(), tick=False) as traveller,
-        patch.object(uuid, "uuid4", lambda: uuid.UUID(int=identifiers.getrandbits(128), version=4)),
-    ):
-        mock_random.seed(around.seed)
-        around.clock.on_move(traveller.move_to)
-        wire = Wire(around.faults, around.spend, latency)
-        account = Account(around, region, wire)
-        account.connect()
-        with wire.connected():
-            yield account
-
-
-def _create_stores() -> None:
-    """What moto keeps: table, bucket, schedule group, node role."""
-    session = SharedSession()
-    session.client("dynamodb").create_table(
-        TableName=_TABLE,
-        KeySchema=[
-            {"AttributeName": wiring.TABLE.partition_key, "KeyType": "HASH"},
-            {"AttributeName": wiring.TABLE.sort_key, "KeyType": "RANGE"},
-        ],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "S"}
-            for name in (wiring.TABLE.partition_key, wiring.TABLE.sort_key)
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-    session.client("s3").create_bucket(Bucket=_BUCKET)
-    session.client("scheduler").create_schedule_group(Name=_GROUP)
-    session.client("iam").create_role(RoleName=NODE_ROLE, AssumeRolePolicyDocument="{}")
+def _zone_ids(region: Region) -> dict[str, str]:
+    prefix = region.name.replace("-", "")[:4]
+    return {
+        zone: region.zone_ids.get(zone) or f"{prefix}-az{number}" for number, zone in enumerate(region.zones, start=1)
+    }
 
 
 def _describe_cluster(request: dict[str, Any]) -> dict[str, Any]:

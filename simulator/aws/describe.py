@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 from core import labels
+from simulator.aws.filters import filtered, of_fields, of_tags, paged, tag_list
 from simulator.aws.instances import STATE_CODES, Instance, Instances
-from simulator.aws.wire import AwsError
 
 _PAGE: Final = 1000
 
@@ -28,11 +27,9 @@ class InstanceCalls:
         """
         asked = request.get("InstanceIds") or []
         found: Iterable[Instance] = [self._instances.get(i) for i in asked] if asked else self._instances.all()
-        for wanted in request.get("Filters") or []:
-            found = [instance for instance in found if _matches(instance, wanted["Name"], wanted["Values"])]
-        held, token = page(list(found), request, _PAGE)
-        answer: dict[str, Any] = {"Reservations": [self._reservation(instance) for instance in held]}
-        return answer if token is None else {**answer, "NextToken": token}
+        answer = paged("Instances", filtered(found, request.get("Filters"), _values), request, _PAGE)
+        reservations = [self._reservation(instance) for instance in answer.pop("Instances")]
+        return {"Reservations": reservations, **answer}
 
     def describe_status(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstanceStatus: whoever runs is well."""
@@ -113,7 +110,7 @@ class InstanceCalls:
                     "Attachment": {"DeviceIndex": 0, "Status": "attached"},
                 }
             ],
-            "Tags": [{"Key": key, "Value": value} for key, value in sorted(instance.tags.items())],
+            "Tags": tag_list(instance.tags),
         }
         if instance.instance_profile:
             described["IamInstanceProfile"] = {"Arn": instance.instance_profile}
@@ -123,29 +120,15 @@ class InstanceCalls:
         return {"ReservationId": instance.id.replace("i-", "r-", 1), "Instances": [described]}
 
 
-def page(found: Sequence[Any], request: Mapping[str, Any], at_most: int) -> tuple[Sequence[Any], str | None]:
-    """The page that a request with MaxResults and NextToken asks for, and the token of the next one."""
-    start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or at_most)
-    end = start + min(size, at_most)
-    return found[start:end], str(end) if end < len(found) else None
-
-
 def _state(instance: Instance) -> dict[str, Any]:
     return {"Code": STATE_CODES[instance.state], "Name": instance.state}
 
 
-def _matches(instance: Instance, name: str, patterns: Iterable[str]) -> bool:
-    values = _values(instance, name)
-    return any(_like(pattern, value) for pattern in patterns for value in values)
-
-
 def _values(instance: Instance, name: str) -> tuple[str, ...]:
-    if name.startswith("tag:"):
-        value = instance.tags.get(name.removeprefix("tag:"))
-        return () if value is None else (value,)
-    if name == "tag-key":
-        return tuple(instance.tags)
-    simple = {
+    by_tag = of_tags(instance.tags, name)
+    if by_tag is not None:
+        return by_tag
+    fields = {
         "instance-state-name": instance.state,
         "instance-id": instance.id,
         "instance-type": instance.pool.instance_type,
@@ -157,13 +140,4 @@ def _values(instance: Instance, name: str) -> tuple[str, ...]:
         "image-id": instance.image_id,
         "instance-lifecycle": "spot" if instance.pool.capacity_type == labels.SPOT else "",
     }
-    if name not in simple:
-        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return (simple[name],)
-
-
-def _like(pattern: str, value: str) -> bool:
-    if "*" not in pattern and "?" not in pattern:
-        return pattern == value
-    quoted = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(quoted, value) is not None
+    return of_fields(fields, name)

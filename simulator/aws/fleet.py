@@ -6,6 +6,7 @@ capacity. Ties go by the order of the overrides, so a request has one outcome.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -14,11 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
+from simulator.aws.filters import tags_of
 from simulator.aws.instances import Instance, Instances, Subnet
+from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.network import Network
-from simulator.aws.templates import Template, Templates
-from simulator.aws.wire import AwsError
+from simulator.aws.templates import Template
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 
@@ -26,6 +29,9 @@ NO_ADDRESSES: Final = "InsufficientFreeAddressesInSubnet"
 TOO_CHEAP: Final = "SpotMaxPriceTooLow"
 OVERRIDES_MAX: Final = 300
 """EC2's quota of launch specifications in one request."""
+
+FindTemplate = Callable[[Mapping[str, Any]], Template]
+"""Finds the template that a fleet names; raises AwsError."""
 
 _BY_PRIORITY: Final = ("prioritized", "capacity-optimized-prioritized")
 
@@ -53,14 +59,16 @@ class Fleets:
         exchange: Exchange,
         instances: Instances,
         network: Network,
-        templates: Templates,
+        find_template: FindTemplate,
+        checks: LaunchChecks,
     ) -> None:
         self._clock = clock
         self._recorder = recorder
         self._exchange = exchange
         self._instances = instances
         self._network = network
-        self._templates = templates
+        self._find_template = find_template
+        self._checks = checks
         self._by_token: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -74,12 +82,12 @@ class Fleets:
             known, answer = self._by_token[token]
             if known != content:
                 raise AwsError("IdempotentParameterMismatch", "The client token was used with other parameters")
-            return answer
+            return copy.deepcopy(answer)
         if request.get("DryRun"):
             raise AwsError("DryRunOperation", "Request would have succeeded, but DryRun flag is set", 412)
         answer = self._launch(request)
         if token:
-            self._by_token[token] = (content, answer)
+            self._by_token[token] = (content, copy.deepcopy(answer))
         return answer
 
     def _launch(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +107,7 @@ class Fleets:
     def _choices(self, request: dict[str, Any], capacity_type: str) -> list[_Choice]:
         choices: list[_Choice] = []
         for config in request["LaunchTemplateConfigs"]:
-            template = self._templates.find(config["LaunchTemplateSpecification"])
+            template = self._find_template(config["LaunchTemplateSpecification"])
             for override in config.get("Overrides") or [{}]:
                 choices.append(self._choice(len(choices), template, override, capacity_type))
         if len(choices) > OVERRIDES_MAX:
@@ -140,7 +148,7 @@ class Fleets:
 
     def _refusal(self, choice: _Choice) -> tuple[str, str] | None:
         """The error code and message with which this pool is refused now."""
-        broken = self._templates.problem(choice.template, choice.override, choice.pool, self._exchange)
+        broken = self._checks.problem(choice.template, choice.override, choice.pool)
         if broken is not None:
             return broken
         subnet = choice.subnet
@@ -173,7 +181,7 @@ class Fleets:
             launched_at=self._clock.now(),
             price=self._exchange.price(choice.pool) or 0,
             token=request.get("ClientToken", ""),
-            tags={**template.tags, **_tags_for_instances(request), "aws:ec2:fleet-id": fleet},
+            tags={**template.tags, **tags_of(request, "instance"), "aws:ec2:fleet-id": fleet},
             user_data=template.user_data,
             security_groups=template.security_groups,
             instance_profile=template.instance_profile,
@@ -219,12 +227,3 @@ class Fleets:
 
 def _content(request: Mapping[str, Any]) -> str:
     return json.dumps({k: v for k, v in request.items() if k != "ClientToken"}, sort_keys=True, default=str)
-
-
-def _tags_for_instances(request: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        tag["Key"]: tag["Value"]
-        for specification in request.get("TagSpecifications", ())
-        if specification.get("ResourceType") == "instance"
-        for tag in specification.get("Tags", ())
-    }

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from moto.ec2.models import EC2Backend
-from moto.ec2.models.amis import Ami
 
 from core.errors import InvalidInputError
-from simulator.aws.wire import AwsError
+from simulator.aws.errors import AwsError
+from simulator.aws.filters import filtered, of_fields, of_tags, paged
 from simulator.clock import VirtualClock
 
 AMAZON: Final = "602401143452"
 LATEST: Final = ("recommended", "latest")
+ROOT_DEVICE: Final = "/dev/xvda"
 
 _AGE: Final = timedelta(days=3)
+_PAGE: Final = 1000
+_OWNERS: Final = frozenset({"amazon", AMAZON})
 _WINDOWS: Final = ("windows2019", "windows2022", "windows2025")
 _ARCHITECTURES: Final = ("x86_64", "arm64")
 
@@ -55,16 +58,34 @@ _PATHS: Final = (
 )
 
 
-class Images:
-    """Publishes images into moto's EC2 and answers what the parameters say."""
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """One image. `architecture` is EC2's word, such as `x86_64`."""
 
-    def __init__(self, clock: VirtualClock, backend: EC2Backend) -> None:
+    id: str
+    name: str
+    description: str
+    architecture: str
+    created_at: datetime
+
+
+class Images:
+    """Publishes images, describes them, and answers what the parameters say.
+
+    Args:
+        on_publish: Hears of each image.
+    """
+
+    def __init__(self, clock: VirtualClock, on_publish: Callable[[Image], object] = lambda _: None) -> None:
         self._clock = clock
-        self._backend = backend
+        self._on_publish = on_publish
+        self._images: dict[str, Image] = {}
         self._current: dict[_Variant, str] = {}
-        backend.amis.clear()
         for variant in _VARIANTS:
             self._current[variant] = self._publish(variant, "v20261117", clock.now() - _AGE)
+
+    def find(self, image_id: str) -> Image | None:
+        """The image of this id."""
+        return self._images.get(image_id)
 
     def publish(self, alias: str, image_id: str) -> None:
         """From now on the alias resolves to this image; those for other machines get ids made from it.
@@ -81,6 +102,16 @@ class Images:
         for variant in variants:
             ending = "" if variant == variants[0] else f"{variant.architecture}{variant.kind}".replace("_", "")
             self._current[variant] = self._publish(variant, version, self._clock.now(), image_id + ending)
+
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeImages. Raises AwsError for an unknown id."""
+        asked = request.get("ImageIds") or list(self._images)
+        for unknown in [image_id for image_id in asked if image_id not in self._images]:
+            raise AwsError("InvalidAMIID.NotFound", f"The image id '[{unknown}]' does not exist")
+        if not _OWNERS & set(request.get("Owners") or _OWNERS):
+            asked = []
+        found = filtered((self._images[i] for i in asked), request.get("Filters"), _values)
+        return paged("Images", [_described(image) for image in found], request, _PAGE)
 
     def get_parameter(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ssm:GetParameter.
@@ -118,21 +149,15 @@ class Images:
 
     def _publish(self, variant: _Variant, version: str, created_at: datetime, image_id: str = "") -> str:
         given = image_id or _derived_id(variant, version)
-        if given not in self._backend.amis:
-            self._backend.amis[given] = Ami(
-                self._backend,
-                given,
+        if given not in self._images:
+            self._images[given] = Image(
+                id=given,
                 name=_name(variant, version),
                 description=f"{variant.alias} {variant.kind} {variant.architecture}",
-                owner_id=AMAZON,
-                owner_alias="amazon",
-                public=True,
-                virtualization_type="hvm",
                 architecture=variant.architecture,
-                creation_date=created_at,
-                root_device_type="ebs",
-                root_device_name="/dev/xvda",
+                created_at=created_at,
             )
+            self._on_publish(self._images[given])
         return given
 
 
@@ -161,3 +186,34 @@ def _name(variant: _Variant, version: str) -> str:
 
 def _parameter(name: str, value: str) -> dict[str, Any]:
     return {"Name": name, "Type": "String", "Value": value, "Version": 1, "DataType": "text"}
+
+
+def _described(image: Image) -> dict[str, Any]:
+    return {
+        "ImageId": image.id,
+        "Name": image.name,
+        "Description": image.description,
+        "Architecture": image.architecture,
+        "CreationDate": image.created_at.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "OwnerId": AMAZON,
+        "ImageOwnerAlias": "amazon",
+        "Public": True,
+        "State": "available",
+        "RootDeviceType": "ebs",
+        "RootDeviceName": ROOT_DEVICE,
+        "VirtualizationType": "hvm",
+    }
+
+
+def _values(image: Image, name: str) -> tuple[str, ...]:
+    fields = {
+        "image-id": image.id,
+        "name": image.name,
+        "description": image.description,
+        "architecture": image.architecture,
+        "owner-id": AMAZON,
+        "owner-alias": "amazon",
+        "state": "available",
+    }
+    by_tag = of_tags({}, name)
+    return of_fields(fields, name) if by_tag is None else by_tag

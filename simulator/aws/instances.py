@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Pool
-from simulator.aws.wire import AwsError
 from simulator.clock import VirtualClock
 from simulator.record import Recorder
 

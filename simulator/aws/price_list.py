@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -11,9 +11,9 @@ import msgspec
 from core import labels
 from core.catalogue.shape import Shape
 from core.model import quantity
-from simulator.aws.describe import page
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.wire import AwsError
+from simulator.aws.filters import page, paged
 from simulator.clock import VirtualClock
 
 _PAGE: Final = 1000
@@ -47,7 +47,7 @@ class PriceListCalls:
         if unknown:
             raise AwsError("InvalidInstanceType", f"The following supplied instance types do not exist: {unknown}")
         found = [d for d in self._filtered(request.get("Filters") or []) if not asked or d["InstanceType"] in asked]
-        return _paged("InstanceTypes", found, request, _TYPES_PAGE)
+        return paged("InstanceTypes", found, request, _TYPES_PAGE)
 
     def describe_offerings(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstanceTypeOfferings by zone or region."""
@@ -58,7 +58,7 @@ class PriceListCalls:
         for wanted in request.get("Filters") or []:
             key = {"instance-type": "InstanceType", "location": "Location"}[wanted["Name"]]
             found = [offer for offer in found if offer[key] in wanted["Values"]]
-        return _paged("InstanceTypeOfferings", found, request, _PAGE)
+        return paged("InstanceTypeOfferings", found, request, _PAGE)
 
     def spot_price_history(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeSpotPriceHistory: the present price of each pool."""
@@ -68,7 +68,7 @@ class PriceListCalls:
             for pool in self._exchange.pools
             if pool.capacity_type == labels.SPOT and (not asked or pool.instance_type in asked)
         ]
-        answer = _paged("SpotPriceHistory", pools, request, _PAGE)
+        answer = paged("SpotPriceHistory", pools, request, _PAGE)
         return {**answer, "SpotPriceHistory": [self._spot(pool) for pool in answer["SpotPriceHistory"]]}
 
     def get_products(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -110,11 +110,6 @@ class PriceListCalls:
             }
             self._products = (changes, [_product(name, prices[name], self._region) for name in sorted(prices)])
         return self._products[1]
-
-
-def _paged(key: str, found: list[Any], request: Mapping[str, Any], at_most: int) -> dict[str, Any]:
-    held, token = page(found, request, at_most)
-    return {key: held} if token is None else {key: held, "NextToken": token}
 
 
 def _type_filter(name: str) -> Callable[[dict[str, Any]], Iterable[str]]:

@@ -1,6 +1,6 @@
 """SQS standard queues in virtual time: delays, visibility, receive counts, dead-letter queues.
 
-They take moto's place because whoever consumes them must hear of a message when it becomes visible, without polling.
+Whoever consumes them hears of a message when it becomes visible, without polling.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simulator.aws.wire import AwsError
+from simulator.aws.errors import AwsError
 from simulator.clock import VirtualClock
 
 DELAY_MAX: Final = timedelta(minutes=15)

@@ -1,22 +1,21 @@
-"""Launch templates as a fleet reads them, and what EC2 would find wrong with them."""
+"""EC2's launch templates: made, described, deleted, and read as a fleet reads them."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from datetime import datetime
+from random import Random
 from typing import Any, Final
 
 import msgspec
-from moto.ec2.exceptions import EC2ClientError
-from moto.ec2.models import EC2Backend
-from moto.iam.models import IAMBackend
 
-from simulator.aws.exchange import Exchange, Pool
-from simulator.aws.wire import AwsError
+from simulator.aws.errors import AwsError
+from simulator.aws.filters import filtered, of_fields, of_tags, paged, tag_list, tags_of
+from simulator.clock import VirtualClock
 
-USER_DATA_MAX: Final = 16384
-"""EC2's limit on user data, in bytes before encoding."""
-
-_ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+_PAGE: Final = 200
+_ONLY_VERSION: Final = ("1", "$Latest", "$Default")
 
 
 class Template(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +33,55 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
 
 
-class Templates:
-    """Looks launch templates up in moto, which keeps them."""
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    created_at: datetime
+    tags: dict[str, str]
+    data: dict[str, Any]
+    token: str
 
-    def __init__(self, ec2: EC2Backend, iam: IAMBackend) -> None:
-        self._ec2 = ec2
-        self._iam = iam
+
+class Templates:
+    """Keeps launch templates, each with the one version that it is made with. `rng` draws their ids."""
+
+    def __init__(self, clock: VirtualClock, rng: Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._by_name: dict[str, _Kept] = {}
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:CreateLaunchTemplate. Raises AwsError if the name is taken."""
+        name, token = request["LaunchTemplateName"], request.get("ClientToken", "")
+        known = self._by_name.get(name)
+        if known is not None and (not token or known.token != token):
+            raise AwsError("InvalidLaunchTemplateName.AlreadyExistsException", "Launch template name already in use.")
+        if known is None:
+            self._by_name[name] = known = _Kept(
+                id=f"lt-{self._rng.getrandbits(68):017x}",
+                name=name,
+                created_at=self._clock.now(),
+                tags=tags_of(request, "launch-template"),
+                data=copy.deepcopy(request["LaunchTemplateData"]),
+                token=token,
+            )
+        return {"LaunchTemplate": _described(known)}
+
+    def describe(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DescribeLaunchTemplates. Raises AwsError for an unknown name or id."""
+        found = list(self._by_name.values())
+        if asked := request.get("LaunchTemplateNames"):
+            found = [self._named(name) for name in asked]
+        if asked := request.get("LaunchTemplateIds"):
+            found = [self._of_id(template_id) for template_id in asked]
+        matching = filtered(found, request.get("Filters"), _values)
+        return paged("LaunchTemplates", [_described(template) for template in matching], request, _PAGE)
+
+    def delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer ec2:DeleteLaunchTemplate. Raises AwsError for an unknown name or id."""
+        found = self._meant(request)
+        del self._by_name[found.name]
+        return {"LaunchTemplate": _described(found)}
 
     def find(self, specification: Mapping[str, Any]) -> Template:
         """The template that a fleet names.
@@ -47,54 +89,58 @@ class Templates:
         Raises:
             AwsError: If there is no such template or version.
         """
-        try:
-            if specification.get("LaunchTemplateName"):
-                found = self._ec2.get_launch_template_by_name(specification["LaunchTemplateName"])
-            else:
-                found = self._ec2.get_launch_template(specification.get("LaunchTemplateId", ""))
-            version = found.get_version(specification.get("Version", "$Default"))
-        except EC2ClientError as error:
-            raise AwsError(error.code, error.message) from error
-        return _read(found, version.number, version.data)
+        found = self._meant(specification)
+        version = str(specification.get("Version") or "$Default")
+        if version not in _ONLY_VERSION:
+            raise AwsError(
+                "InvalidLaunchTemplateId.VersionNotFound", f"Could not find launch template version {version}"
+            )
+        return read_template(found.id, found.name, 1, found.data)
 
-    def problem(
-        self, template: Template, override: Mapping[str, Any], pool: Pool, exchange: Exchange
-    ) -> tuple[str, str] | None:
-        """The error code and message with which EC2 would refuse to launch this here; None where it would not."""
-        image_id = override.get("ImageId") or template.image_id
-        image = self._ec2.amis.get(image_id)
-        if image is None:
-            return "InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist"
-        wanted = exchange.architecture(pool.instance_type)
-        if wanted and _ARCHITECTURES.get(str(image.architecture)) != wanted:
-            message = f"The architecture of {pool.instance_type} does not match that of {image_id}"
-            return "InvalidParameterValue", message
-        for group in template.security_groups:
-            if self._ec2.get_security_group_from_id(group) is None:
-                return "InvalidGroup.NotFound", f"The security group '{group}' does not exist"
-        if len(template.user_data) * 3 // 4 > USER_DATA_MAX:
-            return "InvalidUserData.Malformed", f"User data is limited to {USER_DATA_MAX} bytes"
-        if template.instance_profile and not self._profile_exists(template.instance_profile):
-            return "InvalidParameterValue", f"Invalid IAM Instance Profile name '{template.instance_profile}'"
-        return None
+    def _meant(self, request: Mapping[str, Any]) -> _Kept:
+        name = request.get("LaunchTemplateName")
+        return self._named(name) if name else self._of_id(request.get("LaunchTemplateId", ""))
 
-    def _profile_exists(self, name: str) -> bool:
-        return any(name in (profile.name, profile.arn) for profile in self._iam.instance_profiles.values())
+    def _named(self, name: str) -> _Kept:
+        found = self._by_name.get(name)
+        if found is None:
+            raise AwsError(
+                "InvalidLaunchTemplateName.NotFoundException",
+                "At least one of the launch templates specified in the request does not exist.",
+            )
+        return found
+
+    def _of_id(self, template_id: str) -> _Kept:
+        found = next((kept for kept in self._by_name.values() if kept.id == template_id), None)
+        if found is None:
+            raise AwsError("InvalidLaunchTemplateId.NotFound", f"The launch template ID '{template_id}' does not exist")
+        return found
 
 
-def _read(found: Any, number: int, data: Mapping[str, Any]) -> Template:
+def _described(template: _Kept) -> dict[str, Any]:
+    return {
+        "LaunchTemplateId": template.id,
+        "LaunchTemplateName": template.name,
+        "CreateTime": template.created_at,
+        "DefaultVersionNumber": 1,
+        "LatestVersionNumber": 1,
+        "Tags": tag_list(template.tags),
+    }
+
+
+def _values(template: _Kept, name: str) -> tuple[str, ...]:
+    by_tag = of_tags(template.tags, name)
+    return of_fields({"launch-template-name": template.name}, name) if by_tag is None else by_tag
+
+
+def read_template(template_id: str, name: str, number: int, data: Mapping[str, Any]) -> Template:
+    """A template's version from its data."""
     interfaces = data.get("NetworkInterfaces") or []
     groups = [*(data.get("SecurityGroupIds") or []), *(g for card in interfaces for g in card.get("Groups") or [])]
     profile = data.get("IamInstanceProfile") or {}
-    tags = {
-        tag["Key"]: tag["Value"]
-        for specification in data.get("TagSpecifications") or []
-        if specification.get("ResourceType") == "instance"
-        for tag in specification.get("Tags") or []
-    }
     return Template(
-        id=found.id,
-        name=found.name,
+        id=template_id,
+        name=name,
         version=number,
         image_id=data.get("ImageId", ""),
         instance_type=data.get("InstanceType", ""),
@@ -102,5 +148,5 @@ def _read(found: Any, number: int, data: Mapping[str, Any]) -> Template:
         user_data=str(data.get("UserData") or ""),
         security_groups=tuple(dict.fromkeys(groups)),
         instance_profile=profile.get("Name") or profile.get("Arn") or "",
-        tags=tags,
+        tags=tags_of(data, "instance"),
     )

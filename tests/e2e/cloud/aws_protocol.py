@@ -16,7 +16,7 @@ from moto.core.serialize import get_serializer_class
 from moto.core.utils import get_service_model
 from werkzeug.exceptions import NotFound
 
-from simulator.aws.wire import RawResponse
+from tests.e2e.cloud.raw_errors import RawResponse
 
 _CREDENTIAL: Final = re.compile(r"Credential=([^/,\s]+)/\d{8}/([^/]*)/([^/]*)/aws4_request")
 _HOSTS: Final = {"pricing": "api.pricing", "monitoring": "monitoring"}

@@ -11,10 +11,11 @@ from botocore.compat import HTTPHeaders
 from moto.core.models import botocore_stubber
 
 from simulator import calls
+from simulator.aws.errors import AwsError
 from simulator.aws.fault_answers import refusal
-from simulator.aws.wire import AwsError, RawResponse, error_response
 from simulator.calls import Call, Fault
 from tests.e2e.cloud.aws_protocol import SignedRequest, answer, signed_request
+from tests.e2e.cloud.raw_errors import RawResponse, error_response
 from tests.e2e.local_server import Handler, LocalServer
 
 UNKNOWN_KEY: Final = AwsError(

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Self
 from unittest.mock import patch
 
@@ -24,20 +25,20 @@ from lambdas.settings import Settings
 from lambdas.wiring import FunctionSpec
 from simulator.aws.account import ACCOUNT_ID, CLUSTER, NODE_ROLE
 from simulator.aws.describe import InstanceCalls
+from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange
 from simulator.aws.fleet import Fleets
 from simulator.aws.images import Images
 from simulator.aws.instances import Instances
-from simulator.aws.network import Network, known_zones
+from simulator.aws.launch_checks import LaunchChecks
 from simulator.aws.price_list import PriceListCalls
 from simulator.aws.region import Region, builtin_region
-from simulator.aws.templates import Templates
-from simulator.aws.wire import AwsError
 from simulator.draws import stream
 from simulator.faults import Faults
 from simulator.record import Recorder
 from tests.e2e.cloud.http_endpoint import HttpEndpoint
 from tests.e2e.cloud.identities import ADMIN_KEY, Identities
+from tests.e2e.cloud.moto_ec2 import find_template, known_zones, network_in, publish
 from tests.e2e.cloud.wall_clock import WallClock
 from tests.fakes.table import create_table
 
@@ -160,8 +161,9 @@ class Cloud:
         BackendDict.reset()
         self._open.callback(BackendDict.reset)
         ec2 = ec2_backends[ACCOUNT_ID][region.name]
-        self.network = Network(ec2, region.zones)
-        self.images = Images(self.clock, ec2)
+        self.network = network_in(ec2, region.zones)
+        ec2.amis.clear()
+        self.images = Images(self.clock, lambda image: publish(ec2, image))
         self.identities = Identities(region.name)
         self._connect(ec2)
         self.clock.start()
@@ -172,8 +174,10 @@ class Cloud:
 
     def _connect(self, ec2: EC2Backend) -> None:
         """Answer what moto does not answer as EC2 and the others do."""
-        templates = Templates(ec2, iam_backends[ACCOUNT_ID]["aws"])
-        fleets = Fleets(self.clock, self.recorder, self.exchange, self.instances, self.network, templates)
+        checks = LaunchChecks(self.exchange, self.images, self.network, _has_profile)
+        fleets = Fleets(
+            self.clock, self.recorder, self.exchange, self.instances, self.network, partial(find_template, ec2), checks
+        )
         prices = PriceListCalls(self.clock, self.exchange, self.region.shapes, self.region.name)
         calls = InstanceCalls(self.instances, self.network.vpc_id)
         for name, responder in {
@@ -243,6 +247,11 @@ class Cloud:
     def _tell_bus(self, source: str, detail_type: str, detail: dict[str, Any]) -> None:
         for listener in self._bus:
             listener(source, detail_type, detail)
+
+
+def _has_profile(name: str) -> bool:
+    profiles = iam_backends[ACCOUNT_ID]["aws"].instance_profiles.values()
+    return any(name in (profile.name, profile.arn) for profile in profiles)
 
 
 def in_zones(region: Region, count: int, families: Iterable[str] = ()) -> Region:

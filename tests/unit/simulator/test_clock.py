@@ -77,12 +77,3 @@ def test_what_a_process_raises_reaches_who_runs_it() -> None:
     clock.at(START, lambda: Process(work).start())
     with pytest.raises(ValueError, match="broken"):
         clock.run_until(START + SECOND)
-
-
-def test_listeners_hear_every_move_once() -> None:
-    """If this failed, moto's clock would lag behind the world's."""
-    clock, heard = VirtualClock(START), []
-    clock.on_move(heard.append)
-    clock.at(START + SECOND, lambda: clock.spend(SECOND))
-    clock.run_until(START + 3 * SECOND)
-    assert heard == [START + n * SECOND for n in (1, 2, 3)]

@@ -1,27 +1,21 @@
-"""CreateFleet as EC2 does it, asked for through boto3."""
+"""CreateFleet as EC2 does it, asked for as the functions ask."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 
 from core import labels
-from simulator.aws.account import Account, Surroundings, open_account
+from lambdas.adapters.aws.service import PATIENT
 from simulator.aws.exchange import Selection
-from simulator.aws.region import Region
 from simulator.calls import CrashError, Fault
-from simulator.clock import VirtualClock
-from simulator.faults import Faults, MessageFaults
-from simulator.record import Event, Recorder
 from tests.builders import a_type
+from tests.fakes.account import START, FakeAccount
 
-START = datetime(2026, 11, 20, tzinfo=UTC)
 ZONES = ("zone-a", "zone-b")
 TYPES = (
     a_type("m5.large", price=0.1, zones=ZONES),
@@ -30,18 +24,15 @@ TYPES = (
 )
 
 
-class Bench:
+class Bench(FakeAccount):
     """An account with three types in two zones, and what is needed to ask it for fleets."""
 
-    def __init__(self, account: Account, clock: VirtualClock, faults: Faults, events: list[Event]) -> None:
-        self.account = account
-        self.clock = clock
-        self.faults = faults
-        self.events = events
-        self.ec2 = boto3.client("ec2")
+    def __init__(self) -> None:
         self.bus: list[tuple[Any, ...]] = []
+        super().__init__(TYPES, bus=lambda *event: self.bus.append(event))
+        self.ec2 = self.client("ec2", config=PATIENT)
         parameter = "/aws/service/eks/optimized-ami/1.32/amazon-linux-2023/x86_64/standard/recommended/image_id"
-        self.image = boto3.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
+        self.image = self.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
         self.group = self.ec2.describe_security_groups(
             Filters=[{"Name": "tag:karpenter.sh/discovery", "Values": ["fleetwright"]}]
         )["SecurityGroups"][0]["GroupId"]
@@ -83,37 +74,11 @@ class Bench:
         answer: dict[str, Any] = self.ec2.create_fleet(**request)
         return answer
 
-    def named(self, event: str) -> list[dict[str, Any]]:
-        """The fields of all events of this name."""
-        return [found.fields for found in self.events if found.event == event]
-
-
-@pytest.fixture(scope="module")
-def region() -> Region:
-    """Made once: it never changes."""
-    return Region(types=TYPES)
-
 
 @pytest.fixture
-def bench(region: Region) -> Iterator[Bench]:
-    """An open account."""
-    clock = VirtualClock(START)
-    recorder, events = Recorder(clock), list[Event]()
-    recorder.listen(events.append)
-    faults, heard = Faults(clock, recorder), list[tuple[Any, ...]]()
-    around = Surroundings(
-        clock=clock,
-        recorder=recorder,
-        faults=faults,
-        message_faults=MessageFaults(clock, recorder),
-        bus=lambda *event: heard.append(event),
-        spend=clock.spend,
-        seed=1,
-    )
-    with open_account(around, region) as account:
-        made = Bench(account, clock, faults, events)
-        made.bus = heard
-        yield made
+def bench() -> Bench:
+    """An account."""
+    return Bench()
 
 
 def launched(answer: dict[str, Any]) -> list[tuple[str, int]]:
@@ -265,32 +230,9 @@ def test_a_spot_instance_is_reclaimed_two_minutes_after_its_notice(bench: Bench)
 def test_new_images_are_what_an_alias_resolves_to(bench: Bench) -> None:
     """If this failed, an `ami` step would drift nothing."""
     bench.account.images.publish("al2023@latest", "ami-0new")
-    bench.account.wire.forget_answers("ec2")
     path = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/%s/standard/recommended/image_id"
-    ssm = boto3.client("ssm")
+    ssm = bench.client("ssm")
     values = [ssm.get_parameter(Name=path % arch)["Parameter"]["Value"] for arch in ("x86_64", "arm64")]
     assert values[0] == "ami-0new"
     images = bench.ec2.describe_images(ImageIds=values)["Images"]
     assert sorted(image["Architecture"] for image in images) == ["arm64", "x86_64"]
-
-
-def test_a_table_write_is_seen_by_the_next_read(bench: Bench) -> None:
-    """If this failed, remembered answers would show functions a world that is gone."""
-    table, name = boto3.client("dynamodb"), bench.account.settings.table_name
-
-    def read() -> list[str]:
-        answer = table.query(
-            TableName=name,
-            KeyConditionExpression="#p = :p",
-            ExpressionAttributeNames={"#p": "pk"},
-            ExpressionAttributeValues={":p": {"S": "claims"}},
-        )
-        return [item["sk"]["S"] for item in answer["Items"]]
-
-    for sort in ("a", "b"):
-        read()
-        table.put_item(TableName=name, Item={"pk": {"S": "claims"}, "sk": {"S": sort}})
-    assert read() == ["a", "b"]
-    key = {"pk": {"S": "claims"}, "sk": {"S": "a"}}
-    table.transact_write_items(TransactItems=[{"Delete": {"TableName": name, "Key": key}}])
-    assert read() == ["b"]

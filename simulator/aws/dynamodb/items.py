@@ -1,0 +1,82 @@
+"""What the table holds, and a journal of every write: items as they were at any moment can be read and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from simulator.aws.dynamodb.values import Item
+
+
+class Key(NamedTuple):
+    """Partition and sort key."""
+
+    partition: str
+    sort: str
+
+
+class Written(NamedTuple):
+    """One write. An item that was not there before, or is not after, is None."""
+
+    at: datetime
+    key: Key
+    before: Item | None
+    after: Item | None
+
+
+class Items:
+    """Items by partition in the order of their sort keys. They are replaced, never changed."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[str, dict[str, Item]] = {}
+        self._sorted: dict[str, tuple[str, ...]] = {}
+        self._journal: list[Written] = []
+
+    def get(self, key: Key) -> Item | None:
+        """One item."""
+        return self._partitions.get(key.partition, {}).get(key.sort)
+
+    def partition(self, name: str) -> Iterator[tuple[str, Item]]:
+        """The sort keys of a partition with their items, in order."""
+        held = self._partitions.get(name, {})
+        if name not in self._sorted:
+            # UTF-8, by whose bytes DynamoDB sorts, keeps the order of code points.
+            self._sorted[name] = tuple(sorted(held))
+        return ((sort, held[sort]) for sort in self._sorted[name])
+
+    def all(self) -> Iterator[tuple[Key, Item]]:
+        """Every item, in the order of keys."""
+        for name in sorted(self._partitions):
+            for sort, item in self.partition(name):
+                yield Key(name, sort), item
+
+    def write(self, at: datetime, key: Key, item: Item | None) -> None:
+        """Put an item in its place, or remove it."""
+        held = self._partitions.setdefault(key.partition, {})
+        before = held.get(key.sort)
+        if item is None:
+            held.pop(key.sort, None)
+        else:
+            held[key.sort] = item
+        if (before is None) != (item is None):
+            self._sorted.pop(key.partition, None)
+        if before is not None or item is not None:
+            self._journal.append(Written(at, key, before, item))
+
+    def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
+        """What was written after `moment`, with the items as they were then."""
+        then: dict[Key, Item | None] = {}
+        for written in reversed(self._journal):
+            if written.at <= moment:
+                break
+            then[written.key] = written.before
+        return then
+
+    def newest(self) -> Iterator[Key]:
+        """The keys of all items, those that were written last first."""
+        seen: set[Key] = set()
+        for written in reversed(self._journal):
+            if written.key not in seen and self.get(written.key) is not None:
+                yield written.key
+            seen.add(written.key)

@@ -1,0 +1,183 @@
+"""The table's calls: items in and out one at a time, queries in pages, what is lost and what is restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from simulator.aws.dynamodb.items import Items, Key
+from simulator.aws.dynamodb.queries import KeyRange, read_key_condition
+from simulator.aws.dynamodb.requests import CONDITION_FAILED, Schema, Write, read_write
+from simulator.aws.dynamodb.transactions import Transactions
+from simulator.aws.dynamodb.values import Item, bytes_of, copied
+from simulator.aws.errors import AwsError, UnansweredError
+from simulator.clock import VirtualClock
+
+PAGE_BYTES: Final = 1024 * 1024
+"""A query's page ends with the item that makes it larger than this."""
+
+LAG_MAX: Final = timedelta(seconds=1)
+"""How far an eventually consistent read may be behind: usually less than a second, says AWS. Here half of them are."""
+
+EXPIRED_FOR: Final = timedelta(minutes=10)
+"""How long an item stays after it has expired; with AWS up to days."""
+
+_COMMON: Final = frozenset({"TableName", "ExpressionAttributeNames", "ExpressionAttributeValues"})
+_WRITES: Final = _COMMON | {"ConditionExpression", "ReturnValues", "ReturnValuesOnConditionCheckFailure"}
+_KNOWN: Final = {
+    "GetItem": frozenset({"TableName", "Key", "ConsistentRead"}),
+    "Query": _COMMON | {"KeyConditionExpression", "ConsistentRead", "ExclusiveStartKey", "Limit", "ScanIndexForward"},
+    "PutItem": _WRITES | {"Item"},
+    "DeleteItem": _WRITES | {"Key"},
+    "UpdateItem": _WRITES | {"Key", "UpdateExpression"},
+    "TransactWriteItems": frozenset({"TransactItems", "ClientRequestToken"}),
+}
+"""What requests may hold. Anything else has a meaning that this table does not know, so it is not passed over."""
+
+
+class Table:
+    """One table. `spend` lets time pass in the function that calls; `rng` draws how late eventual reads are."""
+
+    def __init__(self, clock: VirtualClock, schema: Schema, spend: Callable[[timedelta], None], rng: Random) -> None:
+        self._clock = clock
+        self._schema = schema
+        self._rng = rng
+        self._items = Items()
+        self._transactions = Transactions(clock, self._items, schema, spend)
+        self._swept_at = clock.now()
+
+    def answers(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
+        """Who answers which call."""
+        calls = {
+            "GetItem": self._get,
+            "Query": self._query,
+            "PutItem": self._put,
+            "DeleteItem": self._delete,
+            "UpdateItem": self._update,
+            "TransactWriteItems": self._transactions.write,
+        }
+        return {f"dynamodb:{operation}": self._checked(operation, answer) for operation, answer in calls.items()}
+
+    def all(self) -> Iterator[Item]:
+        """Every item as it is now, by partition and sort key. Not to be changed."""
+        return (item for _, item in self._items.all())
+
+    def lose(self, newest: int | None) -> None:
+        """Lose the items that were written last, None for all. No function is told."""
+        lost = list(self._items.newest())[:newest]
+        for key in lost:
+            self._items.write(self._clock.now(), key, None)
+
+    def restore(self, moment: datetime) -> None:
+        """Every item is again as it was at `moment`."""
+        for key, item in sorted(self._items.changed_since(moment).items()):
+            self._items.write(self._clock.now(), key, item)
+
+    def _checked(
+        self, operation: str, answer: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        known = _KNOWN[operation]
+
+        def ask(request: dict[str, Any]) -> dict[str, Any]:
+            unknown = sorted(request.keys() - known)
+            if unknown:
+                raise UnansweredError(f"{operation} with {', '.join(unknown)}: add it to {__name__}")
+            self._sweep()
+            return answer(request)
+
+        return ask
+
+    def _get(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._schema.check_table(request)
+        key = self._schema.key(request["Key"])
+        late = self._late(request)
+        item = late[key] if key in late else self._items.get(key)
+        return {"Item": copied(item)} if item is not None else {}
+
+    def _query(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._schema.check_table(request)
+        wanted = read_key_condition(request, self._schema)
+        found = self._found(request, wanted)
+        held: list[Item] = []
+        size = 0
+        answer: dict[str, Any] = {}
+        for sort, item in found:
+            held.append(copied(item))
+            size += bytes_of(item)
+            if size > PAGE_BYTES or len(held) == request.get("Limit"):
+                answer = {"LastEvaluatedKey": self._schema.attributes(Key(wanted.partition, sort))}
+                break
+        return {"Items": held, "Count": len(held), "ScannedCount": len(held), **answer}
+
+    def _found(self, request: Mapping[str, Any], wanted: KeyRange) -> Iterator[tuple[str, Item]]:
+        entries = dict(self._items.partition(wanted.partition))
+        late = self._late(request)
+        for key, item in late.items():
+            if key.partition == wanted.partition:
+                entries.pop(key.sort, None)
+                if item is not None:
+                    entries[key.sort] = item
+        start = request.get("ExclusiveStartKey")
+        after = None if start is None else self._schema.key(start).sort
+        is_forward = request.get("ScanIndexForward", True)
+        order = sorted(entries, reverse=not is_forward) if late or not is_forward else entries
+        for sort in order:
+            is_before = after is not None and (sort <= after if is_forward else sort >= after)
+            if not is_before and wanted.has(sort):
+                yield sort, entries[sort]
+
+    def _put(self, request: dict[str, Any]) -> dict[str, Any]:
+        write, before, _ = self._write("Put", request)
+        return _returned(write, before)
+
+    def _delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        write, before, _ = self._write("Delete", request)
+        return _returned(write, before)
+
+    def _update(self, request: dict[str, Any]) -> dict[str, Any]:
+        write, before, after = self._write("Update", request)
+        wanted = request.get("ReturnValues", "NONE")
+        if wanted in ("NONE", "ALL_OLD"):
+            return _returned(write, before)
+        shown = after if wanted.endswith("NEW") else before
+        if wanted == "ALL_NEW":
+            return {"Attributes": copied(shown or {})}
+        changes = write.update.tree if write.update else ()
+        names = {write.scope.path(change.path)[0] for change in changes}
+        attributes = {name: value for name, value in (shown or {}).items() if name in names}
+        return {"Attributes": copied(attributes)} if attributes else {}
+
+    def _write(self, kind: str, request: dict[str, Any]) -> tuple[Write, Item | None, Item | None]:
+        write = read_write(kind, request, self._schema)
+        self._transactions.check_free(write.key)
+        before = self._items.get(write.key)
+        if not write.holds(before):
+            raise AwsError("ConditionalCheckFailedException", CONDITION_FAILED, fields=write.refused(before))
+        after = write.after(before, self._schema)
+        self._items.write(self._clock.now(), write.key, after)
+        return write, before, after
+
+    def _late(self, request: Mapping[str, Any]) -> dict[Key, Item | None]:
+        """What an eventually consistent read still sees in place of what is there."""
+        if request.get("ConsistentRead"):
+            return {}
+        lag = max(0.0, self._rng.uniform(-1, 1)) * LAG_MAX
+        return self._items.changed_since(self._clock.now() - lag) if lag else {}
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        if now - self._swept_at < EXPIRED_FOR:
+            return
+        self._swept_at = now
+        latest = (now - EXPIRED_FOR).timestamp()
+        for key, item in list(self._items.all()):
+            expires_at = item.get(self._schema.expiry, {}).get("N")
+            if expires_at is not None and float(expires_at) < latest:
+                self._items.write(now, key, None)
+
+
+def _returned(write: Write, before: Item | None) -> dict[str, Any]:
+    wanted = write.request.get("ReturnValues", "NONE")
+    return {"Attributes": copied(before)} if wanted == "ALL_OLD" and before else {}

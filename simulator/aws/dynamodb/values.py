@@ -1,0 +1,157 @@
+"""Values as DynamoDB types them, `{"S": "text"}`: equality, order, copies, how many bytes they count for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any, Final
+
+from simulator.aws.errors import AwsError
+
+Value = dict[str, Any]
+Item = dict[str, Value]
+
+ITEM_BYTES_MAX: Final = 400 * 1024
+"""DynamoDB's limit on one item, names and values together."""
+
+_NUMBERS: Final = Context(prec=38)
+"""DynamoDB keeps 38 digits."""
+
+_ORDERED: Final = ("S", "N", "B")
+_SETS: Final = ("SS", "NS", "BS")
+_NESTING: Final = 3
+"""What a list or a map counts for besides its content, in bytes."""
+
+
+def invalid(message: str) -> AwsError:
+    """The error for a request that cannot be."""
+    return AwsError("ValidationException", message)
+
+
+def kind_of(value: Value) -> str:
+    """Its type: S, N, B, BOOL, NULL, M, L, SS, NS, BS."""
+    (kind,) = value
+    return kind
+
+
+def number(text: str) -> Decimal:
+    """A number as it is compared and added. Raises AwsError for what is none."""
+    try:
+        return _NUMBERS.create_decimal(text)
+    except InvalidOperation:
+        raise invalid("The parameter cannot be converted to a numeric value: " + text) from None
+
+
+def written(amount: Decimal) -> str:
+    """A number as DynamoDB writes it: no exponent, no needless zeros."""
+    text = format(amount.normalize(_NUMBERS), "f")
+    return "0" if text == "-0" else text
+
+
+def copied(item: Item) -> Item:
+    """A copy that shares nothing that could be changed; numbers are written as DynamoDB writes them."""
+    return {name: _copied(value) for name, value in item.items()}
+
+
+def equal(one: Value | None, other: Value | None) -> bool:
+    """Whether both are there and the same; numbers by amount, sets in whatever order."""
+    if one is None or other is None or one.keys() != other.keys():
+        return False
+    kind = kind_of(one)
+    if kind == "N":
+        return number(one[kind]) == number(other[kind])
+    if kind in _SETS:
+        return _members(kind, one[kind]) == _members(kind, other[kind])
+    if kind == "L":
+        return len(one[kind]) == len(other[kind]) and all(map(equal, one[kind], other[kind]))
+    if kind == "M":
+        mine, theirs = one[kind], other[kind]
+        return mine.keys() == theirs.keys() and all(equal(mine[name], theirs[name]) for name in mine)
+    return bool(one[kind] == other[kind])
+
+
+def order_of(value: Value) -> tuple[str, Any]:
+    """What values of one type are ordered by: text by its bytes in UTF-8. Raises AwsError for a type without order."""
+    kind = kind_of(value)
+    if kind not in _ORDERED:
+        raise invalid(f"Invalid operand type for operator, operand type: {kind}")
+    content = value[kind]
+    return kind, number(content) if kind == "N" else content.encode() if kind == "S" else bytes(content)
+
+
+def contains(whole: Value, part: Value) -> bool:
+    """Whether a set or list has this element, or a text this part."""
+    kind, wanted = kind_of(whole), kind_of(part)
+    if kind in _SETS and wanted == kind[0]:
+        return _members(kind, part.values()) <= _members(kind, whole[kind])
+    if kind == "L":
+        return any(equal(element, part) for element in whole[kind])
+    return kind in ("S", "B") and wanted == kind and part[kind] in whole[kind]
+
+
+def length(value: Value) -> int | None:
+    """What `size` says of it, None where it says nothing."""
+    kind = kind_of(value)
+    if kind == "S":
+        return len(value[kind].encode())
+    return len(value[kind]) if kind in ("B", "L", "M", *_SETS) else None
+
+
+def bytes_of(item: Item) -> int:
+    """How many bytes an item counts for."""
+    return sum(len(name.encode()) + _bytes(value) for name, value in item.items())
+
+
+def joined(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+    """Both sets together, in order."""
+    known = list(one)
+    have = _members(kind, known)
+    return known + [member for member in other if not _members(kind, (member,)) <= have]
+
+
+def without(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
+    """The first set without the members of the second."""
+    taken = _members(kind, other)
+    return [member for member in one if not _members(kind, (member,)) <= taken]
+
+
+def _members(kind: str, members: Iterable[Any]) -> frozenset[Any]:
+    return frozenset(map(number, members) if kind == "NS" else members)
+
+
+def _copied(value: Value) -> Value:
+    (kind, content), *more = value.items()
+    if more:
+        raise invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one")
+    if kind == "N":
+        return {kind: written(number(content))}
+    if kind == "M":
+        return {kind: copied(content)}
+    if kind == "L":
+        return {kind: [_copied(element) for element in content]}
+    if kind == "NS":
+        return {kind: [written(number(element)) for element in content]}
+    return {kind: list(content) if kind in _SETS else content}
+
+
+def _bytes(value: Value) -> int:
+    (kind, content), *_ = value.items()
+    if kind == "S":
+        return len(content.encode())
+    if kind == "B":
+        return len(content)
+    if kind == "N":
+        return _number_bytes(content)
+    if kind == "M":
+        return _NESTING + sum(1 + len(name.encode()) + _bytes(element) for name, element in content.items())
+    if kind == "L":
+        return _NESTING + sum(1 + _bytes(element) for element in content)
+    if kind in _SETS:
+        return sum(_bytes({kind[0]: member}) for member in content)
+    return 1
+
+
+def _number_bytes(text: str) -> int:
+    """A byte for two digits, one more, and one more for a sign."""
+    digits = text.lstrip("-").replace(".", "").strip("0")
+    return (len(digits) + 1) // 2 + 1 + text.startswith("-")

@@ -1,0 +1,81 @@
+"""IAM's instance profiles: made, found, given the one role that each may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from simulator.aws.errors import AwsError
+from simulator.clock import VirtualClock
+
+
+class _Profile(msgspec.Struct):
+    described: dict[str, Any]
+    roles: list[str] = []
+
+
+class InstanceProfiles:
+    """Answers IAM's calls about instance profiles. `roles` are the account's roles, by name."""
+
+    def __init__(self, clock: VirtualClock, account: str, roles: Iterable[str]) -> None:
+        self._clock = clock
+        self._account = account
+        self._roles = frozenset(roles)
+        self._profiles: dict[str, _Profile] = {}
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a profile of this name or ARN."""
+        return any(name in (key, profile.described["Arn"]) for key, profile in self._profiles.items())
+
+    def get(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:GetInstanceProfile. Raises AwsError if there is none."""
+        profile = self._find(request["InstanceProfileName"])
+        roles = [
+            {
+                "Path": "/",
+                "RoleName": role,
+                "RoleId": f"AROA{role.upper():0<17.17}",
+                "Arn": f"arn:aws:iam::{self._account}:role/{role}",
+                "CreateDate": profile.described["CreateDate"],
+            }
+            for role in profile.roles
+        ]
+        return {"InstanceProfile": {**profile.described, "Roles": roles}}
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:CreateInstanceProfile. Raises AwsError if it exists."""
+        name, path = request["InstanceProfileName"], request.get("Path", "/")
+        if name in self._profiles:
+            raise AwsError("EntityAlreadyExists", f"Instance Profile {name} already exists.", 409)
+        described = {
+            "Path": path,
+            "InstanceProfileName": name,
+            "InstanceProfileId": f"AIPA{len(self._profiles):017d}",
+            "Arn": f"arn:aws:iam::{self._account}:instance-profile{path}{name}",
+            "CreateDate": self._clock.now(),
+            "Tags": [dict(tag) for tag in request.get("Tags") or ()],
+        }
+        self._profiles[name] = _Profile(described)
+        return self.get(request)
+
+    def add_role(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Answer iam:AddRoleToInstanceProfile.
+
+        Raises:
+            AwsError: If there is no such profile or role, or the profile has a role already.
+        """
+        profile, role = self._find(request["InstanceProfileName"]), request["RoleName"]
+        if role not in self._roles:
+            raise AwsError("NoSuchEntity", f"The role with name {role} cannot be found.", 404)
+        if profile.roles:
+            raise AwsError("LimitExceeded", "Cannot exceed quota for InstanceSessionsPerInstanceProfile: 1", 409)
+        profile.roles.append(role)
+        return {}
+
+    def _find(self, name: str) -> _Profile:
+        found = self._profiles.get(name)
+        if found is None:
+            raise AwsError("NoSuchEntity", f"Instance Profile {name} cannot be found.", 404)
+        return found

@@ -1,0 +1,47 @@
+"""What EC2 finds wrong with a launch before it asks for capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from simulator.aws.exchange import Exchange, Pool
+from simulator.aws.images import Images
+from simulator.aws.network import Network
+from simulator.aws.templates import Template
+
+USER_DATA_MAX: Final = 16384
+"""EC2's limit on user data, in bytes before encoding."""
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+class LaunchChecks:
+    """Looks at what a launch refers to. `has_profile` tells whether an instance profile exists, by name or ARN."""
+
+    def __init__(
+        self, exchange: Exchange, images: Images, network: Network, has_profile: Callable[[str], bool]
+    ) -> None:
+        self._exchange = exchange
+        self._images = images
+        self._network = network
+        self._has_profile = has_profile
+
+    def problem(self, template: Template, override: Mapping[str, Any], pool: Pool) -> tuple[str, str] | None:
+        """The error code and message with which EC2 would refuse to launch this here; None where it would not."""
+        image_id = override.get("ImageId") or template.image_id
+        image = self._images.find(image_id)
+        if image is None:
+            return "InvalidAMIID.NotFound", f"The image id '[{image_id}]' does not exist"
+        wanted = self._exchange.architecture(pool.instance_type)
+        if wanted and _ARCHITECTURES.get(image.architecture) != wanted:
+            message = f"The architecture of {pool.instance_type} does not match that of {image_id}"
+            return "InvalidParameterValue", message
+        for group in template.security_groups:
+            if group != self._network.group_id:
+                return "InvalidGroup.NotFound", f"The security group '{group}' does not exist"
+        if len(template.user_data) * 3 // 4 > USER_DATA_MAX:
+            return "InvalidUserData.Malformed", f"User data is limited to {USER_DATA_MAX} bytes"
+        if template.instance_profile and not self._has_profile(template.instance_profile):
+            return "InvalidParameterValue", f"Invalid IAM Instance Profile name '{template.instance_profile}'"
+        return None

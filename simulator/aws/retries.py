@@ -1,0 +1,56 @@
+"""When the SDK tries again and after which wait: botocore's own standard mode, asked without its events and requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from botocore.exceptions import ClientError
+from botocore.retries.standard import register_retry_handler
+
+
+class Try(msgspec.Struct):
+    """A call on its way: which attempt this is, and what botocore notes of the earlier ones."""
+
+    operation: Any
+    attempt: int = 1
+    context: dict[str, Any] = {}
+
+
+class Retries:
+    """The retries of one client, with the quota that all its calls share."""
+
+    def __init__(self, service_model: Any, attempts: int) -> None:
+        registered: dict[str, Callable[..., Any]] = {}
+
+        def register(event: str, handler: Callable[..., Any], **_: Any) -> None:
+            registered[event.partition(".")[0]] = handler
+
+        meta = SimpleNamespace(service_model=service_model, events=SimpleNamespace(register=register))
+        register_retry_handler(SimpleNamespace(meta=meta), attempts)
+        self._needs_retry = registered["needs-retry"]
+        self._release = registered["after-call"]
+
+    def succeeded(self, tried: Try) -> None:
+        """The call got its answer."""
+        self._release(context=tried.context, http_response=_response(200))
+
+    def wait_after(self, tried: Try, error: Exception) -> float | None:
+        """Seconds until the next attempt, None if there is none. botocore draws them from Python's own generator."""
+        response = None
+        if isinstance(error, ClientError):
+            response = (_response(error.response["ResponseMetadata"]["HTTPStatusCode"]), error.response)
+        wait: float | None = self._needs_retry(
+            response=response,
+            attempts=tried.attempt,
+            operation=tried.operation,
+            caught_exception=None if response else error,
+            request_dict={"context": tried.context},
+        )
+        return wait
+
+
+def _response(status: int) -> Any:
+    return SimpleNamespace(status_code=status, headers={})
