@@ -77,6 +77,7 @@ class Account:
 
     Attributes:
         session: The SDK's session, for functions.
+        wire: What carries its calls.
         settings: What the functions are told of this account.
     """
 
@@ -100,9 +101,9 @@ class Account:
         self._calls = InstanceCalls(self.instances, self.network.vpc_id)
         self._bucket = Bucket(clock, _BUCKET)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
-        wire = Wire(around.faults, around.spend, latency)
-        wire.answer_with(self._answers())
-        self.session = Session(wire, region.name, stream(seed, "tokens"), validates=validates)
+        self.wire = Wire(around.faults, around.spend, latency)
+        self.wire.answer_with(self._answers())
+        self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
         self.settings = Settings(
             cluster_name=CLUSTER,
             table_name=_TABLE,

@@ -20,6 +20,9 @@ from simulator.calls import Call, CrashError, Fault
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
+Listener = Callable[[Call, dict[str, Any] | Exception | None], None]
+"""Told of each attempt and how it ended for the caller: the answer, what was raised, or None where the caller died."""
+
 _ANSWERS: Final = "simulator.aws.account"
 
 
@@ -49,12 +52,17 @@ class Wire:
         self._faults = faults
         self._latency = latency
         self._responders: dict[str, Responder] = {}
+        self._listeners: list[Listener] = []
         self.fault: Fault | None = None
         self.spend = spend
 
     def answer_with(self, responders: Mapping[str, Responder]) -> None:
         """Answer calls of these names (`ec2:CreateFleet`) with `responder(parameters)`."""
         self._responders.update(responders)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each attempt from now on."""
+        self._listeners.append(listener)
 
     def attempt(self, call: Call) -> dict[str, Any]:
         """One attempt of a call.
@@ -66,7 +74,16 @@ class Wire:
         """
         self.spend(self._latency(call.name))
         fault = self._faults.take(call.name)
-        return self._perform(call) if fault is None else self._perform_with_fault(call, fault)
+        outcome: dict[str, Any] | Exception | None = None
+        try:
+            outcome = self._perform(call) if fault is None else self._perform_with_fault(call, fault)
+        except (AwsError, ReadTimeoutError) as error:
+            outcome = error
+            raise
+        finally:
+            for listener in self._listeners:
+                listener(call, outcome)
+        return outcome
 
     def _perform_with_fault(self, call: Call, fault: Fault) -> dict[str, Any]:
         refused = refusal(call, fault)
@@ -89,4 +106,7 @@ class Wire:
         responder = self._responders.get(call.name)
         if responder is None:
             raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
-        return responder(call.parameters)
+        try:
+            return responder(call.parameters)
+        finally:
+            self.fault = None

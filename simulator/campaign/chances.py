@@ -83,7 +83,12 @@ class Chances:
     """
 
     def __init__(
-        self, clock: VirtualClock, rng: Random, intensity: Intensity, until: datetime, crashes: Sequence[Crash] = ()
+        self,
+        clock: VirtualClock,
+        rng: Random,
+        intensity: Intensity,
+        until: datetime,
+        crashes: Sequence[Crash],
     ) -> None:
         self._clock = clock
         self._rng = rng

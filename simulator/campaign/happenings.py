@@ -22,12 +22,14 @@ def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -
     def moment() -> int:
         return rng.randint(FIRST, last)
 
+    changes = list(_changes(rng, objects, moment))
     steps = [
         *_scaling(rng, objects, moment),
         *_interruptions(rng, moment),
         *_shortages(rng, moment, last),
         *_boots(rng, moment),
-        *_changes(rng, objects, moment),
+        *changes,
+        *_end_of_expiry(objects, changes, last),
     ]
     return sorted(steps, key=lambda step: int(step["at"]))
 
@@ -81,3 +83,16 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
         changed = copy.deepcopy(rng.choice(deployments))
         changed["spec"]["template"]["metadata"]["labels"]["version"] = "2"
         yield {"at": moment(), "apply": [changed]}
+
+
+def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
+    """Nodes that are launched from then on stay: a world that renews them for ever is never at rest."""
+    deleted = {found["name"] for step in changes for found in step.get("delete", ())}
+    latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}
+    for step in sorted(changes, key=lambda step: int(step["at"])):
+        latest.update({f["metadata"]["name"]: f for f in step.get("apply", ()) if f["kind"] == "NodePool"})
+    for name, pool in latest.items():
+        if name not in deleted and pool["spec"]["template"]["spec"]["expireAfter"] != "Never":
+            lasting = copy.deepcopy(pool)
+            lasting["spec"]["template"]["spec"]["expireAfter"] = "Never"
+            yield {"at": last, "apply": [lasting]}

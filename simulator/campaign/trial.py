@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from lambdas.wiring import TABLE
+from simulator.calls import Call
 from simulator.campaign.call_sites import Crash, Meetings, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
+from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import RESTING, SETTLING, DrawnWorld, draw_world
+from simulator.checkers.calls import CallJudge
+from simulator.checkers.remains import RemainsJudge
 from simulator.checkers.verdict import Violation
 from simulator.clock import VirtualClock
 from simulator.draws import stream
@@ -69,11 +74,15 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
     if listener is not None:
         recorder.listen(listener)
     with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock) as world:
+        judge = CallJudge(world.judges.report)
+        _watch_calls(world, judge)
         chances = _trouble(world, drawn, plan)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)
         world.play([])
         clock.run_until(scenario.start + drawn.troubled + SETTLING)
+        judge.rest(clock.now())
         clock.run_until(scenario.start + drawn.troubled + SETTLING + RESTING)
+        RemainsJudge(world.judges.ledger, read_remains(world), world.judges.report).finish(clock.now())
         world.finish()
         recorder.emit("simulationEnded")
         return Outcome(
@@ -101,3 +110,22 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
 
 def _begin(world: World, spell: Spell) -> None:
     world.faults.arm(spell.call, spell.fault, lasting=spell.lasting, function=spell.function)
+
+
+def _watch_calls(world: World, judge: CallJudge) -> None:
+    def to_aws(call: Call, _: object) -> None:
+        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, _partition(call.parameters))
+
+    def to_cluster(call: str, when: str) -> None:
+        if when == "before":
+            judge.hear(world.clock.now(), world.sandboxes.running(), call)
+
+    world.account.wire.listen(to_aws)
+    world.cluster.on_fault_point(to_cluster)
+
+
+def _partition(parameters: dict[str, Any]) -> str:
+    """What kind of row a write to the table is about, empty for other calls."""
+    key = parameters.get("Item") or parameters.get("Key") or {}
+    partition = key.get(TABLE.partition_key, {}) if isinstance(key, dict) else {}
+    return str(partition.get("S", "")).rpartition("#")[2]

@@ -29,6 +29,7 @@ class PodFacts(msgspec.Struct, kw_only=True):
     labels: dict[str, str]
     annotations: dict[str, str]
     grace_seconds: int
+    created_at: datetime
     node: str = ""
     bound_at: datetime | None = None
     is_ready: bool = False
@@ -108,7 +109,7 @@ class Ledger:
         """The node that runs on an instance, with its name."""
         return next(((name, node) for name, node in self.nodes.items() if node.instance == instance), None)
 
-    def _pod_created(self, _: datetime, fields: Mapping[str, Any]) -> None:
+    def _pod_created(self, moment: datetime, fields: Mapping[str, Any]) -> None:
         metadata, spec = fields["object"]["metadata"], fields["object"].get("spec") or {}
         self.pods[fields["pod"]] = PodFacts(
             namespace=metadata.get("namespace", "default"),
@@ -116,6 +117,7 @@ class Ledger:
             labels=dict(metadata.get("labels") or {}),
             annotations=dict(metadata.get("annotations") or {}),
             grace_seconds=spec.get("terminationGracePeriodSeconds", _GRACE),
+            created_at=moment,
         )
 
     def _pod_bound(self, moment: datetime, fields: Mapping[str, Any]) -> None:

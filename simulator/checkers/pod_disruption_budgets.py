@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from fractions import Fraction
 from math import ceil
@@ -37,11 +37,19 @@ class PodDisruptionBudgetJudge:
         node = self._ledger.nodes.get(pod.node)
         if by == "forced" and node is not None and time_is_up(self._ledger, node, pod, now):
             return
+        for problem in self._problems(pod):
+            self._report(f"{name} goes, {problem}")
+
+    def forbids(self, pod: PodFacts) -> bool:
+        """Whether some budget needs this pod where it is."""
+        return any(True for _ in self._problems(pod))
+
+    def _problems(self, pod: PodFacts) -> Iterator[str]:
         for budget in self._ledger.of_kind("PodDisruptionBudget"):
             if budget["metadata"].get("namespace", "default") == pod.namespace:
-                self._check(budget, name, pod)
+                yield from self._problem(budget, pod)
 
-    def _check(self, budget: JsonObject, name: str, pod: PodFacts) -> None:
+    def _problem(self, budget: JsonObject, pod: PodFacts) -> Iterator[str]:
         spec = budget.get("spec") or {}
         if not selects(spec.get("selector"), pod.labels):
             return
@@ -53,7 +61,7 @@ class PodDisruptionBudgetJudge:
         healthy = sum(1 for p in covered if p.is_ready and not p.is_leaving)
         wanted = self._wanted(spec, covered)
         if healthy - 1 < wanted:
-            self._report(f"{name} goes, {budget['metadata']['name']} wants {wanted} healthy pods and has {healthy}")
+            yield f"{budget['metadata']['name']} wants {wanted} healthy pods and has {healthy}"
 
     def _wanted(self, spec: JsonObject, covered: Iterable[PodFacts]) -> int:
         expected = self._expected(covered)

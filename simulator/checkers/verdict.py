@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from simulator.checkers.budgets import BudgetJudge
 from simulator.checkers.do_not_disrupt import DoNotDisruptJudge
+from simulator.checkers.killed_pods import KilledPodsJudge
 from simulator.checkers.launches import CapacityOf, DoubleLaunchJudge, LimitJudge
 from simulator.checkers.ledger import Ledger
 from simulator.checkers.orphans import OrphanJudge
 from simulator.checkers.pod_disruption_budgets import PodDisruptionBudgetJudge
+from simulator.checkers.stranded_pods import StrandedPodsJudge
 from simulator.record import Event
 
 
@@ -42,34 +45,45 @@ class _Judge(Protocol):
 class Judges:
     """Watch a record and say at the end what was wrong.
 
+    Attributes:
+        ledger: What they know of the world.
+
     Args:
         capacity_of: Capacity of an instance type by name.
     """
 
     def __init__(self, capacity_of: CapacityOf) -> None:
-        self._ledger = Ledger()
+        self.ledger = Ledger()
         self._found: list[Violation] = []
         self._now = datetime.min.replace(tzinfo=UTC)
+        self._orphans = OrphanJudge(self.ledger, self._reporter(OrphanJudge.name))
+        self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name))
         self._judges: tuple[_Judge, ...] = (
-            BudgetJudge(self._ledger, self._reporter(BudgetJudge.name)),
-            PodDisruptionBudgetJudge(self._ledger, self._reporter(PodDisruptionBudgetJudge.name)),
-            DoNotDisruptJudge(self._ledger, self._reporter(DoNotDisruptJudge.name)),
-            DoubleLaunchJudge(self._ledger, self._reporter(DoubleLaunchJudge.name)),
-            LimitJudge(self._ledger, self._reporter(LimitJudge.name), capacity_of),
+            BudgetJudge(self.ledger, self._reporter(BudgetJudge.name)),
+            PodDisruptionBudgetJudge(self.ledger, self._reporter(PodDisruptionBudgetJudge.name)),
+            DoNotDisruptJudge(self.ledger, self._reporter(DoNotDisruptJudge.name)),
+            DoubleLaunchJudge(self.ledger, self._reporter(DoubleLaunchJudge.name)),
+            LimitJudge(self.ledger, self._reporter(LimitJudge.name), capacity_of),
+            KilledPodsJudge(self.ledger, self._reporter(KilledPodsJudge.name)),
+            self._stranded,
         )
-        self._orphans = OrphanJudge(self._ledger, self._reporter(OrphanJudge.name))
 
     def see(self, event: Event) -> None:
         """Judge one event of the record."""
         self._now = datetime.fromisoformat(event.t)
         for judge in self._judges:
             judge.see(self._now, event)
-        self._ledger.see(self._now, event)
+        self.ledger.see(self._now, event)
 
     def finish(self) -> Verdict:
         """What was found, after the last event."""
         self._orphans.finish(self._now)
+        self._stranded.finish(self._now)
         return Verdict(tuple(self._found))
 
+    def report(self, law: str, message: str) -> None:
+        """Something that a judge of another kind found."""
+        self._found.append(Violation(self._now, law, message))
+
     def _reporter(self, law: str) -> Callable[[str], None]:
-        return lambda message: self._found.append(Violation(self._now, law, message))
+        return partial(self.report, law)

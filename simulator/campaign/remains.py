@@ -1,0 +1,55 @@
+"""Reads what remains of a world at its end: the table, the queues, what pods were told."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from lambdas import wiring
+from lambdas.wiring import TABLE
+from simulator.aws.account import CLUSTER
+from simulator.checkers.remains import Remains
+from simulator.world import World
+
+_COUNTS: Final = "disrupting"
+_RESERVED: Final = "r:"
+
+Item = dict[str, Any]
+
+
+def read_remains(world: World) -> Remains:
+    """What there is now. No function runs meanwhile."""
+    table = _Table(world.account.table.all())
+    queues = [world.account.queues.get(queue.name) for queue in wiring.QUEUES]
+    return Remains(
+        claims=tuple(table.records("claims")),
+        commands=tuple(table.records("commands")),
+        usage={item[TABLE.sort_key]["S"]: _counters(item) for item in table.items("usage")},
+        dead_letters={queue.name: len(queue.dead) for queue in queues},
+        told=frozenset(d["subject"] for d in world.decisions.told if d["kind"] == "unschedulable"),
+        failures=tuple(world.sandboxes.failures),
+    )
+
+
+class _Table:
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._by_partition: dict[str, list[Item]] = {}
+        for item in items:
+            self._by_partition.setdefault(item[TABLE.partition_key]["S"], []).append(item)
+
+    def items(self, kind: str) -> list[Item]:
+        return self._by_partition.get(f"{CLUSTER}#{kind}", [])
+
+    def records(self, kind: str) -> Iterator[Item]:
+        for item in self.items(kind):
+            body = item["body"]
+            text = body["S"].encode() if "S" in body else zlib.decompress(bytes(body["B"]))
+            record: Item = msgspec.json.decode(text)
+            yield record
+
+
+def _counters(item: Item) -> dict[str, int]:
+    return {name: int(value["N"]) for name, value in item.items() if name.startswith(_RESERVED) or name == _COUNTS}

@@ -1,0 +1,78 @@
+"""Calls: none is made over and over, and a world at rest is written to by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+RATE_MAX: Final = 150
+"""Calls of one name to EC2, to the cluster and to the like that one function may make within a minute, in worlds of a few
+dozen nodes: a drain that is looked after every two seconds has thirty."""
+
+CHEAP_RATE_MAX: Final = 600
+"""The same for the table and the queues, which every step of every claim needs."""
+
+_CHEAP: Final = ("dynamodb", "sqs")
+
+_MINUTE: Final = timedelta(minutes=1)
+_WRITES: Final = (
+    "kube:create",
+    "kube:patch",
+    "kube:delete",
+    "dynamodb:Put",
+    "dynamodb:Delete",
+    "dynamodb:Transact",
+    "ec2:Create",
+    "ec2:Delete",
+    "ec2:Terminate",
+    "ec2:Modify",
+    "ec2:Run",
+    "sqs:Send",
+    "scheduler:Create",
+    "scheduler:Update",
+    "scheduler:Delete",
+    "s3:Put",
+    "s3:Delete",
+    "iam:Create",
+    "iam:Add",
+    "iam:Delete",
+    "iam:Remove",
+)
+"""What changes something. Leases are taken by UpdateItem, which nothing else uses."""
+
+_BEATS: Final = (("refresh_catalogue", "s3:PutObject", ""), ("reconcile", "dynamodb:PutItem", "sweeps"))
+"""Writes that are made every so often whatever happens, by function, call and what it is about."""
+
+Report = Callable[[str, str], None]
+
+
+class CallJudge:
+    """Hears every attempt of every call. `report(law, message)` takes what is wrong."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
+        self._rests_from: datetime | None = None
+
+    def rest(self, since: datetime) -> None:
+        """From this moment on nothing may be written."""
+        self._rests_from = since
+
+    def hear(self, now: datetime, function: str, call: str, subject: str = "") -> None:
+        """One attempt; `subject` is what it is about: the kind of a row."""
+        self._count(now, function, call)
+        if self._rests_from is None or now < self._rests_from or (function, call, subject) in _BEATS:
+            return
+        if call.startswith(_WRITES):
+            what = f"{call} ({subject})" if subject else call
+            self._report("writesAtRest", f"{function} makes {what} in a world at rest")
+
+    def _count(self, now: datetime, function: str, call: str) -> None:
+        since, count = self._minute.get((function, call), (now, 0))
+        if now - since >= _MINUTE:
+            since, count = now, 0
+        self._minute[function, call] = since, count + 1
+        bound = CHEAP_RATE_MAX if call.startswith(_CHEAP) else RATE_MAX
+        if count + 1 == bound:
+            self._report("callRates", f"{function} made {bound} {call} within a minute, from {since:%H:%M:%S}")

@@ -1,0 +1,76 @@
+"""Evictions with nowhere to go: who disrupts a node of his own will has a place for each of its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from simulator.checkers.ledger import Ledger
+from simulator.checkers.voluntary import is_voluntary
+from simulator.record import Event
+
+PENDING_MAX: Final = timedelta(minutes=20)
+"""How long the pod that takes an evicted one's place may wait: a launch that never joins costs 15 minutes, and then another."""
+
+_FOLLOWS_WITHIN: Final = timedelta(minutes=5)
+"""A controller makes the next pod when the evicted one has gone, which its grace period delays."""
+
+
+class _Eviction(msgspec.Struct):
+    pod: str
+    reason: str
+    at: datetime
+
+
+class StrandedPodsJudge:
+    """Counts pods that follow one evicted by a voluntary disruption and wait too long for a node."""
+
+    name = "evictionsWithoutPlace"
+
+    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._report = report
+        self._evicted: dict[str, list[_Eviction]] = {}
+        self._waiting: dict[str, tuple[datetime, _Eviction]] = {}
+
+    def see(self, moment: datetime, event: Event) -> None:
+        """Judge one event; the ledger holds the world as it was before."""
+        fields = event.fields
+        if event.event == "podEvicted" and fields["by"] in ("eviction", "forced"):
+            self._leaves(fields["pod"], moment)
+        elif event.event == "podCreated":
+            self._comes(fields["pod"], f"{fields['object']['metadata'].get('namespace')}/{fields['owner']}", moment)
+        elif event.event == "podBound" and fields["pod"] in self._waiting:
+            self._end(fields["pod"], moment)
+        elif event.event == "podDeleted":
+            self._waiting.pop(fields["pod"], None)
+
+    def finish(self, now: datetime) -> None:
+        """Judge those that still wait."""
+        for pod in sorted(self._waiting):
+            self._end(pod, now)
+
+    def _leaves(self, name: str, now: datetime) -> None:
+        pod = self._ledger.pods.get(name)
+        if pod is None or pod.is_leaving:
+            return
+        node = self._ledger.nodes.get(pod.node)
+        if node is not None and is_voluntary(node):
+            eviction = _Eviction(name, node.disrupted_for or "", now)
+            self._evicted.setdefault(f"{pod.namespace}/{pod.owner}", []).append(eviction)
+
+    def _comes(self, name: str, owner: str, now: datetime) -> None:
+        due = self._evicted.get(owner)
+        if due:
+            eviction = due.pop(0)
+            if now - eviction.at <= _FOLLOWS_WITHIN:
+                self._waiting[name] = (now, eviction)
+
+    def _end(self, name: str, now: datetime) -> None:
+        since, eviction = self._waiting.pop(name)
+        if now - since > PENDING_MAX:
+            waited = round((now - since).total_seconds() / 60)
+            self._report(f"{name} waited {waited} minutes: it follows {eviction.pod}, evicted for {eviction.reason}")
