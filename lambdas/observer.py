@@ -14,7 +14,7 @@ from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim
 from core.manifests import resources as kinds
-from core.manifests.assemble import assemble
+from core.manifests.assemble import Problem, assemble
 from core.manifests.buffers import needed_kinds
 from core.manifests.resources import Resource
 from core.manifests.zone_ids import zones_by_id
@@ -96,20 +96,21 @@ class Observer:
         Raises:
             PortError: If the look fails; half a look is none.
         """
+        rejected: list[Problem] = []
         commands = self._memory.commands.all()
         records = tuple(claims) if claims is not None else self._memory.claims.all()
-        objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _ALWAYS}
-        objects[kinds.PODS] = self._list(kinds.PODS)
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        objects[kinds.PODS] = self._read(kinds.PODS, rejected)
         if _have_volumes(objects[kinds.PODS]):
-            objects |= {kind: self._list(kind) for kind in _FOR_VOLUMES}
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
         options = self._settings.options()
         if options.feature_gates.node_overlay:
-            objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+            objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
         if options.feature_gates.capacity_buffer:
-            objects[kinds.CAPACITY_BUFFERS] = self._list(kinds.CAPACITY_BUFFERS)
-            objects |= {kind: self._list(kind) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
+            objects[kinds.CAPACITY_BUFFERS] = self._read(kinds.CAPACITY_BUFFERS, rejected)
+            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
         if options.default_spreads:
-            objects |= {kind: self._list(kind) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
         now = self._clock.now()
         snapshot, problems = assemble(
             objects,
@@ -132,7 +133,7 @@ class Observer:
             node_pools=_by_name(objects[kinds.NODE_POOLS]),
             node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
             buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
-            problems=problems,
+            problems=(*rejected, *problems),
         )
 
     def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
@@ -156,6 +157,15 @@ class Observer:
 
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
+
+    def _read(self, kind: Resource, rejected: list[Problem]) -> tuple[Any, ...]:
+        """The objects of a kind; those of which nothing can be read are named in `rejected`."""
+        listing = self._kubernetes.list(kind)
+        rejected += [
+            Problem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
+            for name, why in listing.rejected
+        ]
+        return listing.items
 
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]

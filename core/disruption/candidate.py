@@ -16,6 +16,7 @@ from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.disruption.prices import node_price, type_of
 from core.model import node_claim
 from core.model.catalogue import InstanceType
+from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
 from core.model.plan import Blocked
@@ -162,6 +163,7 @@ def _kept(
         found.append(Blocked(name, reasons.NOMINATED, f"{expected} is expected on node {name}"))
     if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
         found.append(Blocked(name, reasons.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
+    found += _unreadable(state, state.node)
     if state.node_pool in snapshot.paused_pools:
         found.append(Blocked(name, reasons.PAUSED, snapshot.paused_pools[state.node_pool]))
     if pool is None:
@@ -173,6 +175,17 @@ def _kept(
         text = f"NodePool {pool.name} has no instance types to choose from"
         found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, text))
     return tuple(found)
+
+
+def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
+    """What of the node or its pods we do not understand: whatever it is, it may be what must not be moved."""
+    found = []
+    if node.unreadable:
+        found.append(Blocked(state.name, reasons.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
+    pod = next((pod for pod in state.pods if pod.unreadable and not pod.is_terminal), None)
+    if pod is not None:
+        found.append(Blocked(state.name, reasons.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
+    return found
 
 
 def _protected(state: StateNode, snapshot: Snapshot, evictions: EvictionLedger) -> tuple[Blocked, ...]:

@@ -22,6 +22,8 @@ PODS_UNSCHEDULABLE: Final = "PodsUnschedulable"
 NOT_MANAGED: Final = "NotManaged"
 NOT_INITIALIZED: Final = "NotInitialized"
 NOMINATED: Final = "Nominated"
+UNREADABLE_NODE: Final = "UnreadableNode"
+UNREADABLE_POD: Final = "UnreadablePod"
 CAPACITY_BUFFER: Final = "CapacityBuffer"
 PAUSED: Final = "Paused"
 DELETING: Final = "Deleting"
@@ -45,6 +47,8 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         NOT_MANAGED: "No NodeClaim stands behind it, so it is not ours.",
         NOT_INITIALIZED: "It has not joined or is not yet ready for its first pods.",
         NOMINATED: "Pods that need a place are expected on it.",
+        UNREADABLE_NODE: "A field of the Node cannot be read, so nothing is known for certain of what runs there.",
+        UNREADABLE_POD: "A field of one of its pods cannot be read, so what it needs elsewhere is not known.",
         CAPACITY_BUFFER: "It is empty, and a capacity buffer keeps its room free.",
         PAUSED: "Disruption of its NodePool is paused: new nodes of the pool do not join.",
         DELETING: "It is being deleted already.",

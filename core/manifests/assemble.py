@@ -20,7 +20,7 @@ from core.model.node import Node
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
-from core.model.policy import DaemonSet, WorkloadSelector
+from core.model.policy import DaemonSet, PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Options, Snapshot
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or that is used with a reservation.
 
     Attributes:
-        resource, position: Its kind, and its index among the objects of that kind that were given.
+        resource, position: Its kind, and its index among the objects of that kind that were given; -1 for one that was not.
         subject: The object as people name it, such as `Pod shop/cart-0`.
         field: Path of the field, empty for the object as a whole.
         problem: What is wrong, as the end of a sentence.
@@ -61,9 +61,10 @@ def assemble(
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
     """Translate objects, as `core.manifests.wire` decodes them, into a snapshot.
 
-    An object that cannot be understood is left out and named in the second result; a NodePool or EC2NodeClass stays in,
-    marked with its problem, so that its nodes are known to be ours. A NodePool without a class is not ready in a live
-    cluster; elsewhere it is planned with the catalogue, with a warning.
+    An object that cannot be understood is named in the second result. What decides about nodes stays in, such that it keeps
+    them: a NodePool or EC2NodeClass marked with its problem, a pod or node that says who and where it is, a
+    PodDisruptionBudget that protects its whole namespace, a DaemonSet by its newest pod. The rest is left out. A NodePool
+    without a class is not ready in a live cluster; elsewhere it is planned with the catalogue, with a warning.
     """
     return _Assembly(objects, is_live=is_live).snapshot(now=now, catalogue=catalogue, options=options, cluster=cluster)
 
@@ -82,7 +83,7 @@ class _Assembly:
     ) -> tuple[Snapshot, tuple[Problem, ...]]:
         from core import api
 
-        pods = self._each(kinds.PODS, self._pods.pod)
+        pods = self._each(kinds.PODS, self._pods.pod, self._pods.unreadable)
         node_classes = self._each(kinds.EC2_NODE_CLASSES, api.node_class, _unusable_class)
         node_pools = self._each(kinds.NODE_POOLS, api.node_pool, _unusable_pool)
         classes = self._each(kinds.STORAGE_CLASSES, storage.storage_class)
@@ -102,7 +103,7 @@ class _Assembly:
             volume_claims=storage.with_default_class(claims, classes),
             storage_classes=classes,
             attachments=self._each(kinds.VOLUME_ATTACHMENTS, storage.attachment),
-            budgets=self._each(kinds.POD_DISRUPTION_BUDGETS, policies.pod_disruption_budget),
+            budgets=self._each(kinds.POD_DISRUPTION_BUDGETS, policies.pod_disruption_budget, _unusable_budget),
             namespaces=self._each(kinds.NAMESPACES, policies.namespace),
             services=self._each(kinds.SERVICES, policies.service),
             workload_selectors=self._selectors(),
@@ -120,7 +121,7 @@ class _Assembly:
         self,
         resource: Resource,
         translate: Callable[[Any], T],
-        unusable: Callable[[str, InvalidInputError], T] | None = None,
+        unusable: Callable[[Any, InvalidInputError], T] | None = None,
     ) -> tuple[T, ...]:
         found: list[T] = []
         for position, obj in enumerate(self._objects.get(resource, ())):
@@ -139,7 +140,7 @@ class _Assembly:
                     )
                 )
                 if unusable is not None:
-                    found.append(unusable(_name(obj), error))
+                    found.append(unusable(obj, error))
         return tuple(found)
 
     def _buffers(self) -> tuple[CapacityBuffer, ...]:
@@ -149,7 +150,9 @@ class _Assembly:
     def _nodes(self) -> tuple[Node, ...]:
         csi_nodes = self._objects.get(kinds.CSI_NODES, ())
         limits = {found.metadata.name: nodes.attach_limits(found) for found in csi_nodes}
-        return self._each(kinds.NODES, lambda written: nodes.node(written, limits.get(written.metadata.name)))
+        return self._each(
+            kinds.NODES, lambda written: nodes.node(written, limits.get(written.metadata.name)), nodes.unreadable_node
+        )
 
     def _daemon_sets(self, pods: tuple[Pod, ...]) -> tuple[DaemonSet, ...]:
         """DaemonSets as their newest pod really is: admission may have added to the template (Karpenter)."""
@@ -164,10 +167,14 @@ class _Assembly:
             pod = newest.get((daemon.namespace, daemon.name))
             if pod is None:
                 return daemon
-            spec = msgspec.structs.replace(pod.spec, required_terms=daemon.spec.required_terms)
+            spec = msgspec.structs.replace(
+                pod.spec, required_terms=daemon.spec.required_terms, problem=daemon.spec.problem
+            )
             return msgspec.structs.replace(daemon, spec=spec)
 
-        templates = self._each(kinds.DAEMON_SETS, lambda written: policies.daemon_set(written, self._pods))
+        templates = self._each(
+            kinds.DAEMON_SETS, lambda written: policies.daemon_set(written, self._pods), policies.unreadable_daemon_set
+        )
         return tuple(live(daemon) for daemon in templates)
 
     def _selectors(self) -> tuple[WorkloadSelector, ...]:
@@ -201,12 +208,16 @@ class _Assembly:
         return tuple(ready)
 
 
-def _unusable_pool(name: str, error: InvalidInputError) -> NodePool:
-    return NodePool(name=name, problem=_reason(error))
+def _unusable_pool(obj: Any, error: InvalidInputError) -> NodePool:
+    return NodePool(name=_name(obj), problem=_reason(error))
 
 
-def _unusable_class(name: str, error: InvalidInputError) -> NodeClass:
-    return NodeClass(name=name, problem=_reason(error))
+def _unusable_class(obj: Any, error: InvalidInputError) -> NodeClass:
+    return NodeClass(name=_name(obj), problem=_reason(error))
+
+
+def _unusable_budget(obj: Any, _: InvalidInputError) -> PodDisruptionBudget:
+    return policies.unreadable_budget(obj)
 
 
 def _reason(error: InvalidInputError) -> str:

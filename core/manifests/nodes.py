@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from core.errors import InvalidInputError
 from core.manifests.wire_cluster import CsiNode
 from core.manifests.wire_cluster import Node as WireNode
@@ -21,23 +23,41 @@ def node(written: WireNode, attach_limits: Mapping[str, int] | None = None) -> N
     Raises:
         InvalidInputError: If a quantity or a taint cannot be understood.
     """
-    metadata, status = written.metadata, written.status
-    ready = next((condition for condition in status.conditions if condition.type == "Ready"), None)
+    if written.unreadable:
+        raise InvalidInputError(written.unreadable)
+    status = written.status
+    return msgspec.structs.replace(
+        _node(written),
+        taints=_taints(written),
+        capacity=resources.parse(status.capacity, field="status.capacity"),
+        allocatable=resources.parse(status.allocatable or status.capacity, field="status.allocatable"),
+        attach_limits=dict(attach_limits or {}),
+    )
+
+
+def unreadable_node(written: WireNode, error: InvalidInputError) -> Node:
+    """A node for which `node` raised: it is there and keeps what runs on it, and has room for nothing more."""
+    fault = ": ".join(part for part in (error.field, error.problem) if part)
+    known = tuple(
+        Taint(taint.key, taint.effect, taint.value) for taint in written.spec.taints if taint.effect in EFFECTS
+    )
+    return msgspec.structs.replace(_node(written), taints=(*known, _CORDONED), unreadable=fault)
+
+
+def _node(written: WireNode) -> Node:
+    metadata = written.metadata
+    ready = next((condition for condition in written.status.conditions if condition.type == "Ready"), None)
     return Node(
         name=metadata.name,
         uid=metadata.uid,
         provider_id=written.spec.provider_id,
         labels=metadata.labels,
         annotations=metadata.annotations,
-        taints=_taints(written),
-        capacity=resources.parse(status.capacity, field="status.capacity"),
-        allocatable=resources.parse(status.allocatable or status.capacity, field="status.allocatable"),
         created_at=metadata.creation_timestamp,
         deleted_at=metadata.deletion_timestamp,
         finalizers=metadata.finalizers,
         is_ready=ready is not None and ready.status == "True",
         ready_changed_at=ready.last_transition_time if ready is not None else None,
-        attach_limits=dict(attach_limits or {}),
     )
 
 

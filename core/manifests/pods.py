@@ -52,28 +52,16 @@ class PodTranslator:
         Raises:
             InvalidInputError: If it has no name or a field cannot be understood.
         """
-        metadata, status = written.metadata, written.status
-        if not metadata.name:
+        if not written.metadata.name:
             raise InvalidInputError("is missing", field="metadata.name")
-        scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
-        return Pod(
-            namespace=metadata.namespace or "default",
-            name=metadata.name,
-            spec=self._spec_of(written),
-            uid=metadata.uid,
-            created_at=metadata.creation_timestamp,
-            labels=metadata.labels,
-            annotations=metadata.annotations,
-            owners=owners(metadata),
-            node_name=written.node_name,
-            nominated_node_name=status.nominated_node_name,
-            phase=status.phase or "Pending",
-            deleted_at=metadata.deletion_timestamp,
-            started_at=status.start_time,
-            is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
-            is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
-            is_gated=bool(written.spec.scheduling_gates),
-        )
+        if written.unreadable:
+            raise InvalidInputError(written.unreadable)
+        return _pod(written, self._spec_of(written))
+
+    def unreadable(self, written: wire_pod.Pod, error: InvalidInputError) -> Pod:
+        """A pod for which `pod` raised: who and where it is, but nothing of what it needs. No node is planned for it."""
+        fault = ": ".join(part for part in (error.field, error.problem) if part)
+        return msgspec.structs.replace(_pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault)
 
     def spec(self, written: wire_pod.PodSpec, *, field: str = "spec") -> PodSpec:
         """The spec of a pod or of a template; `field` is its path in the object.
@@ -146,6 +134,29 @@ class PodTranslator:
         if not written.priority_class_name:
             return self._default_priority
         return self._priorities.get(written.priority_class_name, 0)
+
+
+def _pod(written: wire_pod.Pod, spec: PodSpec) -> Pod:
+    metadata, status = written.metadata, written.status
+    scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
+    return Pod(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        spec=spec,
+        uid=metadata.uid,
+        created_at=metadata.creation_timestamp,
+        labels=metadata.labels,
+        annotations=metadata.annotations,
+        owners=owners(metadata),
+        node_name=written.node_name,
+        nominated_node_name=status.nominated_node_name,
+        phase=status.phase or "Pending",
+        deleted_at=metadata.deletion_timestamp,
+        started_at=status.start_time,
+        is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
+        is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
+        is_gated=bool(written.spec.scheduling_gates),
+    )
 
 
 def owners(metadata: wire_common.Metadata) -> tuple[Owner, ...]:

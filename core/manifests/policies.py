@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from core.errors import InvalidInputError
 from core.manifests import wire_cluster, wire_common, wire_pod, wire_workloads
 from core.manifests.pods import PodTranslator
 from core.manifests.selectors import equality_selector, label_selector
+from core.model.pod import LabelSelector, PodSpec
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 
 
@@ -14,6 +16,8 @@ def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptio
     Raises:
         InvalidInputError: If its selector cannot be understood.
     """
+    if written.unreadable:
+        raise InvalidInputError(written.unreadable)
     metadata, spec = written.metadata, written.spec
     return PodDisruptionBudget(
         namespace=metadata.namespace or "default",
@@ -26,12 +30,26 @@ def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptio
     )
 
 
+def unreadable_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptionBudget:
+    """A budget for which `pod_disruption_budget` raised: it may be about any pod of its namespace, and keeps them all."""
+    metadata = written.metadata
+    return PodDisruptionBudget(
+        namespace=metadata.namespace or "default",
+        name=metadata.name,
+        selector=LabelSelector(),
+        max_unavailable="0",
+        disruptions_allowed=0,
+    )
+
+
 def daemon_set(written: wire_workloads.Workload, translator: PodTranslator) -> DaemonSet:
     """One DaemonSet: the pod that its template makes.
 
     Raises:
         InvalidInputError: If the template cannot be understood.
     """
+    if written.unreadable:
+        raise InvalidInputError(written.unreadable)
     template = written.spec.template
     return DaemonSet(
         namespace=written.metadata.namespace or "default",
@@ -39,6 +57,14 @@ def daemon_set(written: wire_workloads.Workload, translator: PodTranslator) -> D
         labels=template.metadata.labels,
         spec=translator.spec(template.spec, field="spec.template.spec"),
     )
+
+
+def unreadable_daemon_set(written: wire_workloads.Workload, error: InvalidInputError) -> DaemonSet:
+    """A DaemonSet for which `daemon_set` raised; what its pods need, only the pods that there are can tell."""
+    fault = ": ".join(part for part in (error.field, error.problem) if part)
+    metadata = written.metadata
+    spec = PodSpec(requests={"pods": 1}, problem=fault)
+    return DaemonSet(namespace=metadata.namespace or "default", name=metadata.name, spec=spec)
 
 
 def namespace(written: wire_common.Labelled) -> Namespace:

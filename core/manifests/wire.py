@@ -5,7 +5,6 @@ The kinds of Karpenter's own groups, and kinds that we do not read, stay plain J
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, Generic, TypeVar
@@ -15,6 +14,7 @@ import msgspec
 from core.errors import InvalidInputError
 from core.manifests import resources as kinds
 from core.manifests import wire_buffer, wire_cluster, wire_pod, wire_workloads
+from core.manifests.partial import explained, readable_rest
 from core.manifests.resources import Resource
 from core.manifests.wire_common import Labelled
 
@@ -42,7 +42,8 @@ _TYPES: Final[dict[Resource, Any]] = {
     kinds.POD_TEMPLATES: wire_workloads.PodTemplateObject,
     kinds.CAPACITY_BUFFERS: wire_buffer.CapacityBuffer,
 }
-_PLACE: Final = re.compile(r"(?P<problem>.*?) - at (?P<key>`key` in )?`\$(?P<path>[^`]*)`\Z", re.DOTALL)
+KEPT_IN_PART: Final = (kinds.PODS, kinds.NODES, kinds.POD_DISRUPTION_BUDGETS, kinds.DAEMON_SETS)
+"""Kinds of which an object that is left out would let a node go, or be filled, that must not."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -51,7 +52,8 @@ class Page(msgspec.Struct, frozen=True):
     Attributes:
         items: The objects: structs of `core.manifests.wire_*`, or JSON objects for kinds without one.
         continue_token: Where the next page begins, empty after the last.
-        rejected: Those that could not be read: (`namespace/name`, why).
+        rejected: Those that could not be read: (`namespace/name`, why). Of kinds that decide about nodes, what can be read of
+            such an object is among the items, with the field at fault in `unreadable`.
     """
 
     items: tuple[Any, ...]
@@ -77,7 +79,7 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
     """Read one page of a list as the API server sends it. An object that cannot be read never loses the others.
 
     Raises:
-        InvalidInputError: If the page as a whole is no list.
+        InvalidInputError: If the page as a whole is no list, or has something nameless where a pod or node must be.
     """
     try:
         page = _page_decoder(resource)(raw)
@@ -114,8 +116,13 @@ def from_object(resource: Resource, obj: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(_without_nulls(obj), type_)
     except msgspec.ValidationError as error:
-        problem, field = _explained(str(error))
+        problem, field = explained(str(error))
         raise InvalidInputError(problem, subject=f"{resource.kind} {name_of(obj)}", field=field) from error
+
+
+def rest_of(resource: Resource, obj: object) -> Any | None:
+    """What can be read of an object that cannot be read as a whole; None for kinds that are left out instead."""
+    return readable_rest(type_of(resource), _without_nulls(obj)) if resource in KEPT_IN_PART else None
 
 
 def name_of(obj: object) -> str:
@@ -138,8 +145,15 @@ def _decode_one_by_one(resource: Resource, raw: bytes) -> Page:
         try:
             items.append(decode(resource, bytes(item)))
         except InvalidInputError as error:
+            obj = msgspec.json.decode(item)
+            rest = rest_of(resource, obj)
+            if rest is not None:
+                items.append(rest)
+                continue
             reason = ": ".join(part for part in (error.field, error.problem) if part)
-            rejected.append((name_of(msgspec.json.decode(item)), reason))
+            if resource in KEPT_IN_PART:
+                raise InvalidInputError(f"the list of {resource.plural} has something else in it: {reason}") from error
+            rejected.append((name_of(obj), reason))
     return Page(tuple(items), page.metadata.continue_token, tuple(rejected))
 
 
@@ -155,12 +169,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_nulls(inner) for inner in value if inner is not None]
     return value
-
-
-def _explained(message: str) -> tuple[str, str]:
-    """What is wrong and where, from msgspec's message."""
-    match = _PLACE.match(message)
-    if match is None:
-        return message, ""
-    path = match["path"].lstrip(".").replace("[...]", ".*")
-    return ("a key: " if match["key"] else "") + match["problem"], path

@@ -39,11 +39,12 @@ class NodeStatus(Wire):
 
 
 class Node(Wire):
-    """A Node."""
+    """A Node. `unreadable` says field and fault where a part is left out because it cannot be read."""
 
     metadata: Metadata
     spec: NodeSpec = field(default_factory=NodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)
+    unreadable: str = ""
 
 
 class CsiAllocatable(Wire):

@@ -211,12 +211,17 @@ class PodStatus(Wire):
 
 
 class Pod(Wire):
-    """A pod. Its spec may be shared with others: read it, never write to it."""
+    """A pod. Its spec may be shared with others: read it, never write to it.
+
+    Attributes:
+        unreadable: Field and fault where a part is left out because it cannot be read.
+    """
 
     metadata: Metadata
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)
     node_name: str = field(default="", name="boundTo")
+    unreadable: str = ""
 
     def __post_init__(self) -> None:
         if self.spec.bound_to:
@@ -250,11 +255,12 @@ class PodDisruptionBudgetStatus(Wire):
 
 
 class PodDisruptionBudget(Wire):
-    """A PodDisruptionBudget."""
+    """A PodDisruptionBudget. `unreadable` as in a pod."""
 
     metadata: Metadata
     spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+    unreadable: str = ""
 
 
 _SPECS: dict[bytes, PodSpec] = {}

@@ -25,10 +25,15 @@ class WorkloadSpec(Wire):
 
 
 class Workload(Wire):
-    """A Deployment, ReplicaSet, DaemonSet or StatefulSet."""
+    """A Deployment, ReplicaSet, DaemonSet or StatefulSet.
+
+    Attributes:
+        unreadable: Field and fault where a part of a DaemonSet is left out because it cannot be read.
+    """
 
     metadata: Metadata
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    unreadable: str = ""
 
 
 class ReplicationControllerSpec(Wire):

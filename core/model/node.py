@@ -16,6 +16,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
         is_ready: Condition Ready is True.
         ready_changed_at: When that condition last changed, None where unknown.
         finalizers: What others still want to do before the object goes; a deleted node is there until they are done.
+        unreadable: Field and fault where it cannot be read as a whole: then what it has room for is not known.
         attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
     """
 
@@ -33,3 +34,4 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     is_ready: bool = False
     ready_changed_at: datetime | None = None
     attach_limits: dict[str, int] = {}
+    unreadable: str = ""

@@ -159,6 +159,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         is_marked_unschedulable: The scheduler has said so (condition PodScheduled with reason Unschedulable).
         is_gated: It still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
+        unreadable: Field and fault where it cannot be read as a whole: then what it needs and tolerates is not known.
     """
 
     namespace: str
@@ -177,6 +178,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     is_ready: bool | None = None
     is_marked_unschedulable: bool = False
     is_gated: bool = False
+    unreadable: str = ""
 
     @property
     def key(self) -> str:

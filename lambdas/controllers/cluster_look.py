@@ -153,13 +153,18 @@ class ClusterLook:
         return min(mine, key=lambda found: found.instance_id, default=None)
 
     def _pods_on(self, node: str) -> tuple[Pod, ...]:
-        translate = PodTranslator().pod
+        """The pods bound to a node. One that cannot be read is waited for and evicted like any other, by its name."""
+        translator = PodTranslator()
         found: list[Pod] = []
         for written in self._bound_to(node):
             try:
-                found.append(translate(written))
-            except InvalidInputError:
-                logger.exception("pod on a leaving node cannot be read", extra={"pod": written.metadata.name})
+                found.append(translator.pod(written))
+            except InvalidInputError as error:
+                pod = translator.unreadable(written, error)
+                logger.warning(
+                    "pod on a leaving node cannot be read", extra={"pod": pod.key, "problem": pod.unreadable}
+                )
+                found.append(pod)
         return tuple(sorted(found, key=lambda pod: pod.key))
 
     def _bound_to(self, node: str) -> tuple[Any, ...]:

@@ -137,8 +137,11 @@ class ClusterApi:
         try:
             self._decoded[resource][key] = wire.from_object(resource, obj)
         except InvalidInputError as error:
-            self._rejected[resource][key] = str(error)
-            return False
+            rest = wire.rest_of(resource, obj)
+            if rest is None:
+                self._rejected[resource][key] = str(error)
+                return False
+            self._decoded[resource][key] = rest
         return True
 
 

@@ -103,7 +103,8 @@ class FakeKubernetes:
         is_selected = selection(resource, fields, labels)
         of_kind = [self._objects[key] for key in sorted(self._objects) if key[0] == resource.kind]
         found = [obj for obj in of_kind if is_selected(obj)]
-        return Listing(tuple(wire.from_object(resource, msgspec.json.decode(msgspec.json.encode(o))) for o in found))
+        page = wire.decode_page(resource, msgspec.json.encode({"items": list(found)}))
+        return Listing(page.items, page.rejected)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         _permitted("get", resource)

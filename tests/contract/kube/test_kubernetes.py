@@ -91,8 +91,7 @@ def test_one_object_that_cannot_be_read_loses_no_other(server: ApiServer, kubern
     server.put(PODS.path(namespace="shop"), a_pod("good"))
     server.put(PODS.path(namespace="shop"), a_pod("odd", spec={"containers": "none"}))
     listing = kubernetes.list(PODS)
-    assert [pod.metadata.name for pod in listing.items] == ["good"]
-    assert [name for name, _ in listing.rejected] == ["shop/odd"]
+    assert [(pod.metadata.name, bool(pod.unreadable)) for pod in listing.items] == [("good", False), ("odd", True)]
 
 
 def test_listing_leaves_the_garbage_collector_as_it_was(kubernetes: HttpKubernetes) -> None:

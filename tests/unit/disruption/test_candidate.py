@@ -76,6 +76,8 @@ def without_label(node: Node, key: str) -> Node:
             [reasons.DO_NOT_DISRUPT],
         ),
         (world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "True"})), []),
+        (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [reasons.UNREADABLE_NODE]),
+        (world(pod(unreadable="spec.tolerations: odd")), [reasons.UNREADABLE_POD]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [reasons.DO_NOT_DISRUPT]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW)), [reasons.DO_NOT_DISRUPT]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW - timedelta(hours=1))), []),
@@ -89,6 +91,13 @@ def without_label(node: Node, key: str) -> Node:
 def test_what_keeps_a_node(snapshot: Snapshot, expected: list[str]) -> None:
     """Karpenter's list of disqualifiers, one by one."""
     assert codes(snapshot) == expected
+
+
+def test_an_unreadable_pod_is_named_with_its_field() -> None:
+    """Somebody must mend it; even drift with a deadline does not go over it."""
+    claim = msgspec.structs.replace(CLAIM, termination_grace_period=timedelta(hours=1))
+    (blocked,) = look(world(pod(unreadable="spec.tolerations: odd"), claim=claim)).blocked
+    assert blocked.message == "pod default/web-0: spec.tolerations: odd"
 
 
 def test_every_objection_is_told() -> None:

@@ -39,7 +39,7 @@ def test_a_bad_object_is_named_and_the_rest_goes_on() -> None:
     """One pod that nobody understands must not stop all others."""
     bad = a_manifest("bad", tolerations=[{"operator": "Like"}])
     snapshot, problems = assembled({kinds.PODS: [a_manifest("a"), bad, a_manifest("c")]})
-    assert [pod.name for pod in snapshot.pods] == ["a", "c"]
+    assert [(pod.name, bool(pod.unreadable)) for pod in snapshot.pods] == [("a", False), ("bad", True), ("c", False)]
     (problem,) = problems
     assert (problem.resource, problem.position, problem.is_warning) == (kinds.PODS, 1, False)
     known = "use one of Equal, Exists, Lt, Gt"
@@ -147,3 +147,47 @@ def test_every_kind_finds_its_way_into_the_snapshot() -> None:
         snapshot.services,
     ):
         assert [getattr(obj, "name", None) for obj in found] == ["x"]
+
+
+def test_a_pod_that_cannot_be_understood_still_fills_its_node() -> None:
+    """Its node would look empty, and be deleted with it."""
+    bad = a_manifest("bad", meta={"labels": {"app": "web"}}, nodeName="n", tolerations=[{"operator": "Like"}])
+    snapshot, _ = assembled({kinds.PODS: [bad]})
+    (pod,) = snapshot.pods
+    assert (pod.node_name, pod.labels, pod.spec.requests) == ("n", {"app": "web"}, {"pods": 1})
+    assert pod.unreadable.startswith("spec.tolerations[0].operator: unknown operator")
+    assert pod.spec.problem == pod.unreadable
+
+
+def test_a_budget_that_cannot_be_understood_keeps_all_pods_of_its_namespace() -> None:
+    """It may be about any of them."""
+    selector = {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["web"]}]}
+    bad = a_manifest("guard", meta={"namespace": "shop"}, selector=selector, minAvailable=1)
+    snapshot, problems = assembled({kinds.POD_DISRUPTION_BUDGETS: [bad]})
+    (budget,) = snapshot.budgets
+    assert (budget.namespace, budget.name, budget.disruptions_allowed) == ("shop", "guard", 0)
+    assert budget.selector is not None
+    assert budget.selector.matches({})
+    assert [problem.subject for problem in problems] == ["PodDisruptionBudget shop/guard"]
+
+
+def test_a_node_that_cannot_be_understood_is_there_and_takes_nothing_more() -> None:
+    """Taken for gone, its instance would be ended; taken for usable, pods would be planned onto it."""
+    bad = a_manifest("n", status={"capacity": {"cpu": "two"}}, providerID="aws:///a/i-1")
+    snapshot, _ = assembled({kinds.NODES: [bad]})
+    (node,) = snapshot.nodes
+    assert (node.name, node.provider_id, node.capacity) == ("n", "aws:///a/i-1", {})
+    assert node.unreadable == "status.capacity.cpu: 'two' is not a quantity such as 500m, 2 or 1.5Gi"
+    assert [taint.effect for taint in node.taints] == ["NoSchedule"]
+
+
+def test_a_daemon_set_that_cannot_be_understood_is_as_its_newest_pod() -> None:
+    """New nodes would have no room left for its pods."""
+    spec = {"template": {"spec": {"tolerations": [{"operator": "Like"}]}}}
+    owner = {"kind": "DaemonSet", "name": "agent", "apiVersion": "apps/v1", "uid": "u", "controller": True}
+    pod = a_manifest(
+        "agent-1", meta={"ownerReferences": [owner]}, containers=[{"resources": {"requests": {"cpu": "1"}}}]
+    )
+    snapshot, _ = assembled({kinds.DAEMON_SETS: [a_manifest("agent", **spec)], kinds.PODS: [pod]})
+    (daemon,) = snapshot.daemon_sets
+    assert daemon.spec.requests == {"cpu": 1000, "pods": 1}

@@ -30,11 +30,31 @@ def test_a_page_gives_its_items_and_where_the_next_begins() -> None:
 
 
 def test_one_bad_object_does_not_lose_the_list() -> None:
-    """Otherwise one odd pod would stop provisioning for all others."""
-    bad = a_manifest("bad", containers=[{"name": 3}])
+    """Otherwise one odd Service would stop provisioning for all others."""
+    bad = {"metadata": {"name": "bad", "namespace": "shop"}, "spec": {"selector": 3}}
+    good = {"metadata": {"name": "a"}}
+    page = wire.decode_page(kinds.SERVICES, a_page(good, bad))
+    assert [found.metadata.name for found in page.items] == ["a"]
+    assert page.rejected == (("shop/bad", "spec.selector: Expected `object`, got `int`"),)
+
+
+def test_of_a_pod_that_cannot_be_read_the_rest_is_kept() -> None:
+    """Left out, it would make its node look empty, and the node would go with it."""
+    bad = a_manifest("bad", containers=[{"name": 3}], nodeName="n")
+    bad["metadata"] |= {"labels": {"app": 4}, "uid": "u"}
     page = wire.decode_page(kinds.PODS, a_page(a_manifest("a"), bad, a_manifest("c")))
-    assert [pod.metadata.name for pod in page.items] == ["a", "c"]
-    assert page.rejected == (("shop/bad", "spec.containers[0].name: Expected `str`, got `int`"),)
+    assert [pod.metadata.name for pod in page.items] == ["a", "bad", "c"]
+    assert page.rejected == ()
+    odd = page.items[1]
+    assert (odd.metadata.namespace, odd.metadata.uid, odd.node_name) == ("shop", "u", "n")
+    assert odd.unreadable == "metadata.labels.*: Expected `str`, got `int`"
+
+
+@pytest.mark.parametrize("item", [5, {}, {"metadata": {"name": 7}}, {"metadata": "x"}])
+def test_a_list_with_something_nameless_among_its_pods_is_refused(item: Any) -> None:
+    """Nobody could say which node it keeps, so nothing may be decided."""
+    with pytest.raises(InvalidInputError, match="list of pods"):
+        wire.decode_page(kinds.PODS, a_page(a_manifest("a"), item))
 
 
 def test_nulls_count_as_absent() -> None:

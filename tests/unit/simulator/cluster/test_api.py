@@ -23,8 +23,10 @@ def test_one_object_that_cannot_be_read_never_loses_the_others(world: World) -> 
     world.cluster.apply([a_node("broken"), a_node("fine")])
     world.cluster.api.patch(kinds.NODES, "broken", {"metadata": {"labels": {"a": 5}}})
     listing = world.cluster.api.list(kinds.NODES)
-    assert [node.metadata.name for node in listing.items] == ["fine"]
-    assert [name for name, _ in listing.rejected] == ["broken"]
+    assert [(node.metadata.name, bool(node.unreadable)) for node in listing.items] == [
+        ("broken", True),
+        ("fine", False),
+    ]
 
 
 def test_a_patch_with_a_stale_version_is_refused(world: World) -> None:

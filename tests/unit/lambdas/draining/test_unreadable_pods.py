@@ -1,0 +1,49 @@
+"""Pods that we cannot read: somebody's all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.manifests import resources as kinds
+from lambdas.ports import JsonObject
+from tests.fakes.lab import Lab, a_pending_pod
+
+ODD: tuple[JsonObject, ...] = (
+    {"spec": {"containers": "none"}},
+    {"spec": {"tolerations": [{"operator": "Like"}]}},
+    {"metadata": {"labels": {"app": 5}}},
+)
+"""What the API server would not let through today; a later version of it may."""
+
+
+def a_lab(odd: JsonObject) -> Lab:
+    """One node with one pod on it, which nobody can read."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.amend(kinds.PODS, "p", odd, "default")
+    return lab
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_its_node_is_not_taken_for_an_empty_one(odd: JsonObject) -> None:
+    """The node was deleted within minutes, and the pod with it."""
+    lab = a_lab(odd)
+    lab.clock.advance(minutes=30)
+    outcome = lab.disrupt()
+    lab.tick(5)
+    assert (len(lab.claims), lab.claim.deletion) == (1, None)
+    assert lab.kubernetes.evicted == []
+    assert outcome.counts.get("commands", 0) == 0
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_a_drain_evicts_it_by_its_name_and_waits_for_it(odd: JsonObject) -> None:
+    """The instance was ended while it ran."""
+    lab = a_lab(odd)
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    lab.tick(10, seconds=10)
+    assert lab.kubernetes.evicted == ["default/p"]
+    assert lab.claims == ()
