@@ -20,7 +20,7 @@ def main() -> None:
         region=os.environ.get("CDK_DEFAULT_REGION"),
     )
     environment = cdk.Environment(account=config.account, region=config.region)
-    state = StateStack(app, f"fleetwright-{config.cluster_name}-state", env=environment)
+    state = StateStack(app, f"fleetwright-{config.cluster_name}-state", table_name=config.table_name, env=environment)
     ProvisionerStack(app, f"fleetwright-{config.cluster_name}", config=config, state=state, env=environment)
     app.synth()
 

@@ -36,6 +36,13 @@ NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 
+CLAIM: Final = "fleetwright.dev/claim"
+"""Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
+On nodes an annotation."""
+
+CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
+"""Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
+
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 

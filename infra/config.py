@@ -21,6 +21,7 @@ class ClusterConfig:
         scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
         nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
             `pods/status` is not needed.
+        table_name: A table that was restored from a copy, to be used in place of the state stack's own; empty: its own.
     """
 
     cluster_name: str
@@ -32,6 +33,7 @@ class ClusterConfig:
     feature_gates: str = DEFAULT_FEATURE_GATES
     scheduler_config: str = ""
     nominate_pods: bool = True
+    table_name: str = ""
 
     @classmethod
     def from_context(
@@ -48,6 +50,7 @@ class ClusterConfig:
             feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
             scheduler_config=_as_json(context("schedulerConfig")),
             nominate_pods=_as_json(context("nominatePods")) != "false",
+            table_name=context("tableName") or "",
         )
 
 

@@ -9,11 +9,15 @@ from constructs import Construct
 
 
 class StateStack(cdk.Stack):
-    """Claims, commands, leases and unavailable offerings in DynamoDB; catalogue and ledger in S3."""
+    """Claims, commands, leases and unavailable offerings in DynamoDB; catalogue and ledger in S3.
 
-    def __init__(self, scope: Construct, construct_id: str, **kwargs: object) -> None:
+    Attributes:
+        table: The one that the functions use: the stack's own, or a restored copy of it, named by `table_name`.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, table_name: str = "", **kwargs: object) -> None:
         super().__init__(scope, construct_id, termination_protection=True, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
-        self.table = dynamodb.Table(
+        own = dynamodb.Table(
             self,
             "Table",
             partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
@@ -27,6 +31,12 @@ class StateStack(cdk.Stack):
             deletion_protection=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
+        self.table: dynamodb.ITable = own
+        if table_name:
+            self.table = dynamodb.Table.from_table_name(self, "RestoredTable", table_name)
+            # What the other stack imports must not vanish before that stack lets go of it.
+            self.export_value(own.table_name)
+            self.export_value(own.table_arn)
         self.bucket = s3.Bucket(
             self,
             "Bucket",

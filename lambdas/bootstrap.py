@@ -137,24 +137,34 @@ class Application:
         from lambdas.controllers.object_status import ObjectStatus
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
-        from lambdas.controllers.sweeps.instances.orphans import Orphans
+        from lambdas.controllers.sweeps.instances.lost import LostInstances
+        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+        from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
+        from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
         from lambdas.controllers.sweeps.letting_go import LettingGo
         from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
         from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
         from lambdas.controllers.sweeps.pod_events import PodEvents
         from lambdas.controllers.sweeps.status import Statuses
         from lambdas.controllers.sweeps.templates import LaunchTemplates
+        from lambdas.controllers.sweeps.usage import Usage
         from lambdas.controllers.sweeps.windows import BudgetWindowSchedules
         from lambdas.controllers.sweeps.work_again import WorkAgain
 
         kubernetes, cloud, memory, clock = self._kubernetes, self._cloud, self._memory, self.clock
-        letting_go = LettingGo(memory.claims, self._claim_work, self._work, clock)
+        letting_go = LettingGo(memory.claims, self._claim_work, self._brakes, self._work, clock)
+        rebuilding = Rebuilding(cloud, self._launcher, memory.claims, self._observer, self._work, clock)
+        unknown = UnknownInstances(
+            rebuilding, memory.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
+        )
         windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
         return (
-            Orphans(cloud, self._launcher, letting_go, self._observer, self._work, clock),
+            UntrackedInstances(rebuilding, unknown, clock),
+            LostInstances(letting_go, clock),
             DeletedNodes(self._work, clock),
             StrayTaints(kubernetes, cloud, memory, clock),
             WorkAgain(memory, self._work, clock),
+            Usage(memory.claims),
             PodEvents(memory),
             Statuses(ObjectStatus(kubernetes, cloud, clock)),
             Expiry(letting_go),

@@ -12,7 +12,7 @@ class Decision(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         kind: launch, bind, unschedulable, disrupt, register, initialize, drain, terminate, interrupt, adopt, expire, drift,
-            abandon, forget, skip.
+            abandon, forget, repair, skip.
         subject: The pod, claim, node, instance or object that it is about.
         reason: A short code.
         message: One sentence for people.

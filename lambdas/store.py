@@ -15,11 +15,27 @@ PLANNER = "planner"
 """Name of the lease under which claims are requested: one planner per cluster at a time."""
 
 
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
 class Lease(msgspec.Struct, frozen=True):
-    """A lease held. `fence` grows with each holder; writes check it, so a holder that overslept can do no harm."""
+    """A lease held. `fence` grows with each holder; writes check it, so a holder that overslept can do no harm.
+
+    It is at least the time in milliseconds, so it grows also across the loss of a table, or its replacement by an older copy:
+    what is named after it is not named a second time.
+    """
 
     name: str
     fence: int
+
+    @property
+    def stamp(self) -> str:
+        """The fence with few characters, for names; its order is that of fences."""
+        rest, text = self.fence, ""
+        while rest:
+            rest, digit = divmod(rest, len(_DIGITS))
+            text = _DIGITS[digit] + text
+        return text
 
 
 class Requested(msgspec.Struct, frozen=True):
@@ -121,6 +137,14 @@ class ClaimStore(Protocol):
         """
         ...
 
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        """Store a claim whose instance exists and whose row is lost, and count what it holds, whatever the limits.
+
+        Returns:
+            What is stored, None if the name is taken: then somebody else was faster, or the row is not lost.
+        """
+        ...
+
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         """Replace `before` by `after`, and move the NodePool's counters where `reserved` or `is_disrupting` differ.
 
@@ -200,7 +224,7 @@ class Leases(Protocol):
     """Leases of one cluster."""
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
-        """Take the lease, None while another holds it."""
+        """Take the lease, None while another holds it. Its fence is above all earlier ones and not below the time."""
         ...
 
     def release(self, lease: Lease) -> None:

@@ -23,6 +23,7 @@ class Action(StrEnum):
     DISRUPT = "disrupt"
     EXPIRE = "expire"
     REPAIR = "repair"
+    DELETED_POOL = "deleted-pool"
     END_UNKNOWN = "end-unknown"
     EVACUATE = "evacuate"
     DRAIN = "drain"
@@ -34,6 +35,7 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
         Action.DISRUPT: "Consolidation and drift: deciding, verifying and starting a command.",
         Action.EXPIRE: "Letting go of nodes older than expireAfter.",
         Action.REPAIR: "Replacing unhealthy nodes.",
+        Action.DELETED_POOL: "Letting go of nodes whose NodePool is gone.",
         Action.END_UNKNOWN: "Terminating instances that carry our tags and that no claim knows.",
         Action.EVACUATE: "Letting go of nodes that end anyway: interrupted, deleted by a user, without an instance.",
         Action.DRAIN: "Evictions from a node that is being drained already, and its termination.",
@@ -66,7 +68,7 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
         BrakeKind.ZONAL_SHIFT: (*_VOLUNTARY, Action.END_UNKNOWN),
         BrakeKind.POOL_BREAKER: _VOLUNTARY,
         BrakeKind.POOL_PROBE: (Action.EXPIRE, Action.REPAIR),
-        BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.END_UNKNOWN),
+        BrakeKind.UNKNOWN_INSTANCES: (*_VOLUNTARY, Action.DELETED_POOL, Action.END_UNKNOWN),
     }
 )
 """Brake → what it stops. What is not listed goes on."""
@@ -134,5 +136,10 @@ def action_of(reason: str) -> Action:
 
 
 _ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
-    {"Expired": Action.EXPIRE, "Unhealthy": Action.REPAIR}
+    {
+        "Expired": Action.EXPIRE,
+        "NodePoolDeleted": Action.DELETED_POOL,
+        "Unhealthy": Action.REPAIR,
+        "UnknownInstance": Action.END_UNKNOWN,
+    }
 )

@@ -54,6 +54,15 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
     return node is None
 
 
+def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the node of a claim that knows none must be looked for among those that work, before its instance is ended.
+
+    It is there where the row is older than the node: the table was restored from a copy.
+    """
+    is_late = record.phase is ClaimPhase.LAUNCHED and now - record.phase_since >= INSTANCE_CHECK_AFTER
+    return record.machine is not None and not record.node_name and (is_late or record.deletion is not None)
+
+
 def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if facts.tagged_instance:
         return Adopt(facts.tagged_instance)

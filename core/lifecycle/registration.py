@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from core import labels
+from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.steps import Register
 from core.model.node import Node
@@ -15,19 +16,29 @@ STARTED: Final = "Started"
 """Returned by `waits_for` where nothing is missing."""
 
 
+def has_registered(record: ClaimRecord, node: Node) -> bool:
+    """Whether pods may be on the node: the claim says that it registered, or the node does.
+
+    A node is opened to pods before its claim's row says so, and a run may die in between; a row may be older than the node.
+    """
+    return record.is_registered or node.labels.get(labels.REGISTERED) == "true"
+
+
 def registration_of(record: ClaimRecord, node: Node) -> Register:
     """What the node that joined must be given.
 
     Taints and startup taints are merged unless the node asks to be left alone with `karpenter.sh/do-not-sync-taints`; a
-    taint that it already has, by key and effect, is left as it is. The unregistered taint goes in the same patch.
+    taint that it already has, by key and effect, is left as it is. The unregistered taint goes in the same patch. A node that
+    is registered already, by a run that died before it could say so or before the table was restored, gets no taints: its
+    startup taints may have been taken off since.
     """
     taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
-    if node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
+    if labels.REGISTERED not in node.labels and node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
         taints = _merged(taints, (*record.plan.taints, *record.plan.startup_taints))
     return Register(
         node=node.name,
         labels={**record.labels, labels.REGISTERED: "true"},
-        annotations=dict(record.plan.annotations),
+        annotations={**record.plan.annotations, **claim_annotations(record)},
         taints=tuple(taints),
     )
 

@@ -12,6 +12,7 @@ from core.lifecycle.evictions import drain, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.registration import has_registered
 from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode, TerminateInstance, Wait
 from core.model.node import Node
 from core.model.pod import Pod
@@ -43,7 +44,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if deletion.terminated_at is not None:
         return _wait_for_end(deletion, now)
     node = facts.node
-    if node is None or not record.is_registered:
+    if node is None or not has_registered(record, node):
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)

@@ -10,9 +10,10 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.lifecycle.claims import needs_instance
+from core.lifecycle.claims import may_have_joined, needs_instance
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
+from core.lifecycle.registration import has_registered
 from core.lifecycle.termination import is_drainable
 from core.manifests import nodes, storage
 from core.manifests import resources as kinds
@@ -104,7 +105,7 @@ class ClusterLook:
                 instance = self._tagged(record.name)
             else:
                 gone = not self._cloud.instances([record.instance_id])
-        leaving = node if record.deletion is not None and record.is_registered else None
+        leaving = node if node is not None and record.deletion is not None and has_registered(record, node) else None
         pods = self._pods_on(leaving.name) if leaving else ()
         return ClaimFacts(
             nodes=found,
@@ -129,8 +130,20 @@ class ClusterLook:
         if record.node_name:
             seen = [self.node(record.node_name)]
         else:
-            seen = [self._by_name.get(joining.node.name, joining) for joining in self._joining()]
+            seen = self._of_provider(record, self._joining())
+            if not seen and may_have_joined(record, self._clock.now()):
+                seen = self._of_provider(record, self._working(_like(record)))
         return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
+
+    def _of_provider(self, record: ClaimRecord, nodes: Iterable[SeenNode]) -> list[SeenNode | None]:
+        mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
+        return [self._by_name.get(seen.node.name, seen) for seen in mine]
+
+    def _working(self, selector: str) -> tuple[SeenNode, ...]:
+        known: dict[str, tuple[SeenNode, ...]] = self.kept.setdefault("working", {})
+        if selector not in known:
+            known[selector] = tuple(_readable(self._kubernetes.list(kinds.NODES, labels=selector).items))
+        return known[selector]
 
     @_once
     def _joining(self) -> tuple[SeenNode, ...]:
@@ -190,6 +203,13 @@ class ClusterLook:
         only = f"metadata.namespace={namespace},metadata.name={claim}"
         found = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS, fields=only).items
         return found[0].spec.volume_name if found else ""
+
+
+def _like(record: ClaimRecord) -> str:
+    """Label selector: nodes that work and are of the claim's NodePool, type and zone, few where a fleet is diverse."""
+    keys = (labels.INSTANCE_TYPE, labels.ZONE)
+    shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
+    return ",".join([f"{labels.INITIALIZED}=true", f"{labels.NODEPOOL}={record.plan.node_pool}", *shape])
 
 
 def _readable(items: Iterable[Any]) -> Iterable[SeenNode]:

@@ -12,6 +12,7 @@ import msgspec
 from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.launch.placement import tenancy
+from core.lifecycle.rebuilding import claim_tags
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
 from core.model import resources
 from core.model.catalogue import Catalogue, InstanceType
@@ -40,9 +41,6 @@ from lambdas.store import ClaimStore, UnavailableOfferings
 
 MAX_TYPES: Final = 60
 """Instance types in one launch order (Karpenter sends EC2 no more either)."""
-
-OWNED_TAG: Final = "fleetwright.dev/claim"
-"""On every instance of ours; only those are ever taken for orphans, so another provisioner's nodes are safe."""
 
 
 class Launcher:
@@ -160,7 +158,8 @@ class Launcher:
                 labels.NODEPOOL: plan.node_pool,
                 labels.NODECLAIM: record.name,
                 labels.NODECLASS: plan.node_class.name,
-                OWNED_TAG: record.name,
+                labels.CLAIM: record.name,
+                **claim_tags(plan),
             },
             instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
             requests=plan.resources,

@@ -153,12 +153,12 @@ class Provisioning:
         outcome.count("handedOver", len(stored))
 
     def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> list[ClaimRecord]:
-        """Records for the planned claims; the lease's number makes their names unique for ever."""
+        """Records for the planned claims; the lease's stamp makes their names unique for ever."""
         snapshot, now = view.snapshot, self._clock.now()
         return [
             self._launcher.record(
                 with_class_hash(planned, snapshot.node_classes),
-                f"{planned.node_pool}-{lease.fence}-{used + index}",
+                f"{planned.node_pool}-{lease.stamp}-{used + index}",
                 snapshot,
                 now,
             )

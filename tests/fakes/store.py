@@ -78,6 +78,16 @@ class MemoryClaims:
         self._rows.after_call("write")
         return Requested(tuple(accepted), tuple(refused))
 
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        self._rows.before_call("write")
+        if claim.name in self._rows.claims:
+            return None
+        first = msgspec.structs.replace(claim, version=1)
+        self._rows.claims[claim.name] = first
+        self._move(None, first)
+        self._rows.after_call("write")
+        return first
+
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         self._rows.before_call("write")
         self._expect(before)
@@ -227,9 +237,10 @@ class MemoryLeases:
         holder, fence, until = self._rows.leases.get(name, ("", 0, None))
         if until is not None and until > now and holder != owner:
             return None
-        self._rows.leases[name] = (owner, fence + 1, now + for_)
+        fence = max(fence + 1, int(now.timestamp() * 1000))
+        self._rows.leases[name] = (owner, fence, now + for_)
         self._rows.after_call("write")
-        return Lease(name, fence + 1)
+        return Lease(name, fence)
 
     def release(self, lease: Lease) -> None:
         self._rows.before_call("write")

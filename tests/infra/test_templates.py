@@ -206,3 +206,20 @@ def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
     template = Template.from_json(other["fleetwright-payments"])
     template.resource_count_is("AWS::Logs::SubscriptionFilter", 0)
     assert "PaymentsNodes" in json.dumps(other["fleetwright-payments"])
+
+
+def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> None:
+    """Else point-in-time recovery has no way back: it makes a table of another name."""
+    found = synthesize(tmp_path / "restored", "tableName=restored")
+    state = found["fleetwright-fleetwright-state"]
+    assert [r["DeletionPolicy"] for r in state["Resources"].values() if r["Type"] == "AWS::DynamoDB::Table"] == [
+        "Retain"
+    ]
+    assert any("Table" in name for name in state["Outputs"])
+    provisioner = json.dumps(found["fleetwright-fleetwright"])
+    functions = [
+        r for r in found["fleetwright-fleetwright"]["Resources"].values() if r["Type"] == "AWS::Lambda::Function"
+    ]
+    tables = {f["Properties"]["Environment"]["Variables"].get("TABLE_NAME", "restored") for f in functions}
+    assert tables == {"restored"}
+    assert "table/restored" in provisioner

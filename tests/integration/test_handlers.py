@@ -99,7 +99,7 @@ def test_from_an_audit_event_to_a_node_and_back(deployed: Deployed) -> None:
     assert decided(provision.handler({}, context)) == [("launch", "Launched")]
     lab.boot()
     (node,) = lab.kubernetes.names(kinds.NODES)
-    claim = "default-1-0"
+    claim = lab.cloud.instances()[0].tags["fleetwright.dev/claim"]
     assert decided(deployed.execute({"claim": claim})) == [("register", "NodeJoined"), ("initialize", "NodeReady")]
     assert decided(reconcile.handler({}, context)) == []
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1

@@ -70,6 +70,14 @@ class DynamoClaims:
                 (accepted if stored else refused).append(claim)
         return Requested(tuple(accepted), tuple(refused))
 
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        """Store a claim whose row is lost, with what it holds; None if the name is taken."""
+        first = msgspec.structs.replace(claim, version=1)
+        moves = Moves()
+        moves.add(first.plan.node_pool, None, first)
+        put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
+        return first if self._table.transact([put, *self._counted(moves)]) is None else None
+
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         """Replace `before` by `after`; in a transaction with the counters where they move."""
         stored = msgspec.structs.replace(after, version=before.version + 1)

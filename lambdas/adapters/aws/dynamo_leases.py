@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from typing import Final
 
 from lambdas.adapters.aws.dynamo_records import partition_of
 from lambdas.adapters.aws.dynamo_table import DynamoTable, number
 from lambdas.ports import ConflictError
 from lambdas.store import Lease
+
+_BELOW: Final = "(attribute_not_exists(#f) OR #f < :now)"
+_NOT_BELOW: Final = "#f >= :now"
 
 
 class DynamoLeases:
@@ -20,19 +24,23 @@ class DynamoLeases:
 
     def acquire(self, name: str, owner: str, *, now: datetime, for_: timedelta) -> Lease | None:
         """Take the lease if nobody holds it, or if `owner` does already (the answer to an earlier try was lost)."""
+        fence = _milliseconds(now)
+        ahead = self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h, #f = :f", fence, _BELOW)
+        return ahead or self._take(name, owner, now, now + for_, "SET #o = :o, #h = :h ADD #f :f", 1, _NOT_BELOW)
+
+    def _take(
+        self, name: str, owner: str, now: datetime, until: datetime, update: str, fence: int, condition: str
+    ) -> Lease | None:
+        """Take it with the time for a fence, or, where an earlier fence is ahead of our clock, with the next one."""
+        values = {":o": {"S": owner}, ":h": number(_milliseconds(until)), ":now": number(_milliseconds(now))}
         try:
             item = self._table.update(
                 self._partition,
                 name,
-                UpdateExpression="SET #o = :o, #h = :h ADD #f :one",
-                ConditionExpression="attribute_not_exists(#h) OR #h <= :now OR #o = :o",
+                UpdateExpression=update,
+                ConditionExpression=f"(attribute_not_exists(#h) OR #h <= :now OR #o = :o) AND {condition}",
                 ExpressionAttributeNames={"#o": "owner", "#h": "held_until", "#f": "fence"},
-                ExpressionAttributeValues={
-                    ":o": {"S": owner},
-                    ":h": number(_milliseconds(now + for_)),
-                    ":now": number(_milliseconds(now)),
-                    ":one": number(1),
-                },
+                ExpressionAttributeValues={**values, ":f": number(fence)},
             )
         except ConflictError:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.brakes.brake import action_of
+from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
@@ -12,15 +14,24 @@ from lambdas.store import ClaimStore
 class LettingGo:
     """Begins terminations."""
 
-    def __init__(self, claims: ClaimStore, claim_work: ClaimWork, work: Queue, clock: Clock) -> None:
+    def __init__(self, claims: ClaimStore, claim_work: ClaimWork, brakes: Brakes, work: Queue, clock: Clock) -> None:
         self._claims = claims
         self._claim_work = claim_work
+        self._brakes = brakes
         self._work = work
         self._clock = clock
 
     def begin(self, name: str, reason: str, message: str, outcome: Outcome) -> None:
-        """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError."""
+        """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError.
+
+        What a brake stops stays as it is, and is told.
+        """
         record = self._claims.get(name)
-        if record is not None and record.deletion is None:
+        if record is None or record.deletion is not None:
+            return
+        brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
+        if brake is not None:
+            skipped(brake, name, outcome)
+        else:
             self._claim_work.begin_termination(record, reason, message, outcome)
             self._work.send([work_on_claim(name, self._clock.now())])

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from core import labels
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
-from lambdas.controllers.launching import OWNED_TAG
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 
@@ -111,7 +111,7 @@ def test_a_death_while_launching_costs_no_instance_and_no_pod(*, after: bool) ->
     for lab in deaths_at_every_call(launch, after=after):
         schedules_alone(lab, rounds=3)
         assert [claim.phase for claim in lab.claims] == [ClaimPhase.INITIALIZED]
-        assert [found.tags[OWNED_TAG] for found in lab.cloud.instances()] == [lab.claim.name]
+        assert [found.tags[labels.CLAIM] for found in lab.cloud.instances()] == [lab.claim.name]
         assert lab.claim.provider_id == lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["providerID"]
 
 

@@ -75,7 +75,7 @@ def test_sweeps_that_need_no_instances_go_on_without_them(lab: Lab, monkeypatch:
     monkeypatch.setattr(lab.cloud, "instances", failing(TransientError("ec2:DescribeInstances", "throttled")))
     outcome = lab.reconcile()
     assert not is_marked(lab)
-    assert ("sweep orphans", "TransientError") in told(outcome)
+    assert ("sweep lostInstances", "TransientError") in told(outcome)
 
 
 def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(

@@ -1,0 +1,145 @@
+"""A claim from what the world says of it: its row is lost, its instance and its node are there.
+
+The instance's tags say which claim it was launched for, from which NodePool and EC2NodeClass, and with which drift hashes.
+What the claim was launched for besides is written on its node when it registers, and read back from there; where it cannot
+be, the NodePool's template of today stands in. A node may write its own annotations, so nothing that identifies a claim is
+taken from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.model import resources
+from core.model.node import Node
+from core.model.node_claim import ObjectRef
+from core.model.node_pool import NodePool
+from core.model.plan import PlannedClaim
+from core.model.requirements import Requirement
+from core.model.taints import Taint
+from core.pools.pool_template import template_labels
+
+HASHES: Final = (
+    labels.NODEPOOL_HASH,
+    labels.NODEPOOL_HASH_VERSION,
+    labels.NODECLASS_HASH,
+    labels.NODECLASS_HASH_VERSION,
+)
+"""Annotations of a claim that its instance carries as tags: with today's hash in their place a drifted node would look new."""
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What of a claim's plan can be read from nowhere but its node's annotation `labels.CLAIM_SPEC`."""
+
+    labels: dict[str, str] = {}
+    startup_taints: tuple[Taint, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    resources: dict[str, int] = {}
+    expire_after: timedelta | None = None
+    termination_grace_period: timedelta | None = None
+
+
+def claim_tags(plan: PlannedClaim) -> dict[str, str]:
+    """The drift hashes, as tags of the instance."""
+    return {key: plan.annotations[key] for key in HASHES if key in plan.annotations}
+
+
+def claim_annotations(record: ClaimRecord) -> dict[str, str]:
+    """What a node says of its claim. Instance types are left out: they fill kilobytes, and the node has become one of them."""
+    plan = record.plan
+    spec = ClaimSpec(
+        labels=plan.labels,
+        startup_taints=plan.startup_taints,
+        requirements=tuple(r for r in plan.requirements if r.key != labels.INSTANCE_TYPE),
+        resources=plan.resources,
+        expire_after=plan.expire_after,
+        termination_grace_period=plan.termination_grace_period,
+    )
+    return {labels.CLAIM: record.name, labels.CLAIM_SPEC: msgspec.json.encode(spec, order="deterministic").decode()}
+
+
+def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: NodePool) -> PlannedClaim:
+    """The plan that an instance with these tags was launched by, as far as it still matters.
+
+    Args:
+        name: The claim's.
+        tags: The instance's.
+        node: Its node, None where it has not joined.
+        pool: The NodePool that the tags name; one without a template where that is gone.
+    """
+    spec = _spec(node) or _stand_in(node, pool)
+    class_name = tags.get(labels.NODECLASS, "") or pool.node_class.name
+    kept = {**pool.annotations, labels.MIN_VALUES_RELAXED: ""}
+    annotations = {key: value for key, value in (node.annotations if node else {}).items() if key in kept}
+    hashes = {
+        key: source[key] for source in (node.annotations if node else {}, tags) for key in HASHES if key in source
+    }
+    return PlannedClaim(
+        name=name,
+        node_pool=pool.name,
+        node_class=ObjectRef(labels.AWS_GROUP, "EC2NodeClass", class_name),
+        labels={**spec.labels, labels.NODEPOOL: pool.name, labels.NODECLASS: class_name},
+        annotations=dict(sorted((annotations | hashes).items())),
+        taints=pool.taints,
+        startup_taints=spec.startup_taints,
+        requirements=spec.requirements,
+        resources=spec.resources,
+        expire_after=spec.expire_after,
+        termination_grace_period=spec.termination_grace_period,
+    )
+
+
+def rebuilt(
+    plan: PlannedClaim, machine: Machine, node: Node | None, launched_at: datetime, now: datetime
+) -> ClaimRecord:
+    """The claim, as far as its node has come; the time in which it must not be consolidated begins anew."""
+    capacity = machine.capacity or (node.capacity if node else {})
+    if not machine.capacity and node is not None:
+        machine = msgspec.structs.replace(machine, capacity=node.capacity, allocatable=node.allocatable)
+    phase = _phase(node)
+    return ClaimRecord(
+        name=plan.name,
+        plan=plan,
+        token="",
+        requested_at=launched_at,
+        phase_since=launched_at if phase is ClaimPhase.LAUNCHED else now,
+        phase=phase,
+        reserved=resources.add(capacity, {"nodes": 1}),
+        machine=machine,
+        node_name=node.name if node is not None and phase is not ClaimPhase.LAUNCHED else "",
+        initialized_at=now if phase is ClaimPhase.INITIALIZED else None,
+    )
+
+
+def _phase(node: Node | None) -> ClaimPhase:
+    if node is None or node.labels.get(labels.REGISTERED) != "true":
+        return ClaimPhase.LAUNCHED
+    return ClaimPhase.INITIALIZED if node.labels.get(labels.INITIALIZED) == "true" else ClaimPhase.REGISTERED
+
+
+def _spec(node: Node | None) -> ClaimSpec | None:
+    """What the node's annotation says, None where it has none that can be read."""
+    written = node.annotations.get(labels.CLAIM_SPEC, "") if node is not None else ""
+    try:
+        return msgspec.json.decode(written, type=ClaimSpec) if written else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _stand_in(node: Node | None, pool: NodePool) -> ClaimSpec:
+    """From the template of today, with the node's values for the labels that the template leaves open."""
+    wanted = {*template_labels(pool), *(requirement.key for requirement in pool.requirements)}
+    own = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}
+    return ClaimSpec(
+        labels=template_labels(pool) | own,
+        startup_taints=pool.startup_taints,
+        requirements=pool.requirements,
+        expire_after=pool.expire_after,
+        termination_grace_period=pool.termination_grace_period,
+    )

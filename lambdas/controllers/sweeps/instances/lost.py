@@ -1,0 +1,45 @@
+"""Claims whose instance is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.claims import INSTANCE_CHECK_AFTER
+from core.lifecycle.records import ClaimRecord
+from core.model.snapshot import Snapshot
+from lambdas.controllers.sweeps.letting_go import LettingGo
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.ports import Clock
+
+
+class LostInstances:
+    """Lets them go once the node shows it, too (Karpenter asks both)."""
+
+    name: Final = "lostInstances"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = True
+
+    def __init__(self, letting_go: LettingGo, clock: Clock) -> None:
+        self._letting_go = letting_go
+        self._clock = clock
+
+    def run(self, round_: Round) -> None:
+        """Let those go whose instance EC2 does not list."""
+        view, present = round_.view, {found.instance_id for found in round_.instances}
+        lost = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
+
+        def let_go(record: ClaimRecord) -> None:
+            message = f"instance {record.instance_id} is gone and its node is not ready"
+            self._letting_go.begin(record.name, "InstanceGone", message, round_.outcome)
+
+        round_.each(lost, let_go, subject=lambda record: record.name)
+
+    def _is_lost(self, record: ClaimRecord, present: Container[str], snapshot: Snapshot) -> bool:
+        if record.machine is None or record.deletion is not None or record.instance_id in present:
+            return False
+        if self._clock.now() - record.phase_since < INSTANCE_CHECK_AFTER:
+            return False
+        node = next((found for found in snapshot.nodes if found.provider_id == record.provider_id), None)
+        return node is None or not node.is_ready

@@ -1,0 +1,101 @@
+"""Instances that carry our claim tag and for which no claim can be rebuilt: ended late, drained, and few at a time.
+
+That many are unknown at once is more likely a mistake, ours or a user's, than so many instances to be rid of: a table of
+another cluster, NodePools that were deleted by mistake, an API server that answers with an empty list. Then nothing is ended
+and no node goes by our choice until fewer are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.brakes.brake import Action, Brake, BrakeKind
+from core.lifecycle.claims import REGISTRATION_TIMEOUT
+from core.lifecycle.records import ClaimPhase, Deletion
+from lambdas.brakes.ports import Brakes, HeldBrakes, skipped
+from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding, Stranger
+from lambdas.controllers.sweeps.sweep import Round
+from lambdas.messages import wake_up, work_on_claim
+from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
+from lambdas.ports import Clock, Queue
+from lambdas.store import ClaimStore
+
+UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
+"""A younger instance may still join, and tell by its node what it was launched for."""
+
+SHARE_PERCENT: Final = 5
+"""Of the fleet's instances, rounded down, at least one: no more than so many are ended in a round."""
+
+REASON: Final = "UnknownInstance"
+
+
+class UnknownInstances:
+    """Ends them, or stops everything."""
+
+    def __init__(
+        self,
+        rebuilding: Rebuilding,
+        claims: ClaimStore,
+        brakes: tuple[Brakes, HeldBrakes],
+        queues: tuple[Queue, Queue],
+        clock: Clock,
+    ) -> None:
+        self._rebuilding = rebuilding
+        self._claims = claims
+        self._brakes, self._held = brakes
+        self._wake_ups, self._work = queues
+        self._clock = clock
+
+    def settle(self, unknown: Sequence[Stranger], fleet: int, round_: Round) -> None:
+        """Let them go if they are few among the `fleet` of tagged instances; else engage the brake."""
+        outcome = round_.outcome
+        outcome.count(UNKNOWN_INSTANCES, len(unknown))
+        may_end = max(1, fleet * SHARE_PERCENT // 100)
+        if len(unknown) > may_end:
+            brake = _brake(unknown, fleet, may_end)
+            outcome.count(SWEEP_BRAKE)
+            skipped(brake, f"{len(unknown)} instances", outcome)
+            if brake not in self._held.held():
+                self._held.hold(brake, self._clock.now())
+            return
+        if any(held.kind is BrakeKind.UNKNOWN_INSTANCES for held in self._held.held()):
+            self._held.release(BrakeKind.UNKNOWN_INSTANCES)
+            outcome.decide("abandon", "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown")
+            return
+        stopping = self._brakes.engaged().stopping(Action.END_UNKNOWN)
+        if stopping is not None and unknown:
+            skipped(stopping, f"{len(unknown)} instances", outcome)
+            return
+        round_.each(unknown, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
+
+    def _end(self, found: Stranger, round_: Round) -> None:
+        """Store a claim that is to go: from there it is drained like any other, if it has a node."""
+        now, instance = self._clock.now(), found.instance
+        record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_)
+        going = msgspec.structs.replace(
+            record,
+            phase=ClaimPhase.REGISTERED if found.node is not None else ClaimPhase.LAUNCHED,
+            node_name=found.node.name if found.node is not None else "",
+            deletion=Deletion(reason=REASON, message=found.problem, asked_at=now),
+            reserved={},
+        )
+        if self._claims.restore(going) is None:
+            return
+        round_.outcome.decide("terminate", instance.instance_id, REASON, found.problem)
+        self._work.send([work_on_claim(going.name, now)])
+        self._wake_ups.send([wake_up(REASON)])
+
+
+def _brake(unknown: Sequence[Stranger], fleet: int, may_end: int) -> Brake:
+    """The same words for the same unknown instances, so that it is written once."""
+    first = unknown[0]
+    return Brake(
+        BrakeKind.UNKNOWN_INSTANCES,
+        f"{len(unknown)} of {fleet} instances with our tag are unknown, and no more than {may_end} are ended at once: "
+        f"{first.instance.instance_id}, for one, because {first.problem}. Nothing is ended until they are fewer. Check that "
+        "TABLE_NAME names this cluster's table and that the NodePools are there; what is truly left over, terminate yourself",
+    )

@@ -1,0 +1,314 @@
+"""The table loses rows while instances run on: what can be understood stays, what cannot is ended late and few at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core import labels
+from core.brakes.brake import Brake, BrakeKind
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.manifests import resources as kinds
+from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
+from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
+from lambdas.ports import LaunchOrder, OfferingKey
+from lambdas.store import PoolUsage
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
+
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        ]
+    }
+}
+
+
+def a_fleet(nodes: int) -> Lab:
+    """So many nodes with a pod each, whose NodePool has everything that a claim keeps of it."""
+    lab = Lab()
+    template = {
+        "expireAfter": "48h",
+        "terminationGracePeriod": "1h",
+        "startupTaints": [{"key": "boots", "effect": "NoSchedule"}],
+        "requirements": [{"key": "company.com/team", "operator": "In", "values": ["a", "b"]}],
+    }
+    lab.kubernetes.put(a_node_pool(template=template))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", metadata={"labels": {"a": "b"}}, affinity=ALONE) for n in range(nodes)))
+    lab.provision()
+    lab.boot()
+    lab.tick(2)
+    for claim in lab.claims:
+        lab.kubernetes.amend(kinds.NODES, claim.node_name, {"spec": {"taints": []}})
+    lab.tick(4)
+    for number, claim in enumerate(lab.claims):
+        body = {"spec": {"nodeName": claim.node_name}, "status": {"phase": "Running", "conditions": []}}
+        lab.kubernetes.amend(kinds.PODS, f"p{number}", body, namespace="default")
+    lab.work.take()
+    return lab
+
+
+def lose(lab: Lab, *names: str) -> None:
+    """Rows vanish, and the counters with them where all do."""
+    for name in names or tuple(lab.rows.claims):
+        del lab.rows.claims[name]
+    if not names:
+        lab.rows.usage.clear()
+
+
+def be_older(lab: Lab) -> None:
+    """The only row is from a moment when its node had not joined."""
+    record = lab.claim
+    lab.rows.claims[record.name] = msgspec.structs.replace(
+        record, phase=ClaimPhase.LAUNCHED, node_name="", initialized_at=None
+    )
+
+
+def what_lasts(record: ClaimRecord) -> ClaimRecord:
+    """A claim less what a row may lose: when things happened, and what it was launched for."""
+    requirements = tuple(r for r in record.plan.requirements if r.key != labels.INSTANCE_TYPE)
+    plan = msgspec.structs.replace(
+        record.plan, pods=(), instance_types=(), zones=(), capacity_types=(), price=0, requirements=requirements
+    )
+    return msgspec.structs.replace(
+        record,
+        plan=plan,
+        token="",
+        version=0,
+        requested_at=NOW,
+        phase_since=NOW,
+        initialized_at=NOW,
+        last_pod_event_at=None,
+        pods_digest="",
+        nominated=(),
+    )
+
+
+def an_untracked(lab: Lab, claim: str, *, pool: str = "default", joins: bool = False) -> str:
+    """An instance with our tags that no record knows."""
+    order = LaunchOrder(
+        claim=claim,
+        node_pool=pool,
+        token=f"untracked-{claim}-{pool}",
+        offerings=((OfferingKey("m5.large", "us-east-1a", "spot"), 1),),
+        node_class={},
+        node_labels={},
+        taints=(),
+        tags={labels.NODEPOOL: pool, labels.NODECLAIM: claim, labels.CLAIM: claim, labels.NODECLASS: "default"},
+    )
+    instance = lab.cloud.launch(order).instance
+    if joins:
+        lab.kubernetes.put(a_joining_node(f"node-{instance.instance_id}", instance.provider_id))
+    return instance.instance_id
+
+
+def ids(lab: Lab) -> list[str]:
+    return [found.instance_id for found in lab.cloud.instances()]
+
+
+def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
+    """Else a restored or mistyped table ends the whole fleet within a minute."""
+    lab = a_fleet(3)
+    before = {claim.name: what_lasts(claim) for claim in lab.claims}
+    usage = lab.app._memory.claims.usage()
+    running = ids(lab)
+    assert all(claim.phase is ClaimPhase.INITIALIZED for claim in lab.claims)
+    lose(lab)
+    lab.clock.advance(minutes=5)
+    outcome = lab.reconcile()
+    assert {claim.name: what_lasts(claim) for claim in lab.claims} == before
+    assert [(u.node_pool, u.reserved) for u in lab.app._memory.claims.usage()] == [
+        (u.node_pool, u.reserved) for u in usage
+    ]
+    lab.tick(20, seconds=30)
+    lab.reconcile()
+    assert (ids(lab), lab.kubernetes.evicted) == (running, [])
+    assert outcome.counts["rebuiltClaims"] == 3
+
+
+def test_a_rebuilt_claim_drifts_no_more_and_no_less_than_the_lost_one() -> None:
+    """Else every node is replaced after a loss, or none that should be."""
+    lab = a_fleet(1)
+    hashes = {key: lab.claim.plan.annotations[key] for key in (labels.NODEPOOL_HASH, labels.NODECLASS_HASH)}
+    lab.kubernetes.put(a_node_pool(template={"expireAfter": "1h"}))
+    lose(lab)
+    lab.kubernetes.amend(
+        kinds.NODES,
+        lab.kubernetes.names(kinds.NODES)[0],
+        {"metadata": {"annotations": dict.fromkeys(hashes, "forged")}},
+    )
+    lab.clock.advance(minutes=5)
+    lab.reconcile()
+    assert {key: lab.claim.plan.annotations[key] for key in hashes} == hashes
+    assert lab.claim.plan.expire_after == timedelta(hours=48)
+
+
+def test_without_what_the_node_says_the_template_stands_in() -> None:
+    """Nodes that joined before it was written down there must not be lost either."""
+    lab = a_fleet(1)
+    before = lab.claim
+    name = lab.claim.node_name
+    lab.kubernetes.amend(kinds.NODES, name, {"metadata": {"annotations": {labels.CLAIM_SPEC: "{not json"}}})
+    lose(lab)
+    lab.clock.advance(minutes=5)
+    lab.reconcile()
+    assert lab.claim.labels == before.labels
+    assert lab.claim.plan.expire_after == before.plan.expire_after
+    assert lab.claim.plan.startup_taints == before.plan.startup_taints
+
+
+def test_a_table_that_is_older_than_the_nodes_gives_them_no_startup_taints_again() -> None:
+    """Else pods that came since are pushed off a node that works."""
+    lab = a_fleet(1)
+    be_older(lab)
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    lab.tick(2)
+    assert lab.claim.phase is ClaimPhase.INITIALIZED
+    assert lab.kubernetes.raw(kinds.NODES, lab.claim.node_name)["spec"]["taints"] == []
+
+
+def test_a_node_whose_row_is_older_than_it_is_drained_before_its_instance_ends() -> None:
+    """Else a copy of the table, or a run that died as the node opened, kills the pods that came since."""
+    lab = a_fleet(1)
+    be_older(lab)
+    lab.kubernetes.protected.add("default/p0")
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    lab.tick(10)
+    assert lab.claim.deletion is not None
+    assert ids(lab) == [lab.claim.instance_id]
+    lab.kubernetes.protected.clear()
+    lab.tick(20)
+    assert (lab.kubernetes.evicted, ids(lab)) == (["default/p0"], [])
+
+
+def test_a_node_that_joins_after_its_row_was_lost_is_taken_up() -> None:
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    (before,) = lab.claims
+    lose(lab)
+    lab.clock.advance(minutes=2)
+    lab.reconcile()
+    assert lab.claims == ()
+    lab.boot()
+    lab.reconcile()
+    lab.tick(3)
+    assert lab.claim.phase is ClaimPhase.INITIALIZED
+    assert (lab.claim.instance_id, lab.claim.labels) == (before.instance_id, before.labels)
+
+
+@pytest.mark.parametrize("why", ["duplicate", "no pool", "no node"])
+def test_what_cannot_be_rebuilt_is_ended_when_it_is_old(why: str) -> None:
+    """Else it is paid for by nobody's decision."""
+    lab = a_fleet(1)
+    claim = lab.claim.name if why == "duplicate" else "nobody"
+    unknown = an_untracked(lab, claim, pool="gone" if why == "no pool" else "default")
+    lab.clock.advance(seconds=UNKNOWN_AFTER.total_seconds() - 1)
+    lab.reconcile()
+    lab.tick()
+    assert unknown in ids(lab)
+    lab.clock.advance(seconds=2)
+    outcome = lab.reconcile()
+    lab.tick(2)
+    assert unknown not in ids(lab)
+    assert len(ids(lab)) == 1
+    assert ("terminate", unknown, "UnknownInstance") in {(d.kind, d.subject, d.reason) for d in outcome.decisions}
+
+
+def test_an_unknown_instance_with_a_node_is_drained_first() -> None:
+    """Else its pods are killed with it, whatever protects them."""
+    lab = a_fleet(1)
+    unknown = an_untracked(lab, "nobody", pool="gone", joins=True)
+    pod = a_pending_pod("q", nodeName=f"node-{unknown}")
+    lab.kubernetes.put({**pod, "status": {"phase": "Running", "conditions": []}})
+    lab.kubernetes.protected.add("default/q")
+    lab.clock.advance(seconds=UNKNOWN_AFTER.total_seconds())
+    lab.reconcile()
+    lab.tick(6, seconds=30)
+    assert unknown in ids(lab)
+    lab.kubernetes.protected.clear()
+    lab.tick(12, seconds=30)
+    lab.reconcile()
+    lab.tick(12, seconds=30)
+    assert lab.kubernetes.evicted == ["default/q"]
+    assert unknown not in ids(lab)
+
+
+def test_more_than_a_few_unknown_instances_stop_everything() -> None:
+    """Else NodePools that vanish by mistake together with the table take all nodes with them."""
+    lab = a_fleet(3)
+    running = ids(lab)
+    lose(lab)
+    pool = lab.kubernetes.raw(kinds.NODE_POOLS, "default")
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.clock.advance(hours=1)
+    for _ in range(3):
+        outcome = lab.reconcile()
+        lab.tick(5)
+    assert ids(lab) == running
+    assert [brake.kind for brake in lab.brakes.held()] == [BrakeKind.UNKNOWN_INSTANCES]
+    assert (outcome.counts[UNKNOWN_INSTANCES], outcome.counts[SWEEP_BRAKE]) == (3, 1)
+    told = next(d for d in outcome.decisions if d.reason == BrakeKind.UNKNOWN_INSTANCES)
+    assert "NodePool default does not exist" in told.message
+    lab.kubernetes.put(pool)
+    lab.reconcile()
+    assert (len(lab.claims), lab.brakes.held()) == (3, ())
+
+
+def test_while_too_many_are_unknown_no_node_goes_with_its_node_pool() -> None:
+    lab = a_fleet(1)
+    lab.brakes.hold(Brake(BrakeKind.UNKNOWN_INSTANCES, "as of the round before"), lab.clock.now())
+    for name in ("one", "two"):
+        an_untracked(lab, name, pool="gone")
+    lab.clock.advance(hours=1)
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    assert lab.claim.deletion is None
+
+
+def test_no_more_than_a_share_is_ended_in_a_round() -> None:
+    assert (5, timedelta(minutes=20)) == (SHARE_PERCENT, UNKNOWN_AFTER)
+    lab = Lab()
+    for number in range(40):
+        lab.kubernetes.put(a_pending_pod(f"p{number}", metadata={"labels": {"a": "b"}}, affinity=ALONE))
+    for _ in range(3):
+        lab.provision()
+        lab.execute()
+    assert len(lab.claims) == 40
+    for name in ("one", "two", "three"):
+        an_untracked(lab, name, pool="gone")
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    assert len(ids(lab)) == 43
+    lab.cloud.terminate(ids(lab)[-1:])
+    lab.reconcile()
+    lab.reconcile()
+    assert len([claim for claim in lab.claims if claim.name.startswith("unknown-")]) == 2
+
+
+def test_counters_of_a_table_that_lost_some_rows_count_what_is_rebuilt() -> None:
+    lab = a_fleet(2)
+    lose(lab, lab.claims[0].name)
+    right = dict(lab.rows.usage["default"].reserved)
+    lab.clock.advance(minutes=5)
+    decisions = [*lab.reconcile().decisions, *lab.reconcile().decisions]
+    assert len(lab.claims) == 2
+    assert (lab.rows.usage["default"].reserved, lab.rows.usage["default"].disrupting) == (right, 0)
+    assert ("repair", "UsageRecounted") in {(d.kind, d.reason) for d in decisions}
+
+
+def test_counters_that_nobody_moved_are_put_right() -> None:
+    """Else a NodePool is full for ever, or beyond its limit, after one row was edited or lost."""
+    lab = a_fleet(1)
+    right = lab.rows.usage["default"]
+    lab.rows.usage["default"] = msgspec.structs.replace(right, reserved={"nodes": 7, "cpu": 1}, disrupting=3)
+    lab.rows.usage["gone"] = PoolUsage(node_pool="gone", reserved={"nodes": 2}, version=4)
+    lab.reconcile()
+    assert lab.rows.usage["default"].reserved == right.reserved
+    assert (lab.rows.usage["default"].disrupting, lab.rows.usage["gone"].reserved) == (0, {})
+    assert "repairedUsage" not in lab.reconcile().counts
