@@ -22,8 +22,10 @@ class Process:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._turn = threading.Semaphore(0)
-        self._yielded = threading.Semaphore(0)
+        # Bare locks, taken from the start: a semaphore of Python's costs ten times as much, thousands of times a run.
+        self._turn, self._yielded = threading.Lock(), threading.Lock()
+        self._turn.acquire()
+        self._yielded.acquire()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._failure: BaseException | None = None
         self._abandoned = False

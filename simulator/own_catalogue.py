@@ -20,6 +20,7 @@ class OwnCatalogue:
         self._exchange = exchange
         self._region = region
         self._facts: MarketFacts | None = None
+        self._present: tuple[int, Catalogue] | None = None
 
     def read(self, previous: MarketFacts | None) -> MarketFacts:  # noqa: ARG002 - nothing needs to be kept
         """A reading without shapes: `catalogue` has the types."""
@@ -36,4 +37,7 @@ class OwnCatalogue:
 
     def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:  # noqa: ARG002 - the types are as they are
         """The types at the present prices, the same for every EC2NodeClass."""
-        return Catalogue(default=self._exchange.present_types())
+        changes = self._exchange.price_changes
+        if self._present is None or self._present[0] != changes:
+            self._present = (changes, Catalogue(default=self._exchange.present_types()))
+        return self._present[1]

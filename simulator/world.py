@@ -46,6 +46,23 @@ IMPROVE_ITERATIONS: Final = 40
 """The optimiser is bounded by steps: a bound in seconds would make runs differ. So many take a few hundredths of a second."""
 
 
+class Effort(msgspec.Struct, frozen=True, kw_only=True):
+    """What a world spends beyond what decides its course.
+
+    Attributes:
+        improve_iterations: Steps that the optimiser takes at most for a plan.
+        checks_parameters: Whether the parameters of AWS calls are checked against the services' descriptions, as boto3 does.
+    """
+
+    improve_iterations: int = IMPROVE_ITERATIONS
+    checks_parameters: bool = True
+
+
+THOROUGH: Final = Effort()
+QUICK: Final = Effort(improve_iterations=4, checks_parameters=False)
+"""For worlds by the thousand, which are about what is lost and not about what it costs."""
+
+
 class World:
     """Everything that a scenario plays on. Made by `open_world`.
 
@@ -53,8 +70,17 @@ class World:
         skew: How far off the clock of a new sandbox is.
     """
 
-    def __init__(self, scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        region: Region,
+        seed: int,
+        recorder: Recorder,
+        clock: VirtualClock,
+        effort: Effort = THOROUGH,
+    ) -> None:
         self.scenario = scenario
+        self._effort = effort
         self.clock = clock
         self.recorder = recorder
         self.decisions = DecisionLog(clock)
@@ -165,18 +191,23 @@ class World:
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
         return msgspec.structs.replace(
-            self.account.settings, feature_gates=gates, improve_iterations=IMPROVE_ITERATIONS
+            self.account.settings, feature_gates=gates, improve_iterations=self._effort.improve_iterations
         )
 
 
 @contextmanager
 def open_world(
-    scenario: Scenario, region: Region, seed: int, recorder: Recorder, clock: VirtualClock
+    scenario: Scenario,
+    region: Region,
+    seed: int,
+    recorder: Recorder,
+    clock: VirtualClock,
+    effort: Effort = THOROUGH,
 ) -> Iterator[World]:
     """The world, for as long as it is to be played on."""
-    world = World(scenario, region, seed, recorder, clock)
+    world = World(scenario, region, seed, recorder, clock, effort)
     with _quiet():
-        world.settle_in(Account(world.surroundings(), region))
+        world.settle_in(Account(world.surroundings(), region, validates=effort.checks_parameters))
         try:
             yield world
         finally:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from core import labels
-from simulator.aws.filters import filtered, of_fields, of_tags, paged, tag_list
+from simulator.aws.errors import AwsError
+from simulator.aws.filters import filtered, of_tags, paged, tag_list
 from simulator.aws.instances import STATE_CODES, Instance, Instances
 
 _PAGE: Final = 1000
+_FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
+    "instance-state-name": lambda instance: instance.state,
+    "instance-id": lambda instance: instance.id,
+    "instance-type": lambda instance: instance.pool.instance_type,
+    "availability-zone": lambda instance: instance.pool.zone,
+    "subnet-id": lambda instance: instance.subnet.id,
+    "private-dns-name": lambda instance: instance.node_name,
+    "private-ip-address": lambda instance: instance.private_ip,
+    "client-token": lambda instance: instance.token,
+    "image-id": lambda instance: instance.image_id,
+    "instance-lifecycle": lambda instance: "spot" if instance.pool.capacity_type == labels.SPOT else "",
+}
+"""What filters by field compare."""
 
 
 class InstanceCalls:
@@ -27,7 +41,9 @@ class InstanceCalls:
         """
         asked = request.get("InstanceIds") or []
         found: Iterable[Instance] = [self._instances.get(i) for i in asked] if asked else self._instances.all()
-        answer = paged("Instances", filtered(found, request.get("Filters"), _values), request, _PAGE)
+        # By id first: that leaves the fewest for the others.
+        filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
+        answer = paged("Instances", filtered(found, filters, _values), request, _PAGE)
         reservations = [self._reservation(instance) for instance in answer.pop("Instances")]
         return {"Reservations": reservations, **answer}
 
@@ -128,16 +144,6 @@ def _values(instance: Instance, name: str) -> tuple[str, ...]:
     by_tag = of_tags(instance.tags, name)
     if by_tag is not None:
         return by_tag
-    fields = {
-        "instance-state-name": instance.state,
-        "instance-id": instance.id,
-        "instance-type": instance.pool.instance_type,
-        "availability-zone": instance.pool.zone,
-        "subnet-id": instance.subnet.id,
-        "private-dns-name": instance.node_name,
-        "private-ip-address": instance.private_ip,
-        "client-token": instance.token,
-        "image-id": instance.image_id,
-        "instance-lifecycle": "spot" if instance.pool.capacity_type == labels.SPOT else "",
-    }
-    return of_fields(fields, name)
+    if name not in _FIELDS:
+        raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return (_FIELDS[name](instance),)

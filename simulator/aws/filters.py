@@ -17,7 +17,8 @@ def filtered(found: Iterable[Found], filters: Iterable[Mapping[str, Any]] | None
     """What matches every filter: one of its patterns, on one of the values."""
     left = list(found)
     for wanted in filters or ():
-        left = [one for one in left if _matches(values(one, wanted["Name"]), wanted["Values"])]
+        name, is_meant = wanted["Name"], _any_of(wanted["Values"])
+        left = [one for one in left if any(map(is_meant, values(one, name)))]
     return left
 
 
@@ -64,13 +65,13 @@ def tags_of(request: Mapping[str, Any], resource_type: str) -> dict[str, str]:
     }
 
 
-def _matches(values: Iterable[str], patterns: Iterable[str]) -> bool:
-    held = tuple(values)
-    return any(_like(pattern, value) for pattern in patterns for value in held)
-
-
-def _like(pattern: str, value: str) -> bool:
-    if "*" not in pattern and "?" not in pattern:
-        return pattern == value
-    quoted = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(quoted, value) is not None
+def _any_of(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a value is like one of the patterns, in which `*` stands for any text and `?` for any letter."""
+    plain = frozenset(pattern for pattern in patterns if "*" not in pattern and "?" not in pattern)
+    wild = "|".join(
+        re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns if pattern not in plain
+    )
+    if not wild:
+        return plain.__contains__
+    like = re.compile(wild)
+    return lambda value: value in plain or like.fullmatch(value) is not None

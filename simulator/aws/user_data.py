@@ -11,6 +11,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,9 @@ NODE_CONFIG: Final = "application/node.eks.aws"
 
 _KUBERNETES_DOMAINS: Final = ("kubernetes.io", "k8s.io")
 _ALLOWED_DOMAINS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_READ_ONCE: Final = 1024
+"""So many user data are remembered: a fleet has one for each launch template."""
+
 _ALLOWED_LABELS: Final = frozenset(
     {
         "beta.kubernetes.io/arch",
@@ -55,8 +59,9 @@ class KubeletConfig(msgspec.Struct, kw_only=True):
         return all(_may_set(key) for key in self.labels)
 
 
+@lru_cache(_READ_ONCE)
 def read_user_data(encoded: str) -> KubeletConfig | None:
-    """The settings, or None for user data that joins no cluster: there is none, or nobody can read it."""
+    """The settings, or None for user data that joins no cluster: there is none, or nobody can read it. Not to be changed."""
     try:
         text = base64.b64decode(encoded).decode()
     except ValueError:

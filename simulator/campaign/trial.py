@@ -22,7 +22,7 @@ from simulator.clock import VirtualClock
 from simulator.draws import stream
 from simulator.record import Event, Recorder
 from simulator.run import seeded
-from simulator.world import World, open_world
+from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, MID)
 
@@ -73,7 +73,7 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
     recorder = Recorder(clock)
     if listener is not None:
         recorder.listen(listener)
-    with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock) as world:
+    with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock, QUICK) as world:
         judge = CallJudge(world.judges.report)
         _watch_calls(world, judge)
         chances = _trouble(world, drawn, plan)

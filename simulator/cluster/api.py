@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Literal
 
 from core.errors import InvalidInputError
@@ -95,13 +94,8 @@ class ClusterApi:
                 self._recorder.emit("evictionRefused", pod=f"{namespace}/{name}", budget=budget)
                 raise
 
-    @contextmanager
-    def _call(self, call: str) -> Iterator[None]:
-        for hook in self._hooks:
-            hook(call, "before")
-        yield
-        for hook in self._hooks:
-            hook(call, "after")
+    def _call(self, call: str) -> _Hooked:
+        return _Hooked(self._hooks, call)
 
     def _note(self, change: Change) -> None:
         self._listings.pop(change.resource, None)
@@ -143,6 +137,25 @@ class ClusterApi:
                 return False
             self._decoded[resource][key] = rest
         return True
+
+
+class _Hooked:
+    """Around a call: the hooks before it, and those after it unless it raised."""
+
+    __slots__ = ("_call", "_hooks")
+
+    def __init__(self, hooks: list[FaultHook], call: str) -> None:
+        self._hooks = hooks
+        self._call = call
+
+    def __enter__(self) -> None:
+        for hook in self._hooks:
+            hook(self._call, "before")
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is None:
+            for hook in self._hooks:
+                hook(self._call, "after")
 
 
 def _reachable(body: JsonObject, subresource: str) -> JsonObject:

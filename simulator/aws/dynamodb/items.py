@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from simulator.aws.dynamodb.values import Item
+from simulator.aws.dynamodb.values import Item, bytes_of
 
 
 class Key(NamedTuple):
@@ -31,6 +31,7 @@ class Items:
     def __init__(self) -> None:
         self._partitions: dict[str, dict[str, Item]] = {}
         self._sorted: dict[str, tuple[str, ...]] = {}
+        self._bytes: dict[str, int] = {}
         self._journal: list[Written] = []
 
     def get(self, key: Key) -> Item | None:
@@ -45,6 +46,10 @@ class Items:
             self._sorted[name] = tuple(sorted(held))
         return ((sort, held[sort]) for sort in self._sorted[name])
 
+    def bytes_in(self, name: str) -> int:
+        """How many bytes a partition's items count for together."""
+        return self._bytes.get(name, 0)
+
     def all(self) -> Iterator[tuple[Key, Item]]:
         """Every item, in the order of keys."""
         for name in sorted(self._partitions):
@@ -55,6 +60,8 @@ class Items:
         """Put an item in its place, or remove it."""
         held = self._partitions.setdefault(key.partition, {})
         before = held.get(key.sort)
+        size = self._bytes.get(key.partition, 0)
+        self._bytes[key.partition] = size + bytes_of(item or {}) - bytes_of(before or {})
         if item is None:
             held.pop(key.sort, None)
         else:

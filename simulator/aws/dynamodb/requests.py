@@ -11,7 +11,7 @@ from simulator.aws.dynamodb import grammar
 from simulator.aws.dynamodb.conditions import Scope, holds
 from simulator.aws.dynamodb.items import Key
 from simulator.aws.dynamodb.updates import updated
-from simulator.aws.dynamodb.values import ITEM_BYTES_MAX, Item, bytes_of, copied, invalid
+from simulator.aws.dynamodb.values import ITEM_BYTES_MAX, Item, bytes_of, copied, invalid, taken_in
 from simulator.aws.errors import AwsError
 
 CONDITION_FAILED: Final = "The conditional request failed"
@@ -83,7 +83,7 @@ class Write(msgspec.Struct, frozen=True):
         if self.kind == "Delete":
             return None
         if self.kind == "Put":
-            return _within_bounds(copied(self.request["Item"]), "Item size has exceeded the maximum allowed size")
+            return _within_bounds(taken_in(self.request["Item"]), "Item size has exceeded the maximum allowed size")
         held = before or schema.attributes(self.key)
         if self.update is None:
             return copied(held)

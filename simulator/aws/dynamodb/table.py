@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
@@ -101,32 +101,28 @@ class Table:
         wanted = read_key_condition(request, self._schema)
         found = self._found(request, wanted)
         held: list[Item] = []
-        size = 0
+        size, limit = 0, request.get("Limit")
+        is_long = self._items.bytes_in(wanted.partition) > PAGE_BYTES
         answer: dict[str, Any] = {}
         for sort, item in found:
             held.append(copied(item))
-            size += bytes_of(item)
-            if size > PAGE_BYTES or len(held) == request.get("Limit"):
+            size += bytes_of(item) if is_long else 0
+            if size > PAGE_BYTES or len(held) == limit:
                 answer = {"LastEvaluatedKey": self._schema.attributes(Key(wanted.partition, sort))}
                 break
         return {"Items": held, "Count": len(held), "ScannedCount": len(held), **answer}
 
     def _found(self, request: Mapping[str, Any], wanted: KeyRange) -> Iterator[tuple[str, Item]]:
-        entries = dict(self._items.partition(wanted.partition))
-        late = self._late(request)
-        for key, item in late.items():
-            if key.partition == wanted.partition:
-                entries.pop(key.sort, None)
-                if item is not None:
-                    entries[key.sort] = item
+        entries = list(self._items.partition(wanted.partition))
+        if late := self._late(request):
+            entries = _as_it_was(wanted.partition, entries, late)
+        is_forward = request.get("ScanIndexForward", True)
         start = request.get("ExclusiveStartKey")
         after = None if start is None else self._schema.key(start).sort
-        is_forward = request.get("ScanIndexForward", True)
-        order = sorted(entries, reverse=not is_forward) if late or not is_forward else entries
-        for sort in order:
+        for sort, item in entries if is_forward else reversed(entries):
             is_before = after is not None and (sort <= after if is_forward else sort >= after)
             if not is_before and wanted.has(sort):
-                yield sort, entries[sort]
+                yield sort, item
 
     def _put(self, request: dict[str, Any]) -> dict[str, Any]:
         write, before, _ = self._write("Put", request)
@@ -181,3 +177,15 @@ class Table:
 def _returned(write: Write, before: Item | None) -> dict[str, Any]:
     wanted = write.request.get("ReturnValues", "NONE")
     return {"Attributes": copied(before)} if wanted == "ALL_OLD" and before else {}
+
+
+def _as_it_was(
+    partition: str, entries: Iterable[tuple[str, Item]], late: Mapping[Key, Item | None]
+) -> list[tuple[str, Item]]:
+    seen = dict(entries)
+    for key, item in late.items():
+        if key.partition == partition:
+            seen.pop(key.sort, None)
+            if item is not None:
+                seen[key.sort] = item
+    return sorted(seen.items(), key=lambda entry: entry[0])

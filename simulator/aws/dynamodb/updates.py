@@ -6,7 +6,18 @@ from typing import Any, Final
 
 from simulator.aws.dynamodb.conditions import Scope, read
 from simulator.aws.dynamodb.grammar import Change, Given, Operation, Path
-from simulator.aws.dynamodb.values import Item, Value, copied, invalid, joined, kind_of, number, without, written
+from simulator.aws.dynamodb.values import (
+    Item,
+    Value,
+    copied,
+    invalid,
+    joined,
+    kind_of,
+    number,
+    taken_in,
+    without,
+    written,
+)
 
 _SETS: Final = ("SS", "NS", "BS")
 Where = tuple[str | int, ...]
@@ -60,7 +71,7 @@ def _added(known: Value | None, given: Value, kind: str) -> Value:
             f"operator: ADD, operand type: {kind}"
         )
     if known is None:
-        return copied({"v": given})["v"]
+        return taken_in({"v": given})["v"]
     if kind_of(known) != kind:
         raise _mismatch()
     if kind == "N":
@@ -70,7 +81,7 @@ def _added(known: Value | None, given: Value, kind: str) -> Value:
 
 def _operand(operand: Any, item: Item, scope: Scope) -> Value:
     if isinstance(operand, Given):
-        return copied({"v": scope.given(operand)})["v"]
+        return taken_in({"v": scope.given(operand)})["v"]
     if isinstance(operand, Path):
         found = read(item, scope.path(operand))
         if found is None:

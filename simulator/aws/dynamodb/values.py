@@ -48,8 +48,13 @@ def written(amount: Decimal) -> str:
     return "0" if text == "-0" else text
 
 
+def taken_in(item: Item) -> Item:
+    """A copy of what a request brings, with numbers as DynamoDB writes them. Raises AwsError for what is no value."""
+    return {name: _taken_in(value) for name, value in item.items()}
+
+
 def copied(item: Item) -> Item:
-    """A copy that shares nothing that could be changed; numbers are written as DynamoDB writes them."""
+    """A copy that shares nothing that could be changed."""
     return {name: _copied(value) for name, value in item.items()}
 
 
@@ -120,15 +125,24 @@ def _members(kind: str, members: Iterable[Any]) -> frozenset[Any]:
 
 
 def _copied(value: Value) -> Value:
+    ((kind, content),) = value.items()
+    if kind == "M":
+        return {kind: copied(content)}
+    if kind == "L":
+        return {kind: [_copied(element) for element in content]}
+    return {kind: list(content) if kind in _SETS else content}
+
+
+def _taken_in(value: Value) -> Value:
     (kind, content), *more = value.items()
     if more:
         raise invalid("Supplied AttributeValue has more than one datatypes set, must contain exactly one")
     if kind == "N":
         return {kind: written(number(content))}
     if kind == "M":
-        return {kind: copied(content)}
+        return {kind: taken_in(content)}
     if kind == "L":
-        return {kind: [_copied(element) for element in content]}
+        return {kind: [_taken_in(element) for element in content]}
     if kind == "NS":
         return {kind: [written(number(element)) for element in content]}
     return {kind: list(content) if kind in _SETS else content}

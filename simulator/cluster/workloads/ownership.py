@@ -35,10 +35,10 @@ def wake_for(store: Store, queue: WorkQueue, resource: Resource, *owned: Resourc
         queue.add((namespace, change.obj["metadata"]["name"]))
 
     def controller(change: Change) -> None:
-        if change.old is not None and change.new is not None and _standing(change.old) == _standing(change.new):
-            return
         reference = controller_of(change.obj)
-        if reference is not None and reference["kind"] == resource.kind:
+        if reference is None or reference["kind"] != resource.kind:
+            return
+        if change.old is None or change.new is None or _standing(change.old) != _standing(change.new):
             queue.add((namespace_of(change.obj), reference["name"]))
 
     store.watch(itself, resource)
