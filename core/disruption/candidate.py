@@ -161,6 +161,8 @@ def _kept(
     expected = nominated.get(name) or nominated.get(claim.name)
     if expected:
         found.append(Blocked(name, reasons.NOMINATED, f"{expected} is expected on node {name}"))
+    if claim.hold is not None and snapshot.now < claim.hold.until:
+        found.append(Blocked(name, claim.hold.reason, claim.hold.message))
     if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
         found.append(Blocked(name, reasons.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
     found += _unreadable(state, state.node)
@@ -193,8 +195,7 @@ def _protected(state: StateNode, snapshot: Snapshot, evictions: EvictionLedger) 
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
         found.append(Blocked(state.name, reasons.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
-    guarded = evictions.blocking(state.pods)
-    if guarded is not None:
-        text = f"PodDisruptionBudget {guarded[1]} does not let pod {guarded[0].key} be evicted now"
+    text = evictions.objection(state.pods)
+    if text:
         found.append(Blocked(state.name, reasons.POD_DISRUPTION_BUDGET, text))
     return tuple(found)

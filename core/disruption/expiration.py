@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from core import labels
+from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 
 
@@ -17,5 +22,29 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
         and claim.created_at is not None
         and claim.deleted_at is None
         and claim.name not in snapshot.marked_for_deletion
+        and (claim.hold is None or claim.hold.until <= snapshot.now)
     ]
     return tuple(name for at, name in sorted(due) if at <= snapshot.now)
+
+
+def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
+    """Claim → why a pod on its node will not let it go, however long one waits; only of those named, and only where so.
+
+    Where a terminationGracePeriod bounds the drain no pod can object. Karpenter begins such a drain all the same, and leaves a
+    node that is half empty and closed to pods.
+    """
+    ledger = EvictionLedger(snapshot)
+    nodes = {
+        c.node_name: c.name for c in snapshot.node_claims if c.name in claims and c.termination_grace_period is None
+    }
+    pods: dict[str, list[Pod]] = {}
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
+        if pod.node_name in nodes:
+            pods.setdefault(nodes[pod.node_name], []).append(pod)
+    found: dict[str, str] = {}
+    for claim, present in pods.items():
+        protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
+        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else ledger.lasting_objection(present)
+        if why:
+            found[claim] = why
+    return found

@@ -7,8 +7,9 @@ from copy import copy
 from datetime import datetime
 from typing import Final
 
+from core.model.budget_arithmetic import never_allows, scaled
 from core.model.pod import Pod
-from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
+from core.model.policy import PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Snapshot
 from core.model.taints import DISRUPTED
 
@@ -36,12 +37,14 @@ class EvictionLedger:
         self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
         for budget in sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name)):
             self._by_namespace.setdefault(budget.namespace, []).append(budget)
-        members = self._members(snapshot.pods)
+        members = self._selected(snapshot.pods)
         self._allowed = {
             (b.namespace, b.name): disruptions_allowed(b, members.get((b.namespace, b.name), []))
             for budgets in self._by_namespace.values()
             for b in budgets
         }
+        self._members = members
+        self._scales = {(w.namespace, w.kind, w.name): w for w in snapshot.workload_selectors}
         self._used: dict[Key, int] = {}
         self._guarded_by: dict[str, list[PodDisruptionBudget]] = {}
 
@@ -61,6 +64,27 @@ class EvictionLedger:
             if any(self._allowed[b.namespace, b.name] <= 0 for b in budgets):
                 return pod, names
         return None
+
+    def objection(self, pods: Iterable[Pod]) -> str:
+        """Why the first pod that may not be evicted now may not, in one sentence; empty where all may."""
+        blocked = self.blocking(pods)
+        if blocked is None:
+            return ""
+        pod, names = blocked
+        return self.lasting_objection([pod]) or f"PodDisruptionBudget {names} does not let pod {pod.key} be evicted now"
+
+    def lasting_objection(self, pods: Iterable[Pod]) -> str:
+        """Why one of the pods cannot be evicted however long one waits; empty where waiting may help."""
+        for pod in pods:
+            budgets = self._guards(pod)
+            if len(budgets) > 1:
+                names = ", ".join(budget.name for budget in budgets)
+                return f"PodDisruptionBudgets {names} all select pod {pod.key}, so it cannot be evicted at all"
+            for budget in budgets:
+                why = self._never_allows(budget)
+                if why:
+                    return f"PodDisruptionBudget {budget.name} never lets pod {pod.key} be evicted: {why}"
+        return ""
 
     def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
         """Whether these nodes (the pods of each) may go besides those already taken."""
@@ -94,15 +118,42 @@ class EvictionLedger:
             return []
         known = self._guarded_by.get(pod.key)
         if known is None:
-            found = [b for b in budgets if _selects(b, pod) and not _is_exempt(b, pod)]
+            found = [b for b in budgets if b.selects(pod) and not b.exempts(pod)]
             known = self._guarded_by[pod.key] = found if is_evictable(pod, self._now) else []
         return known
 
-    def _members(self, pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
+    def _never_allows(self, budget: PodDisruptionBudget) -> str:
+        """Why the budget never lets a pod go, empty where it may; one that allows a disruption now may."""
+        key = (budget.namespace, budget.name)
+        if self._allowed[key] > 0:
+            return ""
+        expected = budget.expected_pods
+        return never_allows(budget, self._scale(self._members.get(key, ())) if expected is None else expected)
+
+    def _scale(self, members: Iterable[Pod]) -> int:
+        """How many pods their workloads want: a Deployment counts for its ReplicaSets, a pod without workload for itself."""
+        wanted: dict[tuple[str, str, str], int] = {}
+        for pod in members:
+            owner = next((owner for owner in pod.owners if owner.is_controller), None)
+            found = self._scales.get((pod.namespace, owner.kind, owner.name)) if owner else None
+            if found is not None and found.kind == "ReplicaSet":
+                found = self._deployment_of(pod) or found
+            if found is not None and found.replicas is not None:
+                wanted[found.namespace, found.kind, found.name] = found.replicas
+            else:
+                wanted[pod.namespace, "Pod", pod.name] = 1
+        return sum(wanted.values())
+
+    def _deployment_of(self, pod: Pod) -> WorkloadSelector | None:
+        found = [w for w in self._scales.values() if w.kind == "Deployment" and w.namespace == pod.namespace]
+        matching = [w for w in found if w.selector is not None and w.selector.matches(pod.labels)]
+        return min(matching, key=lambda w: w.name, default=None)
+
+    def _selected(self, pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
         members: dict[Key, list[Pod]] = {}
         for pod in pods:
             for budget in self._by_namespace.get(pod.namespace, []):
-                if not pod.is_terminal and _selects(budget, pod):
+                if not pod.is_terminal and budget.selects(pod):
                     members.setdefault((budget.namespace, budget.name), []).append(pod)
         return members
 
@@ -117,26 +168,9 @@ def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> 
     pods = list(members)
     healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == _RUNNING for pod in pods)
     if budget.max_unavailable is not None:
-        wanted = max(0, len(pods) - _scaled(budget.max_unavailable, len(pods)))
+        wanted = max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
     elif budget.min_available is not None:
-        wanted = _scaled(budget.min_available, len(pods))
+        wanted = scaled(budget.min_available, len(pods))
     else:
         wanted = 0
     return max(0, healthy - wanted)
-
-
-def _scaled(text: str, total: int) -> int:
-    """A number, or a percentage of `total` rounded up. What is neither counts as all of them: nothing may go."""
-    number = text.removesuffix("%")
-    if not number.isdecimal():
-        return total
-    return -(-total * int(number) // 100) if text.endswith("%") else int(number)
-
-
-def _is_exempt(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the pod may go although the budget selects it: it is not ready, and the budget lets such pods go always."""
-    return budget.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
-
-
-def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    return budget.selector is not None and budget.selector.matches(pod.labels)

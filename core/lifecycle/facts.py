@@ -9,6 +9,7 @@ import msgspec
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 
 
@@ -18,6 +19,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         nodes: The nodes with its provider id: one, none, or by mistake several.
         pods: The pods on its node.
+        budgets: PodDisruptionBudgets, where the node may still be given back and pods are on it.
         attachments: Volumes still attached to its node, but for those of pods that stay until the end.
         tagged_instance: Id of an instance that carries the claim's tag although the record knows of none; empty for none.
         is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
@@ -25,6 +27,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
     tagged_instance: str = ""
     is_instance_gone: bool | None = None

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from core.model.node_claim import Hold
 from core.model.plan import Command, PlannedClaim
 
 
@@ -67,6 +68,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen kept from new pods.
         tries: UID of each pod that would not go so far → how that went. Some 70 bytes a pod, and only of pods that are there.
+        is_final: The node cannot be given back any more.
         evicted_at: When a pod last left because we asked or forced it, None while none has.
         terminated_at: When EC2 was last told to terminate the instance.
     """
@@ -79,6 +81,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     terminated_at: datetime | None = None
     tries: dict[str, EvictionTry] = {}
     evicted_at: datetime | None = None
+    is_final: bool = False
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
         nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
+        hold: Until when it is not disrupted voluntarily, because its drain was given back; None for never yet.
+        given_back: How often that happened.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -116,6 +121,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     pods_digest: str = ""
     nominated: tuple[str, ...] = ()
     deletion: Deletion | None = None
+    hold: Hold | None = None
+    given_back: int = 0
     reason: str = ""
     message: str = ""
 

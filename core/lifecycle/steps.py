@@ -70,6 +70,14 @@ class Drain(msgspec.Struct, frozen=True):
     force: tuple[tuple[Pod, int], ...]
 
 
+class GiveBack(msgspec.Struct, frozen=True):
+    """Let the node stay: its drain would come to nothing. `reason` is a code of `blocked[]`."""
+
+    node: str
+    reason: str
+    message: str
+
+
 class TerminateInstance(msgspec.Struct, frozen=True):
     """Tell EC2 to terminate the instance, as often as it takes."""
 
@@ -98,6 +106,7 @@ ClaimStep = (
     | BeginTermination
     | TaintNode
     | Drain
+    | GiveBack
     | TerminateInstance
     | DeleteNode
     | Forget

@@ -10,6 +10,7 @@ from core import labels
 from core.errors import invariant
 from core.lifecycle.evictions import drain, next_look
 from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.giving_back import last_look
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
@@ -27,6 +28,9 @@ FINALIZERS_FOR: Final = timedelta(minutes=10)
 
 STUCK_AFTER: Final = timedelta(minutes=1)
 """A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
+
+EXCLUDED_BY_US: Final = "karpenter"
+"""Value of the label that keeps a node out of load balancers (Karpenter); a user's has another, and stays."""
 
 REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
 """Says on the node why it carries the disrupted taint, which itself has no value (Karpenter)."""
@@ -48,7 +52,8 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)
-    return _drain(deletion, facts, now) or TerminateInstance()
+    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
+    return last_look(record, facts, waiting, now) or _drain(deletion, facts, waiting, now) or TerminateInstance()
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:
@@ -56,7 +61,7 @@ def taint_of(node: Node, reason: str) -> TaintNode:
     others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
     return TaintNode(
         node=node.name,
-        labels={labels.EXCLUDE_FROM_BALANCERS: "karpenter"},
+        labels={labels.EXCLUDE_FROM_BALANCERS: EXCLUDED_BY_US},
         annotations={REASON_ANNOTATION: node.annotations.get(REASON_ANNOTATION, reason)},
         taints=(*others, DISRUPTED),
     )
@@ -101,8 +106,7 @@ def _lacks_marks(node: Node) -> bool:
     return DISRUPTED not in node.taints or labels.EXCLUDE_FROM_BALANCERS not in node.labels
 
 
-def _drain(deletion: Deletion, facts: ClaimFacts, now: datetime) -> ClaimStep | None:
-    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
+def _drain(deletion: Deletion, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
     if waiting:
         step = drain(deletion, waiting, now)
         if step.evict or step.force:

@@ -46,6 +46,7 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         allocatable=machine.allocatable if machine else {},
         conditions=_conditions(record, consolidate_after, now),
         last_pod_event_at=record.last_pod_event_at,
+        hold=record.hold,
     )
 
 

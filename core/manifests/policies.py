@@ -18,14 +18,16 @@ def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptio
     """
     if written.unreadable:
         raise InvalidInputError(written.unreadable)
-    metadata, spec = written.metadata, written.spec
+    metadata, spec, status = written.metadata, written.spec, written.status
+    is_stale = status.observed_generation is not None and status.observed_generation < metadata.generation
     return PodDisruptionBudget(
         namespace=metadata.namespace or "default",
         name=metadata.name,
         selector=label_selector(spec.selector, field="spec.selector"),
         min_available=_text(spec.min_available),
         max_unavailable=_text(spec.max_unavailable),
-        disruptions_allowed=written.status.disruptions_allowed,
+        disruptions_allowed=None if is_stale else status.disruptions_allowed,
+        expected_pods=None if is_stale else status.expected_pods,
         unhealthy_pod_eviction_policy=spec.unhealthy_pod_eviction_policy,
     )
 
@@ -80,24 +82,31 @@ def service(written: wire_cluster.Service) -> Service:
 
 
 def workload_selector(written: wire_workloads.Workload, kind: str) -> WorkloadSelector:
-    """The selector of a ReplicaSet or StatefulSet.
+    """A ReplicaSet, StatefulSet or Deployment, without its template.
 
     Raises:
         InvalidInputError: If the selector cannot be understood.
     """
     metadata = written.metadata
     selector = label_selector(written.spec.selector, field="spec.selector")
-    return WorkloadSelector(namespace=metadata.namespace or "default", kind=kind, name=metadata.name, selector=selector)
+    return WorkloadSelector(
+        namespace=metadata.namespace or "default",
+        kind=kind,
+        name=metadata.name,
+        selector=selector,
+        replicas=written.spec.replicas,
+    )
 
 
 def controller_selector(written: wire_workloads.ReplicationController) -> WorkloadSelector:
-    """The selector of a ReplicationController."""
+    """A ReplicationController, without its template."""
     metadata, selector = written.metadata, written.spec.selector
     return WorkloadSelector(
         namespace=metadata.namespace or "default",
         kind="ReplicationController",
         name=metadata.name,
         selector=equality_selector(selector) if selector else None,
+        replicas=written.spec.replicas,
     )
 
 

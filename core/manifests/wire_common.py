@@ -34,6 +34,7 @@ class Metadata(Wire):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()

@@ -251,6 +251,7 @@ class PodDisruptionBudgetStatus(Wire):
     """`status` of a PodDisruptionBudget."""
 
     disruptions_allowed: int | None = None
+    expected_pods: int | None = None
     observed_generation: int | None = None
 
 

@@ -38,6 +38,14 @@ class Condition(msgspec.Struct, frozen=True, order=True):
     changed_at: datetime | None = None
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """That a node is not disrupted voluntarily until then: its drain came to nothing. `reason` is a code of `blocked[]`."""
+
+    until: datetime
+    reason: str
+    message: str
+
+
 class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim. `name` identifies it; `provider_id` is empty until its instance exists.
 
@@ -46,6 +54,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
         expire_after: Age at which it is replaced, None for never.
         termination_grace_period: How long draining may take before pods are forced off, None for ever.
         last_pod_event_at: When a pod last came or went; consolidateAfter counts from here.
+        hold: Why it is left alone for a while, None where it is not.
     """
 
     name: str
@@ -68,6 +77,7 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: dict[str, int] = {}
     conditions: dict[str, Condition] = {}
     last_pod_event_at: datetime | None = None
+    hold: Hold | None = None
 
     @property
     def node_pool(self) -> str:

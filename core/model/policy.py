@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.model.pod import LabelSelector, PodSpec
+from core.model.pod import LabelSelector, Pod, PodSpec
 
 ALWAYS_ALLOW = "AlwaysAllow"
 
@@ -14,7 +14,8 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         min_available, max_unavailable: As written, a number or a percentage; at most one is set.
-        disruptions_allowed: What its status says, None where it has no status yet.
+        disruptions_allowed: What its status says, None where it has no status yet, or one of an earlier generation.
+        expected_pods: How many pods its status counts as wanted, None likewise.
     """
 
     namespace: str
@@ -23,7 +24,17 @@ class PodDisruptionBudget(msgspec.Struct, frozen=True, kw_only=True):
     min_available: str | None = None
     max_unavailable: str | None = None
     disruptions_allowed: int | None = None
+    expected_pods: int | None = None
     unhealthy_pod_eviction_policy: str = ""
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether the pod, of the same namespace, is one of its own."""
+        same = pod.namespace == self.namespace
+        return same and self.selector is not None and self.selector.matches(pod.labels)
+
+    def exempts(self, pod: Pod) -> bool:
+        """Whether the pod may go although the budget selects it: it is not ready, and the budget lets such pods go always."""
+        return self.unhealthy_pod_eviction_policy == ALWAYS_ALLOW and pod.is_ready is False
 
 
 class DaemonSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +62,10 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """The selector of a ReplicaSet, StatefulSet, ReplicationController or Deployment, for default topology spread."""
+    """A ReplicaSet, StatefulSet, ReplicationController or Deployment: which pods are its own, and how many it wants."""
 
     namespace: str
     kind: str
     name: str
     selector: LabelSelector | None = None
+    replicas: int | None = None

@@ -12,12 +12,14 @@ from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import deletion, steps
 from core.lifecycle.claims import next_claim_step
+from core.lifecycle.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from lambdas.brakes.joining import became_ready, went
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.draining import Draining
+from lambdas.controllers.draining.giving_back import GivingBack
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_writes import patch_node
 from lambdas.controllers.nominating import Nominator
@@ -64,6 +66,7 @@ class ClaimWork:
         self._observer = observer
         self._nominator = nominator
         self._draining = Draining(kubernetes, memory.claims, clock)
+        self._giving_back = GivingBack(kubernetes, memory.claims, clock)
         self._brakes = memory.brakes
         self._breakers = memory.breakers
         self._wake_ups = wake_ups
@@ -121,6 +124,8 @@ class ClaimWork:
                 return self._mark_initialized(record, step, look, outcome)
             case steps.BeginTermination():
                 return self.begin_termination(record, step.reason, step.message, outcome)
+            case steps.GiveBack():
+                return self._giving_back.carry_out(record, step, look, outcome)
             case steps.TaintNode():
                 return self._draining.taint(record, step, look)
             case steps.TerminateInstance():
@@ -135,9 +140,16 @@ class ClaimWork:
                 return None
 
     def begin_termination(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> ClaimRecord:
-        """Store that the claim is to go, unless it is going already, whatever the budgets say; it counts in them."""
+        """Store that the claim is to go, whatever the budgets say; it counts in them.
+
+        One that is going already stays as it is, but for its reason where it went by our own choice and now must.
+        """
         if record.deletion is not None:
-            return record
+            if not is_voluntary(record.deletion) or reason in VOLUNTARY:
+                return record
+            must = msgspec.structs.replace(record.deletion, reason=reason, message=message)
+            outcome.decide("terminate", record.name, reason, message)
+            return self._claims.change(record, msgspec.structs.replace(record, deletion=must))
         outcome.decide("terminate", record.name, reason, message)
         changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now()))
         went(self._breakers, record, reason, self._clock.now(), outcome)

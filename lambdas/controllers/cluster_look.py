@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from threading import RLock
 from typing import Any, Final, TypeVar
 
@@ -12,14 +13,16 @@ from core import labels
 from core.errors import InvalidInputError
 from core.lifecycle.claims import may_have_joined, needs_instance
 from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.giving_back import is_last_look_due
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
 from core.lifecycle.termination import is_drainable
-from core.manifests import nodes, storage
+from core.manifests import nodes, policies, storage
 from core.manifests import resources as kinds
 from core.manifests.pods import PodTranslator
 from core.model.node import Node
 from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from lambdas.observability import logger
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
@@ -83,11 +86,12 @@ class ClusterLook:
         return self._by_name[name]
 
     def look_again(self, name: str) -> None:
-        """Read one node anew: we have just changed it.
+        """Read one node anew, and its pods when they are asked for: we have just changed it.
 
         Raises:
             DeniedError: If it cannot be understood: it is there, so its claim must not take it for gone.
         """
+        self.kept.get("pods", {}).pop(name, None)
         try:
             self._by_name[name] = _seen(self._kubernetes.get(kinds.NODES, name))
         except NotFoundError:
@@ -110,6 +114,7 @@ class ClusterLook:
         return ClaimFacts(
             nodes=found,
             pods=pods,
+            budgets=self._budgets() if pods and is_last_look_due(record) else (),
             attachments=self._attachments_on(leaving.name, pods) if leaving else (),
             is_instance_gone=gone,
             tagged_instance=instance.instance_id if instance else "",
@@ -152,6 +157,14 @@ class ClusterLook:
     @_once
     def _unbound(self) -> tuple[Any, ...]:
         return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+
+    @_once
+    def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
+        found: list[PodDisruptionBudget] = []
+        for written in self._kubernetes.list(kinds.POD_DISRUPTION_BUDGETS).items:
+            with suppress(InvalidInputError):
+                found.append(policies.pod_disruption_budget(written))
+        return tuple(found)
 
     @_once
     def _attachments(self) -> tuple[VolumeAttachment, ...]:

@@ -8,6 +8,7 @@ import msgspec
 
 from core import labels
 from core.brakes.brake import Action
+from core.lifecycle.giving_back import is_voluntary
 from core.lifecycle.records import ClaimRecord
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.claim_work import ClaimWork
@@ -55,7 +56,8 @@ class Interruptions:
             outcome.count("ignoredEvents")
             return
         for record in self._memory.claims.all():
-            if record.instance_id in found.instance_ids and record.deletion is None:
+            stays = record.deletion is None or is_voluntary(record.deletion)
+            if record.instance_id in found.instance_ids and stays:
                 self._interrupt(record, found, outcome)
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:

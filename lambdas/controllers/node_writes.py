@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from core.lifecycle.termination import REASON_ANNOTATION
+from core import labels
+from core.lifecycle.termination import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests import resources as kinds
 from core.model.taints import DISRUPTED, Taint
 from lambdas.controllers.cluster_look import SeenNode
@@ -35,10 +36,10 @@ def patch_node(
 def release_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
     """Take the marks of a disruption off a node that is to stay."""
     others = [taint for taint in seen.node.taints if taint.key != DISRUPTED.key]
-    body: JsonObject = {
-        "metadata": {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}},
-        "spec": {"taints": [written(taint) for taint in others]},
-    }
+    metadata: JsonObject = {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}}
+    if seen.node.labels.get(labels.EXCLUDE_FROM_BALANCERS) == EXCLUDED_BY_US:
+        metadata["labels"] = {labels.EXCLUDE_FROM_BALANCERS: None}
+    body: JsonObject = {"metadata": metadata, "spec": {"taints": [written(taint) for taint in others]}}
     kubernetes.patch(kinds.NODES, seen.node.name, body)
 
 

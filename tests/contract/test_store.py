@@ -415,6 +415,23 @@ def test_places_come_back_from_claims_that_are_forgotten_or_stay(store: Store) -
     assert counters(store) == (b.reserved, 0)
 
 
+def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: Store) -> None:
+    """A replacement may have taken the room that its deletion freed: the limit holds, whoever comes second."""
+    claims, limits = store.memory.claims, {"nodes": 1}
+    (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
+    leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
+    (new,) = claims.request([claim("new")], {"default": limits}, store.planner()).accepted
+    assert claims.restore(leaving, old, limits) is None
+    assert claims.get("old") == leaving
+    claims.forget(new)
+    restored = claims.restore(leaving, old, limits)
+    assert restored is not None
+    assert claims.get("old") == restored
+    assert claims.usage()[0].reserved == old.reserved
+    with pytest.raises(ConflictError):
+        claims.restore(leaving, old, {})
+
+
 def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None:
     """Else a sum of claims that were read a moment ago undoes what happened since."""
     assert store.memory.claims.usage() == ()

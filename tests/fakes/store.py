@@ -97,6 +97,14 @@ class MemoryClaims:
         self._rows.after_call("write")
         return stored
 
+    def restore(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+        self._expect(before)
+        grown = resources.subtract(after.reserved, before.reserved)
+        used = resources.add(self._used(before.plan.node_pool).reserved, grown)
+        if any(grown.get(name, 0) > 0 and used.get(name, 0) > limit for name, limit in limits.items()):
+            return None
+        return self.change(before, after)
+
     def disrupt(
         self,
         claims: Sequence[ClaimChange],

@@ -73,3 +73,15 @@ def test_a_node_that_a_finalizer_keeps_is_let_be(tmp_path: Path) -> None:
     reasons = [(d["kind"], d["reason"]) for d in result.decisions if d["reason"].endswith("Finalizers")]
     assert reasons == [("terminate", "AwaitingFinalizers"), ("forget", "NodeHeldByFinalizers")]
     assert result.summary["invocations"]["execute"] < 150
+
+
+def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) -> None:
+    """If this failed, expiry would close a node for ever for the sake of a pod whose budget never lets it go."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "5m"
+    single = a_budget("single", "aaa", minAvailable=1)
+    result = play(tmp_path, pool, deployment(1, "aaa", "500m"), single, deployment(3, "zzz", "500m"), duration="20m")
+    assert (result.summary["nodesLaunched"], named(result, "podEvicted"), named(result, "nodeTainted")) == (1, [], [])
+    told = {(d["reason"], d["message"]) for d in result.decisions if d["kind"] == "skip"}
+    assert [reason for reason, message in told if "minAvailable 1 wants 1 of 1 pod" in message] == ["ExpiredButBlocked"]
+    assert_lawful(result)

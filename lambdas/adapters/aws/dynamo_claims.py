@@ -90,6 +90,24 @@ class DynamoClaims:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
+    def restore(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+        """Replace `before` by `after` within the limits of its NodePool."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        put: _Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
+        moves = Moves([ClaimChange(before, stored)])
+        operations = [put]
+        for pool in moves.pools():
+            count = self._usage.moved(pool, moves, limit_bounds(limits))
+            if count is None:
+                return None
+            operations.append(count)
+        outcome = self._table.transact(operations)
+        if outcome is None:
+            return stored
+        if outcome.failed[0]:
+            raise ConflictError(_CALL, f"claim {before.name} has changed")
+        return None
+
     def disrupt(
         self,
         claims: Sequence[ClaimChange],

@@ -8,8 +8,9 @@ import pytest
 
 from core import labels
 from core.disruption.pod_disruption_budgets import EvictionLedger, disruptions_allowed, is_evictable
+from core.model.budget_arithmetic import never_allows
 from core.model.pod import Owner, Pod
-from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
+from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Snapshot
 from core.model.taints import Toleration
 from tests.builders import NOW, a_pod, a_selector, a_snapshot
@@ -118,3 +119,58 @@ def test_protected_pods_are_not_evictable() -> None:
     """do-not-disrupt keeps a pod from eviction while it is in force."""
     assert is_evictable(running("a"), NOW)
     assert not is_evictable(running("a", annotations={labels.DO_NOT_DISRUPT: "true"}), NOW)
+
+
+@pytest.mark.parametrize(
+    ("changes", "replicas", "why"),
+    [
+        ({"max_unavailable": "0"}, 3, "maxUnavailable 0 spares none of 3 pods"),
+        ({"max_unavailable": "0%"}, 3, "maxUnavailable 0% spares none of 3 pods"),
+        ({"max_unavailable": "1%"}, 3, ""),
+        ({"min_available": "1"}, 1, "minAvailable 1 wants 1 of 1 pod"),
+        ({"min_available": "3"}, 3, "minAvailable 3 wants 3 of 3 pods"),
+        ({"min_available": "2"}, 3, ""),
+        ({"min_available": "100%"}, 3, "minAvailable 100% wants 3 of 3 pods"),
+        ({"min_available": "67%"}, 3, "minAvailable 67% wants 3 of 3 pods"),
+        ({"min_available": "66%"}, 3, ""),
+        ({"min_available": "50%"}, 1, "minAvailable 50% wants 1 of 1 pod"),
+        ({"min_available": "1"}, 0, ""),
+        ({}, 1, ""),
+    ],
+)
+def test_budgets_that_never_let_a_pod_go(changes: dict[str, Any], replicas: int, why: str) -> None:
+    """Else a node is drained that cannot be, and stays half empty; or one is kept that a minute would have freed."""
+    assert never_allows(budget(**changes), replicas) == why
+
+
+def test_the_arithmetic_is_told_of_what_the_status_says() -> None:
+    """Else the user hears "not now" for ever."""
+    pods = [running("a")]
+    never = budget(min_available="1", disruptions_allowed=0, expected_pods=1)
+    said = ledger(pods, never).objection(pods)
+    assert said == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
+    later = budget(min_available="1", disruptions_allowed=0, expected_pods=2)
+    assert ledger(pods, later).objection(pods) == "PodDisruptionBudget web does not let pod default/a be evicted now"
+
+
+def test_without_a_status_the_owners_scale_counts() -> None:
+    """A Deployment of three with one pod so far has two to spare later, whatever its ReplicaSets say."""
+    owner = Owner("ReplicaSet", "web-1", "apps/v1", is_controller=True)
+    pods = (running("a", owners=(owner,), is_ready=False),)
+    scales = (
+        WorkloadSelector(namespace="default", kind="ReplicaSet", name="web-1", replicas=1),
+        WorkloadSelector(
+            namespace="default", kind="Deployment", name="web", selector=a_selector(app="web"), replicas=3
+        ),
+    )
+    guard = budget(min_available="1")
+    alone = a_snapshot(pods=pods, budgets=(guard,), workload_selectors=scales[:1])
+    scaled = a_snapshot(pods=pods, budgets=(guard,), workload_selectors=scales)
+    assert EvictionLedger(alone).lasting_objection(pods)
+    assert not EvictionLedger(scaled).lasting_objection(pods)
+
+
+def test_a_budget_that_lets_a_pod_go_now_is_not_said_to_let_none_go() -> None:
+    """A rollout may have one pod more than is wanted."""
+    pods = [running("a"), running("b")]
+    assert not ledger(pods, budget(min_available="1", disruptions_allowed=1, expected_pods=1)).objection(pods)

@@ -81,7 +81,7 @@ def test_some_pods_do_not_hold_a_node_up(pod: Pod) -> None:
 def test_a_pod_that_must_not_be_disrupted_holds_the_node() -> None:
     pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"})
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
-    assert isinstance(next_claim_step(a_leaving(), facts, NOW), steps.Wait)
+    assert isinstance(next_claim_step(a_leaving(reason="SpotInterrupted"), facts, NOW), steps.Wait)
 
 
 def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:

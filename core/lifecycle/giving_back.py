@@ -1,0 +1,81 @@
+"""Whether a node that goes by our own choice may stay after all: looked at once more while nothing has left it yet.
+
+Between the decision and the drain a pod may have come that must not be disrupted, or a PodDisruptionBudget been written that
+never lets go. Then the drain would end half-way, with a node that nobody may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.steps import GiveBack
+from core.model.budget_arithmetic import never_allows
+from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
+
+CONSOLIDATION: Final = ("Underutilized", "Empty")
+LASTING: Final = ("Drifted", "Expired")
+VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
+"""Reasons for which a node goes although it could stay. A pod's objection counts for `LASTING` only where no
+terminationGracePeriod bounds the drain (Karpenter)."""
+
+FIRST_HOLD: Final = timedelta(minutes=15)
+LONGEST_HOLD: Final = timedelta(hours=24)
+"""How long a node is left alone after its drain was given back: twice as long each time."""
+
+DO_NOT_DISRUPT: Final = "DoNotDisrupt"
+POD_DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
+
+
+def may_be_given_back(record: ClaimRecord) -> bool:
+    """Whether the claim is going by our own choice, is past its taint, and could stay."""
+    deletion = record.deletion
+    if deletion is None or deletion.tainted_at is None or deletion.terminated_at is not None or deletion.is_final:
+        return False
+    return deletion.reason in CONSOLIDATION or (deletion.reason in LASTING and deletion.deadline is None)
+
+
+def is_last_look_due(record: ClaimRecord) -> bool:
+    """Whether budgets are to be looked at once more: nothing has left the node yet."""
+    return may_be_given_back(record) and record.deletion is not None and record.deletion.evicted_at is None
+
+
+def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> GiveBack | None:
+    """Give the node back, where a pod that must leave first never will."""
+    node = facts.node
+    if not is_last_look_due(record) or node is None or node.deleted_at is not None:
+        return None
+    for pod in waiting:
+        if pod.blocks_disruption(now):
+            return GiveBack(node.name, DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
+        why = _never_evicted(pod, facts.budgets) if pod.is_active else ""
+        if why:
+            return GiveBack(node.name, POD_DISRUPTION_BUDGET, why)
+    return None
+
+
+def hold_for(given_back: int) -> timedelta:
+    """How long a node is left alone that was given back so often before."""
+    return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(given_back, 10)))
+
+
+def is_voluntary(deletion: Deletion) -> bool:
+    """Whether the claim goes by our own choice."""
+    return deletion.reason in VOLUNTARY
+
+
+def _never_evicted(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> str:
+    """Why the pod can never be evicted, empty where it may be one day; a budget without a status is waited for."""
+    guards = [found for found in budgets if found.selects(pod) and not found.exempts(pod)]
+    if len(guards) > 1:
+        return f"{', '.join(found.name for found in guards)} all select pod {pod.key}, so it cannot be evicted at all"
+    for budget in guards:
+        why = "" if budget.disruptions_allowed else never_allows(budget, budget.expected_pods or 0)
+        if why:
+            return f"PodDisruptionBudget {budget.name} never lets pod {pod.key} be evicted: {why}"
+    return ""

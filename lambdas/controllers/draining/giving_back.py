@@ -1,0 +1,76 @@
+"""Lets a node stay whose drain came to nothing: the claim first, then the marks on the node."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.api.translation import node_pool
+from core.errors import InvalidInputError
+from core.lifecycle import steps
+from core.lifecycle.giving_back import hold_for
+from core.lifecycle.records import ClaimRecord
+from core.manifests import resources as kinds
+from core.model import resources
+from core.model.node_claim import Hold
+from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.node_writes import release_node
+from lambdas.decisions import Outcome
+from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
+from lambdas.store import ClaimStore
+
+
+class GivingBack:
+    """Carries out the step `GiveBack`."""
+
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._clock = clock
+
+    def carry_out(self, record: ClaimRecord, step: steps.GiveBack, look: ClusterLook, outcome: Outcome) -> ClaimRecord:
+        """Take the deletion back, with its share of the NodePool's limits, and open the node again.
+
+        Where the limits have no room any more (its replacement may have taken it) the node goes on leaving. A crash after
+        the claim is stored leaves a stray taint, which `reconcile` takes off.
+        """
+        restored = self._restored(record, step)
+        if restored is None:
+            deletion = record.deletion and msgspec.structs.replace(record.deletion, is_final=True)
+            outcome.decide("drain", record.name, "LimitReached", f"not given back although {step.message}")
+            return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
+        outcome.decide("abandon", record.name, step.reason, f"drain of node {step.node} given back: {step.message}")
+        outcome.count("drainsGivenBack")
+        self._open(step.node, look)
+        return restored
+
+    def _restored(self, record: ClaimRecord, step: steps.GiveBack) -> ClaimRecord | None:
+        """The claim as it stays, None where its NodePool is gone, invalid, or has no room in its limits."""
+        try:
+            pool = node_pool(self._kubernetes.get(kinds.NODE_POOLS, record.plan.node_pool))
+        except (NotFoundError, InvalidInputError):
+            return None
+        now = self._clock.now()
+        hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
+        capacity = record.machine.capacity if record.machine else {}
+        after = msgspec.structs.replace(
+            record,
+            deletion=None,
+            reserved=resources.add(capacity, {"nodes": 1}),
+            is_disrupting=False,
+            hold=hold,
+            given_back=record.given_back + 1,
+        )
+        return self._claims.restore(record, after, pool.limits)
+
+    def _open(self, node: str, look: ClusterLook) -> None:
+        for _ in range(2):
+            seen = look.node(node)
+            if seen is None:
+                return
+            try:
+                release_node(self._kubernetes, seen)
+            except ConflictError:
+                look.look_again(node)
+            else:
+                look.look_again(node)
+                return

@@ -1,0 +1,82 @@
+"""A consolidation whose node gets a pod that must stay, in the moment between the taint and the first eviction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.manifests import resources as kinds
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+CAPACITY = {"cpu": "4"}
+
+
+def a_lab(**pool: Any) -> Lab:
+    """An empty node whose removal has begun, and a protected pod that has just been bound to it."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.kubernetes.drop(kinds.PODS, "p", "default")
+    lab.clock.advance(minutes=1)
+    lab.kubernetes.put(a_node_pool(**pool))
+    lab.app._claim_work.begin_termination(lab.claim, "Empty", "test", Outcome())
+    lab.kubernetes.put(a_pending_pod("late", metadata={"annotations": {labels.DO_NOT_DISRUPT: "true"}}))
+    lab.bind("late")
+    return lab
+
+
+def work(lab: Lab) -> Outcome:
+    return lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+
+
+def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
+    """Else it stays closed with one pod on it, and its NodePool's limits forget it."""
+    lab = a_lab()
+    held = lab.rows.usage["default"].reserved
+    outcome = work(lab)
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    written = lab.kubernetes.raw(kinds.NODES, node)
+    assert [(d.kind, d.reason) for d in outcome.decisions] == [("abandon", "DoNotDisrupt")]
+    assert written["spec"]["taints"] == []
+    assert labels.EXCLUDE_FROM_BALANCERS not in written["metadata"]["labels"]
+    assert lab.claim.deletion is None
+    assert not any(held.values())
+    assert lab.rows.usage["default"].reserved == lab.claim.reserved
+    assert lab.claim.hold is not None
+    assert lab.claim.hold.until > lab.clock.now()
+
+
+def test_without_room_in_the_limits_the_drain_goes_on() -> None:
+    """Its replacement may have taken the room: limits are never exceeded."""
+    lab = a_lab(limits={"cpu": "1"})
+    assert [d.reason for d in work(lab).decisions] == ["LimitReached"]
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.is_final
+    assert [d.reason for d in work(lab).decisions] == []
+
+
+def test_who_must_go_is_not_given_back() -> None:
+    """A spot notice may come while a node is being consolidated."""
+    lab = a_lab()
+    outcome = Outcome()
+    lab.app._claim_work.begin_termination(lab.claim, "SpotInterrupted", "notice", outcome)
+    assert [d.reason for d in outcome.decisions] == ["SpotInterrupted"]
+    work(lab)
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == "SpotInterrupted"
+
+
+@pytest.mark.parametrize("minutes", [14, 16])
+def test_after_the_hold_it_may_go_again(minutes: int) -> None:
+    lab = a_lab()
+    work(lab)
+    lab.kubernetes.drop(kinds.PODS, "late", "default")
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    lab.clock.advance(minutes=minutes - 1)
+    lab.disrupt()
+    assert bool(lab.rows.commands) == (minutes > 15)

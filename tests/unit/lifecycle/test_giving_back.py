@@ -1,0 +1,83 @@
+"""Nodes would be emptied although a pod on them can never go, or kept although they must go."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle import steps
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.giving_back import FIRST_HOLD, LONGEST_HOLD, hold_for
+from core.model.policy import PodDisruptionBudget
+from tests.builders import NOW, a_pod, a_selector
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
+
+LEAVING = a_node(leaving=True)
+PLAIN = a_pod("a", node_name="n", phase="Running", labels={"app": "web"})
+PROTECTED = a_pod("b", node_name="n", phase="Running", annotations={labels.DO_NOT_DISRUPT: "true"})
+MINUTE = timedelta(minutes=1)
+
+
+def a_budget(**changes: object) -> PodDisruptionBudget:
+    fields = {"min_available": "1", "disruptions_allowed": 0, "expected_pods": 1, "selector": a_selector(app="web")}
+    return PodDisruptionBudget(**{"namespace": "default", "name": "web", **fields, **changes})
+
+
+def step_of(*pods: object, budgets: tuple[PodDisruptionBudget, ...] = (), **changes: object) -> object:
+    facts = ClaimFacts(nodes=(LEAVING,), pods=pods, budgets=budgets)
+    return next_claim_step(a_leaving(**{"reason": "Underutilized", **changes}), facts, NOW)
+
+
+def test_a_protected_pod_that_came_late_keeps_the_node() -> None:
+    """Else its neighbours are moved for nothing, and the node stays closed until the pod ends."""
+    step = step_of(PLAIN, PROTECTED)
+    assert step == steps.GiveBack("n", "DoNotDisrupt", f"pod default/b has {labels.DO_NOT_DISRUPT}")
+
+
+def test_a_budget_that_never_lets_go_keeps_the_node() -> None:
+    step = step_of(PLAIN, budgets=(a_budget(),))
+    assert isinstance(step, steps.GiveBack)
+    assert (
+        step.message == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
+    )
+    assert isinstance(step_of(PLAIN, budgets=(a_budget(), a_budget(name="more"))), steps.GiveBack)
+
+
+@pytest.mark.parametrize(
+    "budget", [a_budget(expected_pods=2), a_budget(expected_pods=None), a_budget(disruptions_allowed=1)]
+)
+def test_a_budget_that_may_open_is_waited_for(budget: PodDisruptionBudget) -> None:
+    """Two nodes that go one after the other close a budget for each other for a minute."""
+    assert isinstance(step_of(PLAIN, budgets=(budget,)), steps.Drain)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reason": "SpotInterrupted"},
+        {"reason": "NodePoolDeleted"},
+        {"reason": "Drifted", "deadline": NOW + 30 * MINUTE},
+        {"reason": "Expired", "deadline": NOW + 30 * MINUTE},
+        {"evicted_at": NOW},
+        {"is_final": True},
+    ],
+)
+def test_some_nodes_are_not_given_back(changes: dict[str, object]) -> None:
+    """They must go, their time is bounded, or pods have left already."""
+    assert not isinstance(step_of(PLAIN, PROTECTED, **changes), steps.GiveBack)
+
+
+@pytest.mark.parametrize("reason", ["Underutilized", "Empty"])
+def test_no_pod_is_forced_off_to_save_money(reason: str) -> None:
+    """Karpenter: a terminationGracePeriod lets drift pass a protected pod, not consolidation."""
+    assert isinstance(step_of(PROTECTED, reason=reason, deadline=NOW + 30 * MINUTE), steps.GiveBack)
+
+
+def test_a_node_is_left_alone_for_longer_each_time() -> None:
+    holds = [hold_for(times) for times in range(200)]
+    assert holds[:3] == [FIRST_HOLD, 2 * FIRST_HOLD, 4 * FIRST_HOLD]
+    assert holds == sorted(holds)
+    assert holds[-1] == LONGEST_HOLD
