@@ -135,6 +135,7 @@ class Application:
     def _sweeps(self) -> tuple[Sweep, ...]:
         """What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
         from lambdas.controllers.object_status import ObjectStatus
+        from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
         from lambdas.controllers.sweeps.instances.lost import LostInstances
@@ -171,6 +172,7 @@ class Application:
             DeletedPools(kubernetes, letting_go),
             *windows,
             LaunchTemplates(cloud),
+            BlockedDrains(),
         )
 
     @cached_property

@@ -25,6 +25,12 @@ UNKNOWN_INSTANCES: Final = "unknownInstances"
 SWEEP_BRAKE: Final = "unknownInstancesBrake"
 """1 while so many instances are unknown that nothing is ended or disrupted until a person looks."""
 
+DRAINS_BLOCKED: Final = "drainsBlocked"
+"""Nodes that no pod has left for a quarter of an hour, although they are to go and pods are on them."""
+
+DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
+"""Those of them that no pod has left for a day: only a person can help."""
+
 
 def in_cloudwatch(count: str) -> str:
     """The metric that a count becomes."""

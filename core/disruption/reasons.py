@@ -33,6 +33,7 @@ STATIC_POOL: Final = "StaticPool"
 UNKNOWN_INSTANCE_TYPE: Final = "UnknownInstanceType"
 SPOT_TO_SPOT: Final = "SpotToSpot"
 BALANCED: Final = "Balanced"
+DRAIN_BLOCKED: Final = "DrainBlocked"
 NOT_TRIED: Final = "NotTried"
 
 MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
@@ -58,6 +59,7 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         UNKNOWN_INSTANCE_TYPE: "Its instance type, zone or capacity type is unknown, so it has no price to beat.",
         SPOT_TO_SPOT: "A spot node is replaced by another only with the gate SpotToSpotConsolidation and enough cheaper types.",
         BALANCED: "Under the policy Balanced the savings do not outweigh the pods that would have to move.",
+        DRAIN_BLOCKED: "Its last drain came no further and was given back, so it is left alone for a while.",
         NOT_TRIED: "The round ended before this node's turn came; the next one looks at it.",
     }
 )

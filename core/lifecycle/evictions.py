@@ -110,7 +110,7 @@ def after_tries(
     evicted_at = now if moved else deletion.evicted_at
     if tries == deletion.tries and evicted_at == deletion.evicted_at:
         return deletion
-    return msgspec.structs.replace(deletion, tries=tries, evicted_at=evicted_at)
+    return msgspec.structs.replace(deletion, tries=tries, evicted_at=evicted_at, rung=0 if moved else deletion.rung)
 
 
 def back_off(attempts: int) -> timedelta:

@@ -30,6 +30,8 @@ LONGEST_HOLD: Final = timedelta(hours=24)
 
 DO_NOT_DISRUPT: Final = "DoNotDisrupt"
 POD_DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
+DRAIN_BLOCKED: Final = "DrainBlocked"
+"""Codes of `blocked[]`, with which a node that was given back says why it is left alone."""
 
 
 def may_be_given_back(record: ClaimRecord) -> bool:

@@ -78,6 +78,22 @@ class GiveBack(msgspec.Struct, frozen=True):
     message: str
 
 
+class Blocker(msgspec.Struct, frozen=True):
+    """A pod that keeps its node: a code, and one sentence for people."""
+
+    pod: Pod
+    reason: str
+    message: str
+
+
+class Escalate(msgspec.Struct, frozen=True):
+    """Tell that the drain comes no further; `rung` is how far up the ladder it is now."""
+
+    rung: int
+    blockers: tuple[Blocker, ...]
+    message: str
+
+
 class TerminateInstance(msgspec.Struct, frozen=True):
     """Tell EC2 to terminate the instance, as often as it takes."""
 
@@ -107,6 +123,7 @@ ClaimStep = (
     | TaintNode
     | Drain
     | GiveBack
+    | Escalate
     | TerminateInstance
     | DeleteNode
     | Forget

@@ -11,6 +11,7 @@ from core.errors import invariant
 from core.lifecycle.evictions import drain, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.giving_back import last_look
+from core.lifecycle.ladder import climb
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
@@ -53,7 +54,8 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)
     waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
-    return last_look(record, facts, waiting, now) or _drain(deletion, facts, waiting, now) or TerminateInstance()
+    kept = last_look(record, facts, waiting, now) or climb(record, facts, waiting, now)
+    return kept or _drain(deletion, facts, waiting, now) or TerminateInstance()
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:

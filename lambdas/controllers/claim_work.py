@@ -126,6 +126,8 @@ class ClaimWork:
                 return self.begin_termination(record, step.reason, step.message, outcome)
             case steps.GiveBack():
                 return self._giving_back.carry_out(record, step, look, outcome)
+            case steps.Escalate():
+                return self._draining.escalate(record, step, outcome)
             case steps.TaintNode():
                 return self._draining.taint(record, step, look)
             case steps.TerminateInstance():

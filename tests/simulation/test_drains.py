@@ -85,3 +85,21 @@ def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) 
     told = {(d["reason"], d["message"]) for d in result.decisions if d["kind"] == "skip"}
     assert [reason for reason, message in told if "minAvailable 1 wants 1 of 1 pod" in message] == ["ExpiredButBlocked"]
     assert_lawful(result)
+
+
+def test_a_drain_that_a_budget_blocks_is_told_and_given_back(tmp_path: Path) -> None:
+    """If this failed, a node that may stay would stand closed and half empty until somebody notices."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "10m"
+    running, too_large = deployment(2, "aaa", "500m"), deployment(1, "bbb", "99")
+    for found in (running, too_large):
+        found["spec"]["template"]["metadata"]["labels"]["tier"] = "web"
+    most = a_budget("most", "", minAvailable=2)
+    most["spec"]["selector"] = {"matchLabels": {"tier": "web"}}
+    result = play(tmp_path, pool, running, too_large, most, deployment(1, "zzz", "100m"), duration="85m")
+    told = [d["reason"] for d in result.decisions if d["kind"] in ("drain", "abandon")]
+    assert evicted(result, "aaa") == []
+    assert [reason for reason in told if reason.startswith("Drain")] == ["DrainSlow", "DrainBlocked"]
+    opened = [event for event in named(result, "nodeUntainted") if event["key"] == "karpenter.sh/disrupted"]
+    assert [event["by"] for event in opened] == ["program"]
+    assert_lawful(result)

@@ -12,10 +12,12 @@ from core.lifecycle import steps
 from core.lifecycle.deletion import tainted
 from core.lifecycle.evictions import after_tries, next_look
 from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.ladder import Rung
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.termination import awaited_finalizers, is_drainable
 from core.manifests import resources as kinds
 from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.node_writes import patch_node
 from lambdas.decisions import Outcome
@@ -31,6 +33,7 @@ class Draining:
         self._claims = claims
         self._clock = clock
         self._evictor = Evictor(kubernetes, clock)
+        self._events = DrainEvents(kubernetes, clock)
 
     def taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord:
         """Mark the node. The first time is noted: terminationGracePeriod starts then, and the limits are free."""
@@ -52,6 +55,14 @@ class Draining:
         if after is not deletion:
             self._changed(record, after)
         return max(next_look(after, waiting, now), done.wait)
+
+    def escalate(self, record: ClaimRecord, step: steps.Escalate, outcome: Outcome) -> ClaimRecord:
+        """Tell that the drain comes no further: once for each rung, so the rung is stored first."""
+        deletion = msgspec.structs.replace(_deletion_of(record), rung=step.rung)
+        changed = self._changed(record, deletion)
+        outcome.decide("drain", record.node_name, f"Drain{Rung(step.rung).name.capitalize()}", step.message)
+        self._events.tell(record.node_name, step)
+        return changed
 
     def delete_node(
         self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook, outcome: Outcome

@@ -1,0 +1,24 @@
+"""Drains that come no further, as gauges: how many, and how many for a day."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.ladder import Rung
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
+
+
+class BlockedDrains:
+    """Counts them; what is done about each is the ladder's (`core.lifecycle.ladder`)."""
+
+    name: Final = "blockedDrains"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def run(self, round_: Round) -> None:
+        """Count."""
+        rungs = [record.deletion.rung for record in round_.view.claims.values() if record.deletion is not None]
+        round_.outcome.count(DRAINS_BLOCKED, sum(rung >= Rung.BLOCKED for rung in rungs))
+        round_.outcome.count(DRAINS_BLOCKED_FOR_A_DAY, sum(rung >= Rung.ALARMING for rung in rungs))

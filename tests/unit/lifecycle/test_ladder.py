@@ -1,0 +1,75 @@
+"""Drains would stand still for days without a word, or nodes that could stay would stay closed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle import steps
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.evictions import identity
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.ladder import DEADLINES, Rung
+from core.lifecycle.records import EvictionTry
+from tests.builders import NOW, a_pod
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
+
+LEAVING = a_node(leaving=True)
+POD = a_pod("a", node_name="n", phase="Running")
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+def step_of(blocked_for: timedelta, *, tried: str = "PodDisruptionBudget", **changes: object) -> object:
+    """The next step of a drain that has come no further for so long."""
+    tries = {identity(POD): EvictionTry(30, tried, NOW + MINUTE)}
+    fields = {"reason": "SpotInterrupted", "tries": tries, "evicted_at": NOW - blocked_for, **changes}
+    record = a_leaving(tainted=timedelta(days=9), asked_at=NOW - timedelta(days=9), **fields)
+    return next_claim_step(record, ClaimFacts(nodes=(LEAVING,), pods=(POD,)), NOW)
+
+
+@pytest.mark.parametrize("rung", list(Rung))
+def test_each_rung_is_told_once_at_its_time(rung: Rung) -> None:
+    early = step_of(DEADLINES[rung] - SECOND, rung=rung - 1)
+    late = step_of(DEADLINES[rung], rung=rung - 1)
+    again = step_of(DEADLINES[rung], rung=rung)
+    assert isinstance(early, steps.Wait)
+    assert isinstance(late, steps.Escalate)
+    assert late.rung == rung
+    assert isinstance(again, steps.Wait)
+
+
+def test_the_sentence_says_what_keeps_the_node() -> None:
+    step = step_of(5 * MINUTE)
+    assert isinstance(step, steps.Escalate)
+    assert "pod default/a was not evicted in 30 tries: a PodDisruptionBudget lets no pod" in step.message
+    assert [(b.pod, b.reason) for b in step.blockers] == [(POD, "PodDisruptionBudget")]
+
+
+def test_a_drain_that_goes_on_is_not_blocked() -> None:
+    """A node with thirty pods of one budget takes half an hour, and all is well."""
+    assert isinstance(step_of(4 * MINUTE), steps.Wait)
+
+
+def test_a_bounded_drain_needs_no_ladder() -> None:
+    assert not isinstance(step_of(6 * HOUR, deadline=NOW + HOUR), steps.Escalate)
+
+
+@pytest.mark.parametrize(("tried", "code"), [("PodDisruptionBudget",) * 2, ("WebhookFailed", "DrainBlocked")])
+@pytest.mark.parametrize("reason", ["Underutilized", "Expired"])
+def test_what_could_stay_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
+    """Also where other pods have left: nothing is final before the instance is terminated."""
+    step = step_of(HOUR, reason=reason, tried=tried, rung=Rung.BLOCKED)
+    assert isinstance(step, steps.GiveBack)
+    assert step.reason == code
+    assert isinstance(step_of(HOUR, reason=reason, is_final=True, rung=Rung.BLOCKED), steps.Escalate)
+
+
+def test_who_is_protected_is_named() -> None:
+    pod = a_pod("p", node_name="n", phase="Running", annotations={labels.DO_NOT_DISRUPT: "true"})
+    record = a_leaving(reason="NodePoolDeleted", tainted=5 * MINUTE)
+    step = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), pods=(POD, pod)), NOW)
+    assert isinstance(step, steps.Escalate)
+    assert [blocker.reason for blocker in step.blockers] == ["NotAsked", "DoNotDisrupt"]
+    assert step.message.startswith("pod default/p has karpenter.sh/do-not-disrupt")
