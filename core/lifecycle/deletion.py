@@ -12,6 +12,7 @@ import msgspec
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model import resources
+from core.model.node_claim import Hold
 
 
 def leaving(record: ClaimRecord, reason: str, message: str, now: datetime) -> ClaimRecord:
@@ -43,3 +44,11 @@ def untainted(record: ClaimRecord) -> ClaimRecord:
     if record.machine is None or record.reserved:
         return record
     return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
+
+
+def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
+    """The claim whose drain is given back: it stays, holds its share again, frees its place, and is left alone for a while."""
+    stays = msgspec.structs.replace(
+        record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
+    )
+    return untainted(stays)

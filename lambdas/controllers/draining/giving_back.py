@@ -7,10 +7,10 @@ import msgspec
 from core.api.translation import node_pool
 from core.errors import InvalidInputError
 from core.lifecycle import steps
+from core.lifecycle.deletion import given_back
 from core.lifecycle.giving_back import hold_for
 from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
-from core.model import resources
 from core.model.node_claim import Hold
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.node_writes import release_node
@@ -51,16 +51,7 @@ class GivingBack:
             return None
         now = self._clock.now()
         hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
-        capacity = record.machine.capacity if record.machine else {}
-        after = msgspec.structs.replace(
-            record,
-            deletion=None,
-            reserved=resources.add(capacity, {"nodes": 1}),
-            is_disrupting=False,
-            hold=hold,
-            given_back=record.given_back + 1,
-        )
-        return self._claims.restore(record, after, pool.limits)
+        return self._claims.restore(record, given_back(record, hold), pool.limits)
 
     def _open(self, node: str, look: ClusterLook) -> None:
         for _ in range(2):

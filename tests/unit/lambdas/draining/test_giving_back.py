@@ -36,7 +36,6 @@ def work(lab: Lab) -> Outcome:
 def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
     """Else it stays closed with one pod on it, and its NodePool's limits forget it."""
     lab = a_lab()
-    held = lab.rows.usage["default"].reserved
     outcome = work(lab)
     (node,) = lab.kubernetes.names(kinds.NODES)
     written = lab.kubernetes.raw(kinds.NODES, node)
@@ -44,8 +43,9 @@ def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
     assert written["spec"]["taints"] == []
     assert labels.EXCLUDE_FROM_BALANCERS not in written["metadata"]["labels"]
     assert lab.claim.deletion is None
-    assert not any(held.values())
+    assert lab.claim.reserved["nodes"] == 1
     assert lab.rows.usage["default"].reserved == lab.claim.reserved
+    assert lab.rows.usage["default"].disrupting == 0
     assert lab.claim.hold is not None
     assert lab.claim.hold.until > lab.clock.now()
 
