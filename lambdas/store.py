@@ -156,7 +156,7 @@ class ClaimStore(Protocol):
         """
         ...
 
-    def restore(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
         """As `change`, on condition that its NodePool's limits have room for what it reserves anew; None where they do not."""
         ...
 

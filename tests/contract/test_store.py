@@ -421,15 +421,15 @@ def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: St
     (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
     leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
     (new,) = claims.request([claim("new")], {"default": limits}, store.planner()).accepted
-    assert claims.restore(leaving, old, limits) is None
+    assert claims.change_within(leaving, old, limits) is None
     assert claims.get("old") == leaving
     claims.forget(new)
-    restored = claims.restore(leaving, old, limits)
+    restored = claims.change_within(leaving, old, limits)
     assert restored is not None
     assert claims.get("old") == restored
     assert claims.usage()[0].reserved == old.reserved
     with pytest.raises(ConflictError):
-        claims.restore(leaving, old, {})
+        claims.change_within(leaving, old, {})
 
 
 def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None:

@@ -97,7 +97,7 @@ class MemoryClaims:
         self._rows.after_call("write")
         return stored
 
-    def restore(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
         self._expect(before)
         grown = resources.subtract(after.reserved, before.reserved)
         used = resources.add(self._used(before.plan.node_pool).reserved, grown)

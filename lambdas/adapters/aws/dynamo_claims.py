@@ -90,7 +90,7 @@ class DynamoClaims:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
-    def restore(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
         """Replace `before` by `after` within the limits of its NodePool."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         put: _Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})

@@ -51,7 +51,7 @@ class GivingBack:
             return None
         now = self._clock.now()
         hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
-        return self._claims.restore(record, given_back(record, hold), pool.limits)
+        return self._claims.change_within(record, given_back(record, hold), pool.limits)
 
     def _open(self, node: str, look: ClusterLook) -> None:
         for _ in range(2):
