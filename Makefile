@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz sim coverage check fix docs synth package deploy trace conformance bench bench-quick clean
+.PHONY: help setup demo test test-long e2e e2e-peer fuzz sim coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ bench: setup ## Plans and their cost beside Karpenter's on the same pods (25 min
 
 bench-quick: setup ## The same in two minutes
 	$(BIN)/python -m benchmarks --quick --data $(SHARED)/data --json build/bench-quick.json
+
+scale: setup ## Memory, time and requests of the functions beside 5,000 nodes and 100,000 pods (10 minutes); figures in build/scale.json
+	$(BIN)/python -m benchmarks.scale
 
 clean: ## Remove what the targets made
 	rm -rf build cdk.out $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

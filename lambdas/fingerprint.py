@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final, Generic, TypeVar
@@ -12,12 +13,18 @@ from core.disruption.budgets import remaining
 from core.model.catalogue import Catalogue, InstanceType
 from core.model.identity import ByIdentity
 from core.model.node_claim import Condition
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 
 T = TypeVar("T")
 
 _MARKETS_KEPT: Final = 16
+_PARTS: Final = tuple(name for name in Snapshot.__struct_fields__ if name != "pods")
+_OWN_FIELDS: Final = tuple(name for name in Pod.__struct_fields__ if name not in ("spec", "labels", "owners"))
+"""What is a pod's own; the others are shared by the pods of a workload."""
+
+_encode: Final = msgspec.json.Encoder().encode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -43,9 +50,34 @@ def fingerprint(snapshot: Snapshot) -> str:
     )
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
-    return blake2b(
-        msgspec.json.encode((still, protected, budgets, _market(snapshot.catalogue))), digest_size=16
-    ).hexdigest()
+    digest = blake2b(digest_size=16)
+    for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, _market(snapshot.catalogue)):
+        _add(digest, part)
+    _add_pods(digest, still.pods)
+    return digest.hexdigest()
+
+
+def _add(digest: blake2b, part: object) -> None:
+    """Take in a part of the world; a long one object by object, as all of it at once is as large as the cluster."""
+    if isinstance(part, tuple | list):
+        digest.update(b"%d;" % len(part))
+        for found in part:
+            digest.update(_encode(found) + b"\n")
+    else:
+        digest.update(_encode(part) + b"\n")
+
+
+def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
+    """Take in pods; what many of them share is encoded once."""
+    shared: dict[int, bytes] = {}
+    for pod in pods:
+        own = [getattr(pod, name) for name in _OWN_FIELDS]
+        digest.update(_encode(own))
+        for common in (pod.spec, pod.labels, pod.owners):
+            known = shared.get(id(common))
+            if known is None:
+                known = shared[id(common)] = blake2b(_encode(common), digest_size=16).digest()
+            digest.update(known)
 
 
 def _market(catalogue: Catalogue) -> list[str]:

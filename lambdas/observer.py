@@ -25,10 +25,13 @@ from core.model.snapshot import Snapshot
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.expectations import with_expected_pods
 from lambdas.masking import without_unavailable, without_zones
-from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes, Listing
+from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
 from lambdas.store import ClaimStore, CommandStore, Nominations, UnavailableOfferings
 from lambdas.view import View
+
+UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
+"""Field selector: pods that no node has been found for."""
 
 _ALWAYS: Final = (
     kinds.NODES,
@@ -78,9 +81,13 @@ class Observer:
         self._settings = settings
         self._clock = clock
 
-    def pods(self) -> Listing:
-        """Every pod, as decoded from the wire."""
-        return self._kubernetes.list(kinds.PODS)
+    def unbound_pods(self) -> tuple[Any, ...]:
+        """The pods that no node has been found for, as decoded from the wire."""
+        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+
+    def pods_on(self, node: str) -> tuple[Any, ...]:
+        """The pods of one node, as decoded from the wire."""
+        return self._kubernetes.list(kinds.PODS, fields=f"spec.nodeName={node}").items
 
     def keeps_room(self) -> bool:
         """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""

@@ -45,6 +45,7 @@ class PodTranslator:
         self._by_identity: dict[int, tuple[wire_pod.PodSpec, PodSpec]] = {}
         self._by_content: dict[bytes, PodSpec] = {}
         self._resized: dict[tuple[int, bytes], PodSpec] = {}
+        self._owners: dict[int, tuple[object, tuple[Owner, ...]]] = {}
 
     def pod(self, written: wire_pod.Pod) -> Pod:
         """One pod.
@@ -56,12 +57,14 @@ class PodTranslator:
             raise InvalidInputError("is missing", field="metadata.name")
         if written.unreadable:
             raise InvalidInputError(written.unreadable)
-        return _pod(written, self._spec_of(written))
+        return self._pod(written, self._spec_of(written))
 
     def unreadable(self, written: wire_pod.Pod, error: InvalidInputError) -> Pod:
         """A pod for which `pod` raised: who and where it is, but nothing of what it needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
-        return msgspec.structs.replace(_pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault)
+        return msgspec.structs.replace(
+            self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
+        )
 
     def spec(self, written: wire_pod.PodSpec, *, field: str = "spec") -> PodSpec:
         """The spec of a pod or of a template; `field` is its path in the object.
@@ -76,6 +79,36 @@ class PodTranslator:
         spec = self._by_content.setdefault(_canonical(spec), spec)
         self._by_identity[id(written)] = (written, spec)
         return spec
+
+    def _pod(self, written: wire_pod.Pod, spec: PodSpec) -> Pod:
+        metadata, status = written.metadata, written.status
+        scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
+        return Pod(
+            namespace=metadata.namespace or "default",
+            name=metadata.name,
+            spec=spec,
+            uid=metadata.uid,
+            created_at=metadata.creation_timestamp,
+            labels=metadata.labels,
+            annotations=metadata.annotations,
+            owners=self._owners_of(metadata),
+            node_name=written.node_name,
+            nominated_node_name=status.nominated_node_name,
+            phase=status.phase or "Pending",
+            deleted_at=metadata.deletion_timestamp,
+            started_at=status.start_time,
+            is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
+            is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
+            is_gated=bool(written.spec.scheduling_gates),
+        )
+
+    def _owners_of(self, metadata: wire_common.Metadata) -> tuple[Owner, ...]:
+        """The owners, one object for all pods of a workload. What was written is kept, so that its id stays its own."""
+        written = metadata.owner_references
+        known = self._owners.get(id(written))
+        if known is None:
+            known = self._owners[id(written)] = (written, owners(metadata))
+        return known[1]
 
     def _spec_of(self, written: wire_pod.Pod) -> PodSpec:
         spec = self.spec(written.spec)
@@ -134,29 +167,6 @@ class PodTranslator:
         if not written.priority_class_name:
             return self._default_priority
         return self._priorities.get(written.priority_class_name, 0)
-
-
-def _pod(written: wire_pod.Pod, spec: PodSpec) -> Pod:
-    metadata, status = written.metadata, written.status
-    scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
-    return Pod(
-        namespace=metadata.namespace or "default",
-        name=metadata.name,
-        spec=spec,
-        uid=metadata.uid,
-        created_at=metadata.creation_timestamp,
-        labels=metadata.labels,
-        annotations=metadata.annotations,
-        owners=owners(metadata),
-        node_name=written.node_name,
-        nominated_node_name=status.nominated_node_name,
-        phase=status.phase or "Pending",
-        deleted_at=metadata.deletion_timestamp,
-        started_at=status.start_time,
-        is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
-        is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
-        is_gated=bool(written.spec.scheduling_gates),
-    )
 
 
 def owners(metadata: wire_common.Metadata) -> tuple[Owner, ...]:

@@ -25,12 +25,10 @@ from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from lambdas.observability import logger
+from lambdas.observer import UNBOUND
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
 
 T = TypeVar("T")
-
-UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
-"""Field selector: pods that no node has been found for."""
 
 JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
 """Label selector: nodes that may be those of claims which know no node yet, few at any time.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
@@ -30,6 +30,12 @@ THINK_AGAIN: Final = timedelta(minutes=30)
 
 Karpenter does so after five minutes; what changes for it in the meantime is in our fingerprint.
 """
+
+
+POD_EVENTS_PER_LOOK: Final = 500
+"""Writes of one look: CronJobs that run each minute on thousands of nodes would be as many writes a minute, for ever."""
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Disruption:
@@ -103,8 +109,13 @@ class Disruption:
 
 
 def write_pod_events(memory: Memory, view: View) -> None:
-    """Write down on which nodes pods came or went; another writer's word goes first, the next look sees it again."""
-    for before, after in view.pod_events:
+    """Write down on which nodes pods came or went; another writer's word goes first, the next look sees it again.
+
+    Where there are many, those go first whose last event is the oldest. A node whose event is not written down counts as one
+    on which something happens still, so it is consolidated later, never earlier.
+    """
+    oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
+    for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
         try:
             memory.claims.change(before, after)
         except ConflictError:

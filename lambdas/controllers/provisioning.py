@@ -17,7 +17,7 @@ from lambdas.clock import stopwatch
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
-from lambdas.controllers.waiting import Batch, is_unlaunched, waiting
+from lambdas.controllers.waiting import Batch, displaces_pods, is_unlaunched, waiting
 from lambdas.decisions import Outcome
 from lambdas.expectations import awaits_pods
 from lambdas.fingerprint import LastThought, fingerprint
@@ -95,11 +95,12 @@ class Provisioning:
     def _has_work(self, outcome: Outcome, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once pods have stopped coming in."""
         pods = self._batch.pods(deadline - MARGIN)
-        found = waiting(pods, self._memory.claims.all())
+        records = self._memory.claims.all()
+        found = waiting(pods, records)
         outcome.count("pendingPods", found.marked)
         if found.unmarked and not found.is_work:
             self._look_again("pods that the scheduler has not looked at", until)
-        return found.is_work or self._observer.keeps_room()
+        return found.is_work or displaces_pods(self._observer, records) or self._observer.keeps_room()
 
     def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
         used = 0

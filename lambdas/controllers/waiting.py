@@ -13,6 +13,9 @@ from lambdas.observer import Observer
 from lambdas.ports import Clock
 from lambdas.settings import Settings
 
+LEAVING_ASKED: Final = 5
+"""So many nodes that leave are asked for their pods one by one: more cost as much as the look that they would spare."""
+
 LOOKS_MAX: Final = 30
 """More looks than a batch ever takes: the clock ends it before."""
 
@@ -23,19 +26,17 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         marked: Pods that the scheduler has given up on.
         unmarked: Pods that it has not looked at yet.
-        displaced: Pods on nodes that are leaving.
         unlaunched: Claims stored and not launched.
     """
 
     marked: int = 0
     unmarked: int = 0
-    displaced: int = 0
     unlaunched: int = 0
 
     @property
     def is_work(self) -> bool:
         """Whether there is something to plan for."""
-        return bool(self.marked or self.displaced or self.unlaunched)
+        return bool(self.marked or self.unlaunched)
 
 
 class Batch:
@@ -55,8 +56,8 @@ class Batch:
         self._pause = pause
 
     def pods(self, latest: datetime) -> tuple[Any, ...]:
-        """Every pod, decoded, once no new one comes to wait: at the latest `batch_max_seconds` from now, and by `latest`."""
-        pods = self._observer.pods().items
+        """The unbound pods, once no new one comes to wait: at the latest `batch_max_seconds` from now, and by `latest`."""
+        pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
         newest = max((_waits_since(pod) for pod in pods if _waits(pod)), default=None)
         if newest is None or self._clock.now() - newest >= self._idle:
@@ -67,26 +68,27 @@ class Batch:
                 break
             self._pause(min(self._idle, left))
             known = {pod.metadata.uid for pod in pods if _waits(pod)}
-            pods = self._observer.pods().items
+            pods = self._observer.unbound_pods()
             if all(pod.metadata.uid in known for pod in pods if _waits(pod)):
                 break
         return pods
 
 
 def waiting(pods: Iterable[Any], records: Iterable[ClaimRecord]) -> Waiting:
-    """Count what there is to plan for; `pods` are decoded from the wire."""
-    records = tuple(records)
-    leaving = {record.node_name for record in records if record.deletion is not None and record.node_name}
-    marked = unmarked = displaced = 0
+    """Count what there is to plan for; `pods` are unbound, and decoded from the wire."""
+    marked = unmarked = 0
     for pod in pods:
-        if pod.node_name:
-            displaced += pod.node_name in leaving and _must_move(pod)
-        elif _is_marked(pod):
+        if _is_marked(pod):
             marked += 1
         elif _waits(pod):
             unmarked += 1
-    unlaunched = sum(1 for record in records if is_unlaunched(record))
-    return Waiting(marked=marked, unmarked=unmarked, displaced=displaced, unlaunched=unlaunched)
+    return Waiting(marked=marked, unmarked=unmarked, unlaunched=sum(map(is_unlaunched, records)))
+
+
+def displaces_pods(observer: Observer, records: Iterable[ClaimRecord]) -> bool:
+    """Whether nodes that are leaving still have pods that must move; where many leave it is taken for granted."""
+    leaving = sorted({record.node_name for record in records if record.deletion is not None and record.node_name})
+    return len(leaving) > LEAVING_ASKED or any(_must_move(pod) for node in leaving for pod in observer.pods_on(node))
 
 
 def is_unlaunched(record: ClaimRecord) -> bool:

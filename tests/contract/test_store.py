@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,11 +17,13 @@ import pytest
 
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Move
-from lambdas.adapters.aws.dynamo_claims import DynamoClaims
+from lambdas.adapters.aws.dynamo_claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
 from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
 from lambdas.adapters.aws.dynamo_offerings import PARTITION, DynamoOfferings
+from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamo_shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
@@ -562,3 +565,26 @@ def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:
     assert fences == sorted(set(fences))
     assert all(fence >= (NOW + MINUTE * n).timestamp() * 1000 for n, fence in enumerate(fences[:3]))
     assert [lease.stamp for lease in taken if lease] == sorted({lease.stamp for lease in taken if lease})
+
+
+def test_claims_of_an_earlier_release_are_moved_to_their_partitions(on_moto: DynamoTable) -> None:
+    """They lie in one partition: unread they would be instances without a claim, and unmoved nobody could change them."""
+    cluster = f"moved-{uuid4()}"
+    single = RecordItems(on_moto, partition_of(cluster, CLAIMS), ClaimRecord)
+    records = [msgspec.structs.replace(a_record(version=3), name=f"claim-{number}") for number in range(20)]
+    for record in records:
+        on_moto.put(single.item(record.name, record))
+    claims = DynamoClaims(on_moto, cluster)
+    assert claims.get("claim-7") == records[7]
+    changed = claims.change(records[7], msgspec.structs.replace(records[7], node_name="n"))
+    assert {claim.name: claim for claim in claims.all()} == {r.name: r for r in records} | {"claim-7": changed}
+    assert single.all() == ()
+    assert [claim.name for claim in claims.all()] == sorted(record.name for record in records)
+
+
+def test_claims_are_dealt_out_to_several_partitions() -> None:
+    """One partition of DynamoDB gives 3,000 read units a second, and 5,000 claims take as many."""
+    names = [f"default-{number}-0" for number in range(5000)]
+    sizes = Counter(shard_partition("c", CLAIMS, name) for name in names)
+    assert len(sizes) == SHARDS
+    assert max(sizes.values()) < 1.2 * len(names) / SHARDS

@@ -13,6 +13,7 @@ import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamo_shards import ShardedItems
 from lambdas.adapters.aws.dynamo_table import (
     ABSENT,
     TRANSACTION_BYTES,
@@ -28,6 +29,9 @@ from lambdas.adapters.aws.dynamo_usage import Moves, UsageItems, limit_bounds, p
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
 
+CLAIMS: Final = "claims"
+"""Kind of the records, in the names of their partitions."""
+
 _BATCH: Final = 40
 """Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's hundred operations."""
 
@@ -41,7 +45,7 @@ class DynamoClaims:
 
     def __init__(self, table: DynamoTable, cluster: str) -> None:
         self._table = table
-        self._items = RecordItems(table, partition_of(cluster, "claims"), ClaimRecord)
+        self._items = ShardedItems(table, cluster, CLAIMS, ClaimRecord)
         self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
         self._usage = UsageItems(cluster)
         self._leases = partition_of(cluster, "leases")
@@ -144,11 +148,11 @@ class DynamoClaims:
         counted = self._counted(moves)
         if not counted:
             try:
-                self._table.delete(self._items.partition, record.name, condition=condition)
+                self._table.delete(self._items.partition(record.name), record.name, condition=condition)
             except ConflictError:
                 self._raise_if_stored(record)
             return
-        delete = ("Delete", {"Key": key(self._items.partition, record.name), **condition})
+        delete = ("Delete", {"Key": key(self._items.partition(record.name), record.name), **condition})
         if self._table.transact([delete, *counted]) is not None:
             self._raise_if_stored(record)
 

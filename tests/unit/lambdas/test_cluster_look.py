@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.manifests import resources as kinds
-from lambdas.controllers.cluster_look import JOINING, UNBOUND
+from lambdas.controllers.cluster_look import JOINING
 from lambdas.decisions import Outcome
+from lambdas.observer import UNBOUND
 from tests.fakes.lab import Lab, a_pending_pod
 
 

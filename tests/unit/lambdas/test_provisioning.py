@@ -11,6 +11,7 @@ from core.catalogue.capacity import EFA
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.messages import wake_up
+from lambdas.observer import UNBOUND
 from lambdas.ports import DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_class_manifest, a_type
@@ -41,7 +42,7 @@ def test_an_idle_cluster_costs_a_lease_and_two_reads(lab: Lab) -> None:
     calls: list[str] = []
     lab.kubernetes.before_call = lab.rows.before_call = lab.cloud.before_call = calls.append
     lab.provision()
-    assert calls == ["write", "list pods", "read", "write"]
+    assert calls == ["write", f"list pods {UNBOUND}", "read", "write"]
 
 
 def test_pods_that_the_scheduler_has_not_looked_at_are_looked_at_again_soon(lab: Lab) -> None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from lambdas.observer import UNBOUND
 from lambdas.ports import JsonObject
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -25,7 +26,7 @@ def arrive(lab: Lab, seconds: int) -> None:
 
     def look(call: str) -> None:
         for number in range(min(seconds, int((lab.clock.now() - start).total_seconds()) + 1)):
-            if call == "list pods" and number not in come:
+            if call == f"list pods {UNBOUND}" and number not in come:
                 come.add(number)
                 lab.kubernetes.put(born(f"p{number}", lab.clock.now()))
 

@@ -1,0 +1,82 @@
+"""Measures the functions beside a large cluster: `python -m benchmarks.scale --nodes 5000 --pods 100000`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import urllib3
+
+from lambdas.wiring import BY_NAME
+
+JsonObject = dict[str, Any]
+
+MEASURED: Final = ("provision", "disrupt", "execute", "reconcile", "interrupt")
+SHARE_MAX: Final = 0.75
+"""Of its memory that a function may use: what is measured on one cluster is not the largest that there will be."""
+
+LIMIT_SECONDS: Final = 900
+
+
+def main() -> int:
+    """Print a line for each function, write the JSON; 1 where one needs more than its share of memory or its time."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods", type=int, default=100_000)
+    parser.add_argument("--pending", type=int, default=0, help="pods that wait for a node, out of all")
+    parser.add_argument("--only", default=",".join(MEASURED))
+    parser.add_argument("--json", type=Path, default=Path("build/scale.json"))
+    arguments = parser.parse_args()
+    size = [f"--{name}={getattr(arguments, name)}" for name in ("nodes", "pods", "pending")]
+    with _served(size) as url:
+        found = {function: _measure(function, url) for function in arguments.only.split(",")}
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps({"command": [*sys.argv[1:]], "functions": found}, indent=1) + "\n")
+    return int(not all(result["fits"] for result in found.values()))
+
+
+def _measure(function: str, url: str) -> JsonObject:
+    """One function in a process of its own, with what it asked for."""
+    _counts(url)
+    command = [sys.executable, "-m", "benchmarks.scale.function", function, "--url", url]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False)  # noqa: S603 - our own module
+    if answer.returncode:
+        raise SystemExit(f"{function} failed:\n{answer.stderr[-4000:]}")
+    found: JsonObject = json.loads(answer.stdout.splitlines()[-1])  # before it: logs
+    spec = BY_NAME[function]
+    found["requestsOfAllRuns"] = _counts(url)
+    found["memoryMegabytes"] = spec.memory_mb
+    found["share"] = round(found["peakMegabytes"] / spec.memory_mb, 2)
+    found["fits"] = found["share"] <= SHARE_MAX and max(found["seconds"]) < spec.timeout.total_seconds()
+    print(
+        f"{function:10} {found['peakMegabytes']:5} of {spec.memory_mb:5} MB ({found['share']:.0%}) "
+        f"seconds {found['seconds']} processor {found['processorSeconds']} {found['requestsOfAllRuns']}"
+    )
+    return found
+
+
+def _counts(url: str) -> JsonObject:
+    """What was asked for since the last time."""
+    found: JsonObject = urllib3.request("GET", f"{url}/counts").json()
+    return found
+
+
+@contextmanager
+def _served(size: list[str]) -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.scale.server", *size]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own module
+        try:
+            port = server.stdout.readline().strip() if server.stdout else ""
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

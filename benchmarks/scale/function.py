@@ -1,0 +1,162 @@
+"""Runs one function once beside the served cluster, in this process, and prints what it took as one JSON object."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from importlib import import_module
+from typing import Any, Final
+
+import boto3
+
+from benchmarks.scale.cluster import NOW, claim_name, instance_id
+from benchmarks.scale.server import CLUSTER
+from core.catalogue.build import CatalogueBuilder
+from core.catalogue.facts import MarketFacts
+from core.model.catalogue import Catalogue
+from lambdas import bootstrap
+from lambdas.adapters.kube.client import HttpKubernetes
+from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.clock import SystemClock
+from lambdas.ports import JsonObject
+from lambdas.settings import Settings
+from lambdas.wiring import BY_NAME
+from simulator.market.embedded import builtin_market, builtin_shapes
+
+REGION: Final = "us-east-1"
+MEGABYTE: Final = 1024**2
+
+
+class Context:
+    """What Lambda tells a handler of its invocation."""
+
+    memory_limit_in_mb = 0
+    invoked_function_arn = function_version = log_stream_name = log_group_name = "measured"
+
+    def __init__(self, function: str) -> None:
+        self.function_name = function
+        self.aws_request_id = "00000000-0000-4000-8000-000000000000"
+        self._until = time.monotonic() + BY_NAME[function].timeout.total_seconds()
+
+    def get_remaining_time_in_millis(self) -> int:
+        """How long the invocation may still run."""
+        return max(0, round(1000 * (self._until - time.monotonic())))
+
+
+class Clock(SystemClock):
+    """The day of the cluster, going on at the machine's pace."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def now(self) -> Any:
+        """The present moment."""
+        return NOW + timedelta(seconds=time.monotonic() - self._began)
+
+
+class Token:
+    """Any token does."""
+
+    def __call__(self) -> str:
+        """The token."""
+        return "token"
+
+    def renew(self) -> None:
+        """There is no other."""
+
+
+class Market:
+    """The built-in market, as the sandbox holds it once it was read."""
+
+    def __init__(self) -> None:
+        self._builder = CatalogueBuilder(builtin_shapes(REGION), builtin_market(REGION))
+
+    def facts(self) -> MarketFacts | None:
+        """Not asked for in what is measured."""
+        return None
+
+    def save(self, facts: MarketFacts) -> None:
+        """There is nothing to keep."""
+
+    def catalogue(self, node_classes: Sequence[JsonObject]) -> Catalogue:
+        """The catalogue for these classes."""
+        return self._builder.catalogue(node_classes)
+
+
+def main() -> None:
+    """Measure as the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("function")
+    parser.add_argument("--url", required=True)
+    arguments = parser.parse_args()
+    _environment(arguments.url)
+    bootstrap.use(lambda: _application(arguments.url))
+    handler = getattr(import_module(f"lambdas.handlers.{arguments.function}"), "handler")  # noqa: B009 - not typed
+    handler_calls = _events(arguments.function)
+    before = _peak()
+    found = {"baseMegabytes": before, **_measured(handler, arguments.function, handler_calls)}
+    sys.stdout.write("\n" + json.dumps(found) + "\n")
+
+
+def _measured(handler: Callable[..., Any], function: str, events: Sequence[JsonObject]) -> JsonObject:
+    seconds, processor, answer = [], [], {}
+    for event in events:
+        began, worked = time.perf_counter(), time.process_time()
+        with contextlib.redirect_stdout(io.StringIO()):
+            answer = handler(event, Context(function))
+        seconds.append(round(time.perf_counter() - began, 2))
+        processor.append(round(time.process_time() - worked, 2))
+    counts = {name: value for name, value in answer.items() if isinstance(value, int)}
+    return {"peakMegabytes": _peak(), "seconds": seconds, "processorSeconds": processor, "counts": counts}
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 // MEGABYTE
+
+
+def _events(function: str) -> list[JsonObject]:
+    """Two invocations of one sandbox, as most are: what the first leaves behind counts too."""
+    if function == "execute":
+        bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
+        return [{"Records": [{"messageId": body, "body": body} for body in bodies]}] * 2
+    if function == "interrupt":
+        detail = {"instance-id": instance_id(17)}
+        kind = "EC2 Spot Instance Interruption Warning"
+        return [{"source": "aws.ec2", "detail-type": kind, "detail": detail}] * 2
+    return [{}] * 2
+
+
+def _application(url: str) -> bootstrap.Application:
+    settings = Settings(
+        cluster_name=CLUSTER,
+        table_name="table",
+        bucket_name="bucket",
+        wake_up_queue_url=f"{url}/wake-ups",
+        work_queue_url=f"{url}/work",
+        schedule_group="windows",
+        schedule_role_arn="arn:aws:iam::123456789012:role/windows",
+    )
+    kubernetes = HttpKubernetes(Transport(lambda: Endpoint(url), Token()))
+    session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name=REGION)  # noqa: S106 - no secret
+    return bootstrap.Application(settings, session, Clock(), kubernetes=kubernetes, catalogues=Market())
+
+
+def _environment(url: str) -> None:
+    os.environ |= {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_SQS_MD5_VALIDATION": "false",
+        "POWERTOOLS_SERVICE_NAME": "measured",
+        "POWERTOOLS_METRICS_NAMESPACE": "Fleetwright",
+    }
+
+
+if __name__ == "__main__":
+    main()

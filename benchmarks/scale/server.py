@@ -1,0 +1,240 @@
+"""The cluster over HTTP, in a process of its own: an API server with pages and selectors, a table, and EC2.
+
+It answers what the functions ask in the measured cases, and nothing that they do changes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from benchmarks.scale.cluster import Cluster, claim, instance_id, instance_xml, node_name
+from core.lifecycle.records import ClaimRecord
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from lambdas.adapters.aws.dynamo_claims import CLAIMS
+from lambdas.adapters.aws.dynamo_records import packed
+from lambdas.adapters.aws.dynamo_shards import shard_partition
+from lambdas.adapters.aws.dynamo_table import key, number
+
+JsonObject = dict[str, Any]
+
+CLUSTER: Final = "scale"
+PAGE: Final = 500
+TABLE_PAGE_BYTES: Final = 1_000_000
+"""DynamoDB ends a page of a query at a megabyte."""
+
+RCU_BYTES: Final = 4096
+EC2_PAGE: Final = 1000
+_NODE_SELECTOR: Final = re.compile(r"spec\.nodeName=([^,]*)")
+
+
+class World:
+    """What is served, made once: lists of the API server by page, rows by partition. Counts what is asked for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.counts: Counter[str] = Counter()
+        self._pages: dict[Resource, list[bytes]] = {}
+        self._by_path = {resource.path(): resource for resource in kinds.ALL}
+        self._nodes = {node_name(index): index for index in range(cluster.nodes)}
+        self._rows: dict[str, list[JsonObject]] = {}
+        self._row: dict[tuple[str, str], JsonObject] = {}
+        for index in range(cluster.nodes):
+            self._add(claim(index))
+        for resource in kinds.ALL:
+            self.pages(resource)
+
+    def _add(self, record: ClaimRecord) -> None:
+        partition = shard_partition(CLUSTER, CLAIMS, record.name)
+        item = {
+            **key(partition, record.name),
+            "version": number(record.version),
+            "body": packed(msgspec.json.encode(record)),
+        }
+        self._rows.setdefault(partition, []).append(item)
+        self._row[partition, record.name] = item
+
+    def pages(self, resource: Resource) -> list[bytes]:
+        """A whole list, page by page, compressed."""
+        if resource not in self._pages:
+            self._pages[resource] = list(_paged(self.cluster.objects(resource)))
+        return self._pages[resource]
+
+    def get(self, target: str) -> tuple[int, bytes]:
+        """The API server's answer to a GET: status and compressed body."""
+        url = urlsplit(target)
+        resource = self._by_path.get(url.path)
+        if resource is None:
+            return self._object(url.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        selectors = ",".join(query[name] for name in ("fieldSelector", "labelSelector") if name in query)
+        self.counts[f"list {resource.plural} {selectors}".rstrip()] += 1
+        if selectors:
+            return 200, next(_paged(self._selected(resource, selectors)))
+        number_of_page = int(query.get("continue", 0))
+        return 200, self.pages(resource)[number_of_page]
+
+    def _selected(self, resource: Resource, selectors: str) -> Iterator[JsonObject]:
+        node = _NODE_SELECTOR.search(selectors)
+        if resource == kinds.PODS and node is not None:
+            yield from self.cluster.pods_of(node[1])
+
+    def _object(self, path: str) -> tuple[int, bytes]:
+        kind, name = path.rstrip("/").split("/")[-2:]
+        self.counts[f"get {kind}"] += 1
+        if kind == "nodes" and name in self._nodes:
+            return 200, gzip.compress(msgspec.json.encode(self.cluster.node(self._nodes[name])), 1)
+        if kind == "ec2nodeclasses":
+            return 200, gzip.compress(msgspec.json.encode(next(self.cluster.objects(kinds.EC2_NODE_CLASSES))), 1)
+        return 404, gzip.compress(b'{"kind":"Status","code":404}', 1)
+
+    def table(self, operation: str, asked: JsonObject) -> JsonObject:
+        """DynamoDB's answer."""
+        self.counts[f"dynamodb {operation}"] += 1
+        match operation:
+            case "Query":
+                return self._query(asked)
+            case "GetItem":
+                found = self._row.get((asked["Key"]["pk"]["S"], asked["Key"]["sk"]["S"]))
+                self.counts["RCU"] += 1
+                return {"Item": found} if found else {}
+            case "UpdateItem":
+                return {"Attributes": {**asked["Key"], "fence": number(1)}}
+            case _:
+                return {}
+
+    def _query(self, asked: JsonObject) -> JsonObject:
+        rows = self._rows.get(asked["ExpressionAttributeValues"][":p"]["S"], [])
+        after = asked.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+        page: list[JsonObject] = []
+        size = 0
+        ordered = sorted(rows, key=lambda row: str(row["sk"]["S"]))
+        for row in ordered:
+            if row["sk"]["S"] > after:
+                page.append(row)
+                size += len(msgspec.json.encode(row))
+                if size > TABLE_PAGE_BYTES:
+                    break
+        self.counts["RCU"] += -(-size // RCU_BYTES) // (1 if asked.get("ConsistentRead") else 2)
+        last = page[-1] if page else None
+        is_end = last is None or last is ordered[-1]
+        return {"Items": page} | (
+            {} if is_end or last is None else {"LastEvaluatedKey": key(last["pk"]["S"], last["sk"]["S"])}
+        )
+
+    def ec2(self, form: dict[str, list[str]]) -> str:
+        """EC2's answer; what the measured cases do not need is empty."""
+        action = form["Action"][0]
+        self.counts[f"ec2 {action}"] += 1
+        token, items = "", ""
+        if action == "DescribeInstances":
+            asked = {value for values in form.values() for value in values if value.startswith("i-")}
+            start = int(form.get("NextToken", ["0"])[0])
+            found = [n for n in range(self.cluster.nodes) if not asked or instance_id(n) in asked]
+            items = "".join(instance_xml(index, CLUSTER) for index in found[start : start + EC2_PAGE])
+            if start + EC2_PAGE < len(found):
+                token = f"<nextToken>{start + EC2_PAGE}</nextToken>"
+        space = 'xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"'
+        return f"<{action}Response {space}><reservationSet>{items}</reservationSet>{token}</{action}Response>"
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one world."""
+
+    daemon_threads = True
+
+    def __init__(self, world: World) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.world = world
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    disable_nagle_algorithm = True
+    server: Server
+
+    def do_GET(self) -> None:
+        world = self.server.world
+        if self.path == "/counts":
+            body, world.counts = msgspec.json.encode(dict(sorted(world.counts.items()))), Counter()
+            return self._reply(200, body, "application/json")
+        status, body = world.get(self.path)
+        return self._reply(status, body, "application/json", encoding="gzip")
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        world, target = self.server.world, self.headers.get("X-Amz-Target", "")
+        if target.startswith("DynamoDB"):
+            answer = world.table(target.partition(".")[2], msgspec.json.decode(raw))
+            return self._reply(200, msgspec.json.encode(answer), "application/x-amz-json-1.0")
+        if target.startswith("AmazonSQS"):
+            entries = msgspec.json.decode(raw)["Entries"]
+            world.counts["sqs messages"] += len(entries)
+            sent = [{"Id": entry["Id"], "MessageId": entry["Id"], "MD5OfMessageBody": ""} for entry in entries]
+            return self._reply(200, msgspec.json.encode({"Successful": sent}), "application/x-amz-json-1.0")
+        if raw.startswith(b"Action="):
+            return self._reply(200, world.ec2(parse_qs(raw.decode())).encode(), "text/xml")
+        world.counts[f"other {target or self.path.partition('?')[0]}"] += 1
+        return self._reply(201, b"{}", "application/json")
+
+    def do_PATCH(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.world.counts["patch"] += 1
+        self._reply(200, b"{}", "application/json")
+
+    do_DELETE = do_PUT = do_PATCH  # noqa: N815 - the names that http.server looks for
+
+    def _reply(self, status: int, body: bytes, kind: str, *, encoding: str = "") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _paged(objects: Iterator[JsonObject]) -> Iterator[bytes]:
+    """Pages of a list; the token of the next page is its number."""
+    page: list[JsonObject] = []
+    after = 0
+    waiting = next(objects, None)
+    while True:
+        while waiting is not None and len(page) < PAGE:
+            page.append(waiting)
+            waiting = next(objects, None)
+        after += 1
+        metadata = {"resourceVersion": "1"} | ({"continue": str(after)} if waiting is not None else {})
+        yield gzip.compress(msgspec.json.encode({"kind": "List", "metadata": metadata, "items": page}), 1)
+        if waiting is None:
+            return
+        page = []
+
+
+def main() -> None:
+    """Serve until killed; the port is printed once all is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("nodes", "pods", "pending"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    arguments = parser.parse_args()
+    server = Server(World(Cluster(nodes=arguments.nodes, pods=arguments.pods, pending=arguments.pending)))
+    print(server.server_port, flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Pods that come and go on thousands of nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+
+from lambdas.controllers.disruption import POD_EVENTS_PER_LOOK, write_pod_events
+from lambdas.view import View
+from tests.builders import NOW
+from tests.fakes.lab import Lab
+from tests.unit.lifecycle.records_for_tests import a_record
+
+
+def test_the_events_of_one_look_are_bounded_and_none_is_starved() -> None:
+    """A CronJob on every node writes its minute's events else: 5,000 writes, each minute, for ever."""
+    lab = Lab()
+    rows = lab.rows
+    for number in range(POD_EVENTS_PER_LOOK + 100):
+        record = msgspec.structs.replace(a_record(version=1), name=f"c{number:04}", last_pod_event_at=NOW)
+        rows.claims[record.name] = record
+    for look in range(1, 3):
+        now = NOW + timedelta(minutes=look)
+        events = [
+            (record, msgspec.structs.replace(record, last_pod_event_at=now, pods_digest=str(look)))
+            for record in rows.claims.values()
+        ]
+        write_pod_events(lab.app._memory, cast(View, cast(Any, SimpleNamespace(pod_events=tuple(events)))))
+        written = [record for record in rows.claims.values() if record.last_pod_event_at == now]
+        assert len(written) == POD_EVENTS_PER_LOOK
+    assert all(record.last_pod_event_at != NOW for record in rows.claims.values())
