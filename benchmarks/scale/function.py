@@ -23,8 +23,6 @@ from core.catalogue.build import CatalogueBuilder
 from core.catalogue.facts import MarketFacts
 from core.model.catalogue import Catalogue
 from lambdas import bootstrap
-from lambdas.adapters.kube.client import HttpKubernetes
-from lambdas.adapters.kube.transport import Endpoint, Transport
 from lambdas.clock import SystemClock
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
@@ -60,17 +58,6 @@ class Clock(SystemClock):
     def now(self) -> Any:
         """The present moment."""
         return NOW + timedelta(seconds=time.monotonic() - self._began)
-
-
-class Token:
-    """Any token does."""
-
-    def __call__(self) -> str:
-        """The token."""
-        return "token"
-
-    def renew(self) -> None:
-        """There is no other."""
 
 
 class Market:
@@ -144,9 +131,8 @@ def _application(url: str) -> bootstrap.Application:
         schedule_group="windows",
         schedule_role_arn="arn:aws:iam::123456789012:role/windows",
     )
-    kubernetes = HttpKubernetes(Transport(lambda: Endpoint(url), Token()))
     session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name=REGION)  # noqa: S106 - no secret
-    return bootstrap.Application(settings, session, Clock(), kubernetes=kubernetes, catalogues=Market())
+    return bootstrap.Application(settings, session, Clock(), catalogues=Market())
 
 
 def _environment(url: str) -> None:

@@ -43,6 +43,7 @@ class World:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.counts: Counter[str] = Counter()
+        self.url = ""
         self._pages: dict[Resource, list[bytes]] = {}
         self._by_path = {resource.path(): resource for resource in kinds.ALL}
         self._nodes = {node_name(index): index for index in range(cluster.nodes)}
@@ -155,6 +156,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, world: World) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.world = world
+        world.url = f"http://127.0.0.1:{self.server_port}"
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -168,6 +170,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/counts":
             body, world.counts = msgspec.json.encode(dict(sorted(world.counts.items()))), Counter()
             return self._reply(200, body, "application/json")
+        if self.path.startswith("/clusters/"):
+            described = {"cluster": {"endpoint": world.url, "version": "1.34"}}
+            return self._reply(200, msgspec.json.encode(described), "application/json")
         status, body = world.get(self.path)
         return self._reply(status, body, "application/json", encoding="gzip")
 
