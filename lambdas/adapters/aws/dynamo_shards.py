@@ -6,12 +6,13 @@ single partition is moved to its own by whoever reads it first.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Final, Generic, TypeVar
 
 from lambdas.adapters.aws.dynamo_records import RecordItems, Versioned, partition_of
 from lambdas.adapters.aws.dynamo_table import ABSENT, DynamoTable, Item, at_version, key
-from lambdas.ports import ConflictError
+from lambdas.ports import PortError
 
 SHARDS: Final = 8
 """Partitions for the records of one kind. More would make small clusters pay for queries that find nothing."""
@@ -56,13 +57,11 @@ class ShardedItems(Generic[R]):
         return self._shards[_shard_of(name)]
 
     def _moved(self, name: str, record: R) -> R:
-        """The record from the single partition, in its own from now on; whoever else moves or changes it comes first."""
+        """The record from the single partition, in its own from now on; where that fails the next who reads it tries again."""
         put = ("Put", {"Item": self.item(name, record), **ABSENT})
         delete = ("Delete", {"Key": key(self._single.partition, name), **at_version(record.version)})
-        try:
+        with suppress(PortError):
             self._table.transact([put, delete])
-        except ConflictError:
-            return record
         return record
 
 
