@@ -73,6 +73,8 @@ def _served(size: list[str]) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own module
         try:
             port = server.stdout.readline().strip() if server.stdout else ""
+            if not port:
+                raise SystemExit("the server did not start; its error stands above")
             yield f"http://127.0.0.1:{port}"
         finally:
             server.terminate()

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from core import labels
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from core.model.node_claim import ObjectRef
 from core.model.plan import PlannedClaim
-from lambdas.controllers.launching import OWNED_TAG
 
 JsonObject = dict[str, Any]
 
@@ -137,7 +137,11 @@ def claim_name(index: int) -> str:
 
 def instance_xml(index: int, cluster: str) -> str:
     """A node's instance as EC2 describes it."""
-    tags = {f"kubernetes.io/cluster/{cluster}": "owned", "eks:eks-cluster-name": cluster, OWNED_TAG: claim_name(index)}
+    tags = {
+        f"kubernetes.io/cluster/{cluster}": "owned",
+        "eks:eks-cluster-name": cluster,
+        labels.NODECLAIM: claim_name(index),
+    }
     tags |= {"karpenter.sh/nodepool": f"pool-{index % POOLS}", "Name": claim_name(index)}
     items = "".join(f"<item><key>{key}</key><value>{value}</value></item>" for key, value in tags.items())
     return (
