@@ -42,6 +42,7 @@ _ALWAYS: Final = (
     kinds.NAMESPACES,
     kinds.PRIORITY_CLASSES,
 )
+_MARKET: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES)
 _FOR_VOLUMES: Final = (
     kinds.PERSISTENT_VOLUMES,
     kinds.PERSISTENT_VOLUME_CLAIMS,
@@ -143,14 +144,25 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot without a zone to launch in that traffic is shifted away from."""
-        away = self._memory.brakes.engaged().zones
-        if not away:
-            return snapshot
-        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
-        zones = frozenset(names.get(zone, zone) for zone in away)
-        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
+    def market(self) -> Snapshot:
+        """What NodePools may buy now, and nothing of what runs: enough to order a claim that was planned before.
+
+        Raises:
+            PortError: If the look fails.
+        """
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _MARKET}
+        options, now = self._settings.options(), self._clock.now()
+        if options.feature_gates.node_overlay:
+            objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+        snapshot, _ = assemble(
+            objects,
+            now=now,
+            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now),
+            options=options,
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        return self._without_shifted_zones(snapshot)
 
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
         """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
@@ -173,6 +185,15 @@ class Observer:
             for name, why in listing.rejected
         ]
         return listing.items
+
+    def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without a zone to launch in that traffic is shifted away from."""
+        away = self._memory.brakes.engaged().zones
+        if not away:
+            return snapshot
+        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
+        zones = frozenset(names.get(zone, zone) for zone in away)
+        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
 
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]

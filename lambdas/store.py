@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -13,6 +13,10 @@ from lambdas.ports import OfferingKey
 
 PLANNER = "planner"
 """Name of the lease under which claims are requested: one planner per cluster at a time."""
+
+
+DISRUPTION: Final = "disruption"
+"""Name of the lease under which commands are checked again: what one finds room for, no other counts on."""
 
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -2,7 +2,7 @@
 
 from core.disruption.decision import disrupt, startable
 from core.disruption.expiration import expired
-from core.disruption.validation import validate
+from core.disruption.validation import Validation
 from core.disruption.windows import window_schedules
 
-__all__ = ["disrupt", "expired", "startable", "validate", "window_schedules"]
+__all__ = ["Validation", "disrupt", "expired", "startable", "window_schedules"]

@@ -7,7 +7,7 @@ place for every reason; one budget that cannot be read closes its pool.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -68,21 +68,53 @@ def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | Non
 
 def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
     """How many more nodes of each pool may go now, after those that are going already."""
-    present: dict[str, int] = {}
-    going: dict[str, int] = {}
+    counted = _counted(snapshot, states)
+    result: Remaining = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in REASONS}
+        gone = sum(is_going for _, is_going in nodes)
+        result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
+    return result
+
+
+def places(
+    snapshot: Snapshot, states: Iterable[StateNode], reasons: Iterable[str], holding: Collection[str]
+) -> dict[str, int]:
+    """How many claims of each pool may hold a place in its count of nodes that go (docs/adr/0026).
+
+    Args:
+        snapshot: The look.
+        states: Its nodes.
+        reasons: Why nodes are to go; the reason of which the fewest may go decides.
+        holding: Names of the claims that held a place at the time of the look.
+
+    Returns:
+        Pool → the bound of its counter: what its budgets allow, less the nodes that go or are not Ready and hold no
+        place; pools without any limit are missing.
+    """
+    if snapshot.options.ignore_budgets:
+        return {}
+    counted, wanted = _counted(snapshot, states), sorted(set(reasons))
+    result: dict[str, int] = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        tops = [top for r in wanted if (top := allowed(pool, len(nodes), r, snapshot.now)) is not None]
+        if tops:
+            result[pool.name] = min(tops) - sum(is_going and claim not in holding for claim, is_going in nodes)
+    return result
+
+
+def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
+    """Pool → the nodes that its budgets are about: name of the claim, and whether it goes or is not Ready."""
+    found: dict[str, list[tuple[str, bool]]] = {}
     for state in states:
         claim = state.claim
         if claim is None or not state.is_initialized or claim.is_true(node_claim.INSTANCE_TERMINATING):
             continue
-        present[state.node_pool] = present.get(state.node_pool, 0) + 1
-        if state.is_marked_for_deletion(snapshot) or (state.node is not None and not state.node.is_ready):
-            going[state.node_pool] = going.get(state.node_pool, 0) + 1
-    result: Remaining = {}
-    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
-        limits = {r: allowed(pool, present.get(pool.name, 0), r, snapshot.now) for r in REASONS}
-        gone = going.get(pool.name, 0)
-        result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
-    return result
+        is_going = state.is_marked_for_deletion(snapshot) or (state.node is not None and not state.node.is_ready)
+        found.setdefault(state.node_pool, []).append((claim.name, is_going))
+    return found
 
 
 class BudgetLedger:

@@ -1,8 +1,8 @@
-"""Does a command still hold? Asked some seconds after the decision, against a fresh look at the world (Karpenter)."""
+"""Do commands still hold? Asked some seconds after the decision, against a fresh look at the world (Karpenter)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,26 +17,43 @@ from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
 
 
-def validate(command: Command, snapshot: Snapshot) -> Command | str:
-    """The command as it may be carried out now, or why it no longer holds.
+class Validation:
+    """Commands that are due, checked one after the other: each against the world as those before it leave it.
 
-    Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must still
-    find a place for their pods with no more and no other new nodes. Where they need none any more, the replacements are left
-    out; where some of several nodes are no candidates any more, it is decided anew for the others. Karpenter gives such
-    commands up. Drift is carried out whatever it costs, so there only the pods must find a place. The command's own marks on
-    the snapshot are looked past.
+    The marks of these commands on the snapshot are looked past.
     """
-    marks = tuple(name for name in snapshot.marked_for_deletion if name not in command.claims)
-    fresh = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
-    by_claim = {c.claim.name: c for c in fresh.survey.candidates}
-    problems = {name: _unfit(name, by_claim.get(name), command, fresh) for name in command.claims}
-    candidates = [by_claim[name] for name, problem in problems.items() if not problem]
-    lost = next(filter(None, problems.values()), "")
-    if lost and not (command.method == "multi" and candidates):
-        return lost
-    if not snapshot.options.ignore_budgets and not fresh.has_budget(candidates, command.reason):
-        return f"budgets no longer let {len(candidates)} nodes go for {command.reason}"
-    return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
+
+    def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
+        own = {name for command in commands for name in command.claims}
+        marks = tuple(name for name in snapshot.marked_for_deletion if name not in own)
+        self._round = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
+
+    def check(self, command: Command) -> Command | str:
+        """The command as it may be carried out now, or why it no longer holds.
+
+        Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must
+        still find a place for their pods with no more and no other new nodes. Where they need none any more, the
+        replacements are left out; where some of several nodes are no candidates any more, it is decided anew for the
+        others. Karpenter gives such commands up. Drift is carried out whatever it costs, so there only the pods must
+        find a place.
+        """
+        fresh = self._round
+        by_claim = {c.claim.name: c for c in fresh.survey.candidates}
+        problems = {name: _unfit(name, by_claim.get(name), command, fresh) for name in command.claims}
+        candidates = [by_claim[name] for name, problem in problems.items() if not problem]
+        lost = next(filter(None, problems.values()), "")
+        if lost and not (command.method == "multi" and candidates):
+            return lost
+        if not fresh.snapshot.options.ignore_budgets and not fresh.has_budget(candidates, command.reason):
+            return f"budgets no longer let {len(candidates)} nodes go for {command.reason}"
+        return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
+
+    def carry_out(self, command: Command) -> None:
+        """See the world without the command's nodes from now on.
+
+        Its replacements offer no room to the next: they are not there yet, and may never come.
+        """
+        self._round.carry_out([msgspec.structs.replace(command, replacements=())])
 
 
 def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Round) -> str:

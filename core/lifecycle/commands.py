@@ -15,7 +15,7 @@ STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not even be verified for so long was decided on a world that has passed."""
 
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
-_SHORTEST: Final = timedelta(minutes=10)
+SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
 
 
@@ -37,9 +37,20 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
     return _replace(record, facts, leaving, now)
 
 
+def replacement_names(record: CommandRecord) -> tuple[str, ...]:
+    """Names of the claims that take the place of the command's nodes, none before it has started.
+
+    They follow from the command alone: whoever finds it half started asks for the same claims again, or lets them go.
+    """
+    if not record.has_started:
+        return ()
+    planned = record.command.replacements
+    return tuple(f"{claim.node_pool}-{record.id}-{index}" for index, claim in enumerate(planned))
+
+
 def time_limit(queued: int) -> timedelta:
     """How long replacements may take: 80 ms for each node in the queue, at least 10 minutes and at most an hour (Karpenter)."""
-    return min(_LONGEST, max(_SHORTEST, queued * _PER_CANDIDATE))
+    return min(_LONGEST, max(SHORTEST, queued * _PER_CANDIDATE))
 
 
 def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...], now: datetime) -> CommandStep:

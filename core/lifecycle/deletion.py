@@ -52,3 +52,8 @@ def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
         record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
     )
     return untainted(stays)
+
+
+def staying(record: ClaimRecord) -> ClaimRecord:
+    """The claim whose node has lost its taint: it counts in the budgets no longer."""
+    return msgspec.structs.replace(untainted(record), is_disrupting=False)

@@ -145,7 +145,7 @@ class RemoveCandidates(msgspec.Struct, frozen=True):
 
 
 class Abandon(msgspec.Struct, frozen=True):
-    """Give the command up: free its candidates again. Replacements stay and serve as ordinary capacity (Karpenter)."""
+    """Give the command up: free its candidates again, and let replacements go that nobody needs."""
 
     reason: str
     message: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -35,6 +36,7 @@ from lambdas.ports import (
     OfferingKey,
     Queue,
 )
+from lambdas.store import ClaimChange
 
 MAX_STEPS: Final = 8
 """Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
@@ -152,11 +154,29 @@ class ClaimWork:
             must = msgspec.structs.replace(record.deletion, reason=reason, message=message)
             outcome.decide("terminate", record.name, reason, message)
             return self._claims.change(record, msgspec.structs.replace(record, deletion=must))
-        outcome.decide("terminate", record.name, reason, message)
         changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now()))
+        self._has_begun(changed, reason, message, outcome)
+        return changed
+
+    def begin_within(
+        self, record: ClaimRecord, reason: str, message: str, places: Mapping[str, int], outcome: Outcome
+    ) -> bool:
+        """As `begin_termination`, for a claim that is not going yet, if its NodePool's budgets have a place; whether they have.
+
+        `places` says how many of a NodePool's claims may hold one (`core.disruption.budgets.places`).
+        """
+        after = deletion.leaving(record, reason, message, self._clock.now())
+        if not after.is_disrupting:
+            self._claims.change(record, after)
+        elif self._claims.disrupt([ClaimChange(record, after)], places).spent:
+            return False
+        self._has_begun(after, reason, message, outcome)
+        return True
+
+    def _has_begun(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> None:
+        outcome.decide("terminate", record.name, reason, message)
         went(self._breakers, record, reason, self._clock.now(), outcome)
         self._wake_ups.send([wake_up(reason)])
-        return changed
 
     def _launch(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
         now = self._clock.now()

@@ -118,6 +118,10 @@ class ClusterLook:
             tagged_instance=instance.instance_id if instance else "",
         )
 
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node, by key; one that cannot be read is left out."""
+        return self._pods_on(node)
+
     def waiting(self, keys: Collection[str]) -> tuple[Any, ...]:
         """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
         found = [pod for pod in self._unbound() if pod.metadata.deletion_timestamp is None]

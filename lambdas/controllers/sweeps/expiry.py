@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.budgets import BudgetLedger, remaining
+from core.disruption.budgets import places
 from core.disruption.expiration import expired, objections
 from core.disruption.reasons import REASONS
 from core.model.state_node import state_nodes
@@ -26,22 +26,19 @@ class Expiry:
     def run(self, round_: Round) -> None:
         """Let those go that may."""
         view = round_.view
-        ledger = BudgetLedger(remaining(view.snapshot, state_nodes(view.snapshot)))
+        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
+        bounds = places(view.snapshot, state_nodes(view.snapshot), REASONS, holding)
         due = expired(view.snapshot)
         kept = objections(view.snapshot, due)
 
         def let_go(name: str) -> None:
-            record = view.claims[name]
-            pool = record.plan.node_pool
+            message = f"older than {view.claims[name].plan.expire_after}"
             if name in kept:
                 round_.outcome.count("expiredButBlocked")
                 round_.outcome.decide("skip", name, "ExpiredButBlocked", kept[name])
-                return
-            if not all(ledger.allows(pool, reason) for reason in REASONS):
+            elif self._letting_go.begin_within(name, "Expired", "expireAfter has passed", bounds, round_.outcome):
+                round_.outcome.decide("expire", name, "Expired", message)
+            else:
                 round_.outcome.count("expiredButBlocked")
-                return
-            ledger.take(pool)
-            round_.outcome.decide("expire", name, "Expired", f"older than {record.plan.expire_after}")
-            self._letting_go.begin(name, "Expired", "expireAfter has passed", round_.outcome)
 
         round_.each(due, let_go, subject=lambda name: name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from core.brakes.brake import action_of
+from core.lifecycle.records import ClaimRecord
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.decisions import Outcome
@@ -26,12 +29,28 @@ class LettingGo:
 
         What a brake stops stays as it is, and is told.
         """
+        record = self._staying(name, reason, outcome)
+        if record is not None:
+            self._claim_work.begin_termination(record, reason, message, outcome)
+            self._work.send([work_on_claim(name, self._clock.now())])
+
+    def begin_within(self, name: str, reason: str, message: str, places: Mapping[str, int], outcome: Outcome) -> bool:
+        """As `begin`, if the NodePool's budgets have a place for the claim; False where they have none."""
+        record = self._staying(name, reason, outcome)
+        if record is None:
+            return True
+        if not self._claim_work.begin_within(record, reason, message, places, outcome):
+            return False
+        self._work.send([work_on_claim(name, self._clock.now())])
+        return True
+
+    def _staying(self, name: str, reason: str, outcome: Outcome) -> ClaimRecord | None:
+        """The claim as it is now, None where it is gone or going, or a brake stops what is to be done."""
         record = self._claims.get(name)
         if record is None or record.deletion is not None:
-            return
+            return None
         brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
         if brake is not None:
             skipped(brake, name, outcome)
-        else:
-            self._claim_work.begin_termination(record, reason, message, outcome)
-            self._work.send([work_on_claim(name, self._clock.now())])
+            return None
+        return record

@@ -9,11 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core import labels
-from core.disruption import disrupt, validate
+from core.disruption import Validation, disrupt, startable
+from core.disruption.budgets import places, remaining
 from core.disruption.carrying import carried_out
 from core.disruption.reasons import DRIFTED, MEANINGS, REASONS
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
 from tests.property.disruption.worlds import worlds
 
 ROUNDS_MAX = 8
@@ -131,4 +133,37 @@ def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     """The first command of a plan holds against the world that it was made for."""
     plan = disrupt(snapshot)
     if plan.commands and plan.commands[0].reason != DRIFTED:
-        assert validate(plan.commands[0], snapshot) == plan.commands[0]
+        assert Validation(plan.commands[:1], snapshot).check(plan.commands[0]) == plan.commands[0]
+
+
+@few
+@given(worlds())
+def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Snapshot) -> None:
+    """What one of them takes, the next cannot have."""
+    plan = disrupt(snapshot)
+    commands = startable(plan)
+    validation, gone = Validation(commands, snapshot), dict.fromkeys(plan.budgets, 0)
+    pools = pool_of(snapshot)
+    for command in commands:
+        found = validation.check(command)
+        if not isinstance(found, str):
+            validation.carry_out(found)
+            for node in found.nodes:
+                gone[pools[node]] += 1
+                left = plan.budgets[pools[node]][found.reason]
+                assert left is None or gone[pools[node]] <= left
+
+
+@few
+@given(worlds(), st.sampled_from(REASONS), st.integers(0, 100))
+def test_places_are_what_is_left_and_what_is_held(snapshot: Snapshot, reason: str, share: int) -> None:
+    """The bound of the counter and the counter together say what the budgets say, whoever holds places already."""
+    states = state_nodes(snapshot)
+    claims = [state.claim_name for state in states if state.is_marked_for_deletion(snapshot) and state.is_initialized]
+    holding = claims[: len(claims) * share // 100]
+    bounds, left = places(snapshot, states, [reason], holding), remaining(snapshot, states)
+    pools = {claim.name: claim.labels[labels.NODEPOOL] for claim in snapshot.node_claims}
+    for pool, by_reason in left.items():
+        held = sum(pools[name] == pool for name in holding)
+        free = bounds[pool] - held if pool in bounds else None
+        assert by_reason[reason] == (None if free is None else max(0, free))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption import disrupt, startable, validate
+from core.disruption import Validation, disrupt, startable
 from core.disruption import reasons as why
 from core.model.feature_gates import FeatureGates
 from core.model.node import Node
@@ -29,6 +29,11 @@ TYPES = (SMALL, MIDDLE, LARGE)
 ON_DEMAND = Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND)
 OPEN = Disruption(budgets=(Budget("100%"),))
 KARPENTER = Options(karpenter_moves_only=True)
+
+
+def checked(command: Command, snapshot: Snapshot) -> Command | str:
+    """What becomes of the command at its second look."""
+    return Validation([command], snapshot).check(command)
 
 
 def pod_on(node: str, name: str = "", *, cpu: str = "500m", **changes: Any) -> Pod:
@@ -138,7 +143,7 @@ def test_node_is_split_where_two_small_ones_are_cheaper() -> None:
     )
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("repack", 2)
-    assert validate(command, snapshot) == command
+    assert checked(command, snapshot) == command
     assert disrupt(msgspec.structs.replace(snapshot, options=KARPENTER)).commands == ()
 
 
@@ -204,13 +209,13 @@ class TestValidation:
         """Nothing changed; that its own claims are marked changes nothing."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
-        assert validate(command, snapshot) == command
-        assert validate(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) == command
+        assert checked(command, snapshot) == command
+        assert checked(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) == command
 
     def test_node_got_a_pod_since(self) -> None:
         """An empty node on which a pod landed stays."""
         command = self.command(world(a_node_of(SMALL)))
-        assert isinstance(validate(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), str)
+        assert isinstance(checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), str)
 
     def test_one_of_several_got_a_pod_that_stays_since(self) -> None:
         """The others go all the same: in a fleet that consolidates somebody always got a pod."""
@@ -218,7 +223,7 @@ class TestValidation:
         pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
         command = self.command(world(*nodes, pods=pods))
         guard = pod_on("node-1", "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = validate(command, world(*nodes, pods=(*pods, guard)))
+        found = checked(command, world(*nodes, pods=(*pods, guard)))
         assert isinstance(found, Command)
         assert (command.method, len(command.nodes)) == ("multi", 4)
         assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
@@ -227,7 +232,7 @@ class TestValidation:
     def test_pod_is_protected_since(self) -> None:
         """An annotation that came in between is respected."""
         command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
-        found = validate(
+        found = checked(
             command, world(a_node_of(LARGE), pods=(pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"}),))
         )
         assert found == "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
@@ -236,14 +241,14 @@ class TestValidation:
         """A window that closed in between is respected."""
         snapshot = world(a_node_of(SMALL))
         closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
-        assert isinstance(validate(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), str)
+        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), str)
 
     def test_pods_fit_on_running_nodes_since(self) -> None:
         """Giving the command up would put the saving off from look to look."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         command = self.command(snapshot)
         beside = world(a_node_of(LARGE), a_node_of(MIDDLE, "node-2"), pods=snapshot.pods)
-        found = validate(command, beside)
+        found = checked(command, beside)
         assert command.replacements
         assert isinstance(found, Command)
         assert (found.nodes, found.replacements, found.moves) == (
@@ -257,11 +262,11 @@ class TestValidation:
         """A replacement that can no longer be had is not waited for."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         gone = a_snapshot(types=(LARGE,)).catalogue
-        assert isinstance(validate(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), str)
+        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), str)
 
     def test_node_is_gone(self) -> None:
         """Somebody else was faster."""
-        assert isinstance(validate(self.command(world(a_node_of(SMALL))), world()), str)
+        assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), str)
 
 
 def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
+from core.lifecycle.deletion import staying, untainted
+from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.taints import DISRUPTED
 from lambdas.controllers.cluster_look import ClusterLook
@@ -31,19 +33,36 @@ class StrayTaints:
         """Free the nodes of ours that carry it without reason."""
         view = round_.view
         ours = {record.node_name: record.name for record in view.claims.values() if record.node_name}
-        marked = [node for node in view.snapshot.nodes if DISRUPTED in node.taints and node.name in ours]
+        marked = [
+            node
+            for node in view.snapshot.nodes
+            if node.name in ours and (DISRUPTED in node.taints or _is_half_undone(view.claims[ours[node.name]]))
+        ]
         if not marked:
             return
         look = ClusterLook(self._kubernetes, self._cloud, self._clock)
-        busy = {claim for command in self._memory.commands.all() for claim in command.command.claims}
 
         def free(node: Node) -> None:
             seen = look.node(node.name)
             record = self._memory.claims.get(ours[node.name])
-            if record is None or record.deletion is not None or record.name in busy:
+            if record is None or record.deletion is not None or self._is_in_command(record.name):
                 return
+            held = untainted(record)
+            if held is not record:
+                held = self._memory.claims.change(record, held)
             if seen is not None and DISRUPTED in seen.node.taints:
                 release_node(self._kubernetes, seen)
                 round_.outcome.decide("abandon", node.name, "StrayTaint", "no command is disrupting this node")
+            if held.is_disrupting:
+                self._memory.claims.change(held, staying(held))
 
         round_.each(marked, free, subject=lambda node: node.name)
+
+    def _is_in_command(self, claim: str) -> bool:
+        """Asked after the claim was read: a command takes places in the transaction in which it starts."""
+        return any(claim in command.command.claims for command in self._memory.commands.all())
+
+
+def _is_half_undone(record: ClaimRecord) -> bool:
+    """Whether it stays and yet counts as one that goes: who gave its command up died before the end."""
+    return record.is_resting and (record.is_disrupting or not record.reserved)

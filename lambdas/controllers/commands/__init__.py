@@ -1,0 +1,1 @@
+"""Disruption commands: the second look at those that are due, and what becomes of each."""

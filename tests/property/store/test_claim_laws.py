@@ -1,0 +1,112 @@
+"""Laws of the store of claims over random histories: the same in memory and in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.adapters.aws.dynamo_claims import DynamoClaims
+from lambdas.adapters.aws.dynamo_leases import DynamoLeases
+from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.ports import ConflictError
+from lambdas.store import PLANNER, ClaimChange, ClaimStore, Leases
+from tests.builders import NOW
+from tests.fakes.account import FakeAccount
+from tests.fakes.store import MemoryClaims, MemoryLeases, Rows
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
+
+NAMES = st.sampled_from("abcdef")
+POOLS = {"a": "one", "b": "one", "c": "one", "d": "two", "e": "two", "f": "two"}
+HELD = {"cpu": 4000, "nodes": 1}
+
+REQUEST = st.tuples(st.just("request"), NAMES)
+DISRUPT = st.tuples(st.just("disrupt"), st.lists(NAMES, min_size=1, max_size=4, unique=True), st.integers(0, 3))
+STALE = st.tuples(st.just("stale"), NAMES)
+TAINT = st.tuples(st.just("taint"), NAMES)
+STAY = st.tuples(st.just("stay"), NAMES)
+FORGET = st.tuples(st.just("forget"), NAMES)
+HISTORIES = st.lists(st.one_of(REQUEST, DISRUPT, STALE, TAINT, STAY, FORGET), max_size=25)
+
+
+class History:
+    """Plays what functions do to claims."""
+
+    def __init__(self, claims: ClaimStore, leases: Leases) -> None:
+        self.claims = claims
+        lease = leases.acquire(PLANNER, "me", now=NOW, for_=timedelta(minutes=1))
+        assert lease is not None
+        self._lease = lease
+
+    def play(self, kind: str, what: str | list[str], bound: int = 0) -> None:
+        """One thing; what is not there stays so."""
+        found = [record for name in what if (record := self.claims.get(name)) is not None]
+        if kind == "request":
+            self._request(str(what))
+        elif kind == "disrupt" and found:
+            self.disrupt(found, bound)
+        elif kind == "stale" and found:
+            self._stale(found[0])
+        elif kind == "taint" and found:
+            self.claims.change(found[0], msgspec.structs.replace(found[0], reserved={}))
+        elif kind == "stay" and found:
+            self.claims.change(found[0], msgspec.structs.replace(found[0], reserved=HELD, is_disrupting=False))
+        elif kind == "forget" and found:
+            self.claims.forget(found[0])
+
+    def disrupt(self, found: list[ClaimRecord], bound: int) -> None:
+        """All of them go or none, and never more than the bound lets go."""
+        before = self.counters()
+        wanted = [ClaimChange(record, record) for record in found]
+        spent = self.claims.disrupt(wanted, {"one": bound, "two": bound}).spent
+        new = [POOLS[record.name] for record in found if not record.is_disrupting]
+        assert spent == tuple(p for p in sorted(set(new)) if before.get(p, ({}, 0))[1] + new.count(p) > bound)
+        if spent:
+            assert self.counters() == before
+
+    def _request(self, name: str) -> None:
+        record = msgspec.structs.replace(
+            a_record(age=timedelta(hours=1)), name=name, plan=a_plan(node_pool=POOLS[name]), reserved=HELD
+        )
+        self.claims.request([record], {}, self._lease)
+
+    def _stale(self, record: ClaimRecord) -> None:
+        old = msgspec.structs.replace(record, version=record.version - 1)
+        try:
+            self.claims.disrupt([ClaimChange(old, old)], {})
+        except ConflictError:
+            return
+        raise AssertionError("a claim that has changed was let go")
+
+    def counters(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
+        """NodePool → what its counters say, but for those at zero."""
+        found = {usage.node_pool: (usage.reserved, usage.disrupting) for usage in self.claims.usage()}
+        return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
+
+    def sums(self) -> Mapping[str, tuple[Mapping[str, int], int]]:
+        """NodePool → what its claims hold, summed."""
+        found: dict[str, tuple[dict[str, int], int]] = {}
+        for record in self.claims.all():
+            held, places = found.get(POOLS[record.name], ({}, 0))
+            both = {name: held.get(name, 0) + record.reserved.get(name, 0) for name in {*held, *record.reserved}}
+            found[POOLS[record.name]] = (both, places + record.is_disrupting)
+        return {pool: counted for pool, counted in found.items() if counted != ({}, 0)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES)
+def test_counters_are_the_sums_of_what_claims_hold(history: list[tuple[str, str]]) -> None:
+    """Whatever happens in whatever order; and the table and the store of other tests tell the same story."""
+    rows, account = Rows(), FakeAccount()
+    table = DynamoTable(account.client("dynamodb"), account.table)
+    in_memory = History(MemoryClaims(rows), MemoryLeases(rows))
+    in_table = History(DynamoClaims(table, "c"), DynamoLeases(table, "c"))
+    for event in history:
+        for played in (in_memory, in_table):
+            played.play(*event)
+            assert played.counters() == played.sums()
+        assert in_memory.claims.all() == in_table.claims.all()

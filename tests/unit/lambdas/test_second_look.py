@@ -1,0 +1,195 @@
+"""Budgets hold however many functions let nodes go at once, and a command that comes to nothing leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.lifecycle.records import CommandPhase
+from core.manifests import resources as kinds
+from core.model.taints import DISRUPTED
+from lambdas.ports import JsonObject, TransientError
+from lambdas.store import DISRUPTION
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+from tests.unit.lambdas.test_crashes import Deaths, schedules_alone
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+        ]
+    }
+}
+
+
+def pool(budget: str, **template: Any) -> JsonObject:
+    """The NodePool, from whose nodes so many may go at once."""
+    disruption = {"consolidateAfter": "0s", "budgets": [{"nodes": budget}]}
+    return a_node_pool(disruption=disruption, template=template)
+
+
+def fleet(budget: str, nodes: int = 2, **template: Any) -> Lab:
+    """A lab with so many nodes, all of them empty."""
+    lab = Lab()
+    lab.kubernetes.put(pool(budget, **template), *(a_pending_pod(f"p{n}", affinity=APART) for n in range(nodes)))
+    lab.settle()
+    for n in range(nodes):
+        lab.kubernetes.drop(kinds.PODS, f"p{n}", "default")
+    assert len(lab.claims) == nodes
+    lab.clock.advance(minutes=1)
+    return lab
+
+
+def tainted(lab: Lab) -> list[str]:
+    """Nodes that are on their way out."""
+    nodes = [lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)]
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if any(taint["key"] == DISRUPTED.key for taint in node["spec"].get("taints", ()))
+    ]
+
+
+def once(lab: Lab, call: str, act: Callable[[], object]) -> None:
+    """Let something happen right before the next such call to the API server."""
+
+    def intrude(made: str) -> None:
+        if made == call:
+            lab.kubernetes.before_call = lambda _: None
+            act()
+
+    lab.kubernetes.before_call = intrude
+
+
+def test_two_second_looks_at_once_do_not_both_spend_the_budget() -> None:
+    """Found by review: with one place left, two commands that were checked in the same second both took it."""
+    lab = fleet("2", nodes=2)
+    lab.disrupt()
+    first, second = lab.work.take()
+    lab.kubernetes.put(pool("1"))
+    lab.clock.advance(seconds=16)
+    once(lab, "list poddisruptionbudgets", lambda: lab.execute(second))
+    lab.execute(first)
+    lab.tick(3)
+    assert len(tainted(lab)) + 2 - len(lab.kubernetes.names(kinds.NODES)) == 1
+    assert max(usage.disrupting for usage in lab.rows.usage.values()) <= 1
+
+
+def test_an_expiry_between_look_and_start_is_counted() -> None:
+    """Found by a seed: two commands and an expiry, each within a budget of two, let three nodes go."""
+    lab = fleet("1", nodes=2, expireAfter="2m")
+    lab.disrupt()
+    (message,) = lab.work.take()
+    (command,) = lab.rows.commands.values()
+    younger = max(lab.claims, key=lambda claim: claim.name)
+    of_younger = msgspec.structs.replace(command.command, nodes=(younger.node_name,), claims=(younger.name,))
+    lab.rows.commands[command.id] = msgspec.structs.replace(command, command=of_younger)
+    lab.clock.advance(minutes=2)
+    once(lab, "list priorityclasses", lab.reconcile)
+    outcome = lab.execute(message)
+    assert [decision.reason for decision in outcome.decisions if decision.kind == "abandon"] == ["BudgetSpent"]
+    assert younger in lab.claims
+    assert lab.rows.usage["default"].disrupting == 1
+    assert sum(claim.deletion is not None for claim in lab.claims) == 1
+
+
+def test_all_commands_that_are_due_start_on_one_look() -> None:
+    """Else each looks at the whole cluster by itself, and ten of them do not end within their minute."""
+    lab = fleet("100%", nodes=4)
+    lab.disrupt()
+    (first, *_) = lab.work.take()
+    lab.clock.advance(seconds=16)
+    looks: list[str] = []
+    lab.kubernetes.before_call = looks.append
+    lab.execute(first)
+    assert looks.count("list nodes") == 1
+    assert [found.phase for found in lab.rows.commands.values()] == [CommandPhase.STARTING] * 3, "the first is through"
+    assert lab.rows.usage["default"].disrupting == 4
+
+
+def test_a_look_that_fails_holds_up_nobody() -> None:
+    """Else one slow answer of the API server keeps every command waiting for the end of a lease."""
+    lab = fleet("1", nodes=1)
+    lab.disrupt()
+
+    def fail() -> None:
+        raise TransientError("kube:list nodes", "503")
+
+    once(lab, "list nodes", fail)
+    lab.tick(seconds=16)
+    assert lab.rows.leases[DISRUPTION][2] is None
+    lab.tick(seconds=10)
+    assert lab.rows.usage["default"].disrupting == 1
+
+
+def drifting() -> Lab:
+    """One node with a pod on it that is to be replaced."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.put(a_node_pool(template={"expireAfter": "1000h"}))
+    lab.clock.advance(minutes=1)
+    return lab
+
+
+def is_whole(lab: Lab) -> None:
+    """Nothing goes, nothing is held that should not be, and nobody pays for what nobody uses."""
+    assert lab.rows.commands == {}
+    assert tainted(lab) == []
+    assert [(claim.deletion, claim.is_disrupting) for claim in lab.claims] == [(None, False)]
+    (usage,) = lab.rows.usage.values()
+    assert (usage.reserved, usage.disrupting) == (lab.claim.reserved, 0)
+    assert lab.claim.reserved
+    assert [found.instance_id for found in lab.cloud.instances()] == [lab.claim.instance_id]
+
+
+def test_replacements_of_a_command_that_is_given_up_go_too() -> None:
+    """Else a command that is tried again and again adds a node that nobody needs each time."""
+    lab = drifting()
+    lab.disrupt()
+    lab.tick(2)
+    assert len(lab.cloud.instances()) == 2
+    (command,) = lab.rows.commands.values()
+    lab.clock.advance(minutes=11)
+    lab.execute({"command": command.id})
+    lab.tick(6)
+    is_whole(lab)
+
+
+def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
+    """Else pods that were placed there meanwhile are moved again at once."""
+    lab = drifting()
+    lab.disrupt()
+    lab.tick(2)
+    (command,) = lab.rows.commands.values()
+    (name,) = command.replacements
+    lab.app._memory.nominations.nominate([name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1))
+    lab.clock.advance(minutes=11)
+    lab.execute({"command": command.id})
+    assert lab.rows.commands == {}
+    assert {claim.name: claim.deletion for claim in lab.claims}[name] is None
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_death_while_a_command_is_given_up_leaves_nothing_behind(*, after: bool) -> None:
+    """Else a node stays tainted, or holds a place in the budgets or no share of the limits, for ever."""
+    number = total = 0
+    while number <= total:
+        lab = drifting()
+        lab.disrupt()
+        lab.tick(2)
+        (command,) = lab.rows.commands.values()
+        lab.clock.advance(minutes=11)
+        deaths = Deaths(lab, at=number, after=after)
+        deaths.kill(lab, lambda lab, name=command.id: lab.execute({"command": name}))
+        total = max(total, deaths.calls)
+        lab.kubernetes.put(a_node_pool())
+        schedules_alone(lab, rounds=3)
+        is_whole(lab)
+        number += 1
+    assert total > 8
