@@ -263,7 +263,7 @@ class Application:
 
     @cached_property
     def _table(self) -> DynamoTable:
-        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name)
+        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self._pause)
 
     @cached_property
     def _wake_ups(self) -> Queue:

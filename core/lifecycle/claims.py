@@ -67,7 +67,7 @@ def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if facts.tagged_instance:
         return Adopt(facts.tagged_instance)
     if now - record.requested_at >= LAUNCH_TIMEOUT:
-        return Forget("LaunchTimeout", refuses_offering=True)
+        return Forget("LaunchTimeout")
     return Launch()
 
 

@@ -94,6 +94,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         token: Idempotency token of the launch; a new one after each definite refusal.
         offerings: The launch order's places, stored so that the same token always means the same request.
         is_ranked: Their prices are the NodePool's own, so the launch goes by their order and not by EC2's prices.
+        awaits_pods: Its pods waited for a node when it was requested; those of a replacement run on the node that goes.
+            Kept only until the launch.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
         is_disrupting: It holds a place in the count of its NodePool's nodes that go, against which budgets are held.
         version: Grows by one with each write; zero before the first.
@@ -114,6 +116,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     offerings: tuple[OfferingChoice, ...] = ()
     is_ranked: bool = False
+    awaits_pods: bool = False
     reserved: dict[str, int] = {}
     is_disrupting: bool = False
     machine: Machine | None = None

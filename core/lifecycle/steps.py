@@ -105,11 +105,10 @@ class DeleteNode(msgspec.Struct, frozen=True):
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """Drop the claim's record. `refuses_offering`: what it was to be launched from is to be avoided for a while."""
+    """Drop the claim's record."""
 
     reason: str
     message: str = ""
-    refuses_offering: bool = False
 
 
 ClaimStep = (

@@ -33,7 +33,6 @@ from lambdas.ports import (
     ConflictError,
     Kubernetes,
     NotFoundError,
-    OfferingKey,
     Queue,
 )
 from lambdas.store import ClaimChange
@@ -63,7 +62,6 @@ class ClaimWork:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._claims = memory.claims
-        self._unavailable = memory.unavailable
         self._launcher = launcher
         self._observer = observer
         self._nominator = nominator
@@ -117,7 +115,7 @@ class ClaimWork:
         """Do one step; the claim as it is then, None once it is forgotten."""
         match step:
             case steps.Launch():
-                return self._launch(record, outcome)
+                return self._launch(record, look, outcome)
             case steps.Adopt():
                 return self._adopt(record, step, look, outcome)
             case steps.Register():
@@ -178,8 +176,12 @@ class ClaimWork:
         went(self._breakers, record, reason, self._clock.now(), outcome)
         self._wake_ups.send([wake_up(reason)])
 
-    def _launch(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
+    def _launch(self, record: ClaimRecord, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
         now = self._clock.now()
+        if record.awaits_pods and not record.attempts and not look.waiting(record.plan.pods):
+            outcome.decide("forget", record.name, "PodsPlacedElsewhere", "none of its pods waits for a node any more")
+            self._claims.forget(record)
+            return None
         try:
             node_class = self._observer.node_class(record.plan.node_class.name)
         except NotFoundError as error:
@@ -232,10 +234,6 @@ class ClaimWork:
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
-        if step.refuses_offering and record.offerings:
-            first = record.offerings[0]
-            key = OfferingKey(first.instance_type, first.zone, first.capacity_type)
-            self._unavailable.mark([key], self._clock.now())
         outcome.decide("forget", record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is None:

@@ -42,6 +42,9 @@ from lambdas.store import ClaimStore, UnavailableOfferings
 MAX_TYPES: Final = 60
 """Instance types in one launch order (Karpenter sends EC2 no more either)."""
 
+STORE_ATTEMPTS: Final = 3
+"""Times that an instance is tried to be stored; after that its tag tells whose it is, and `execute` adopts it."""
+
 
 class Launcher:
     """Turns planned claims into records, and records into instances."""
@@ -85,11 +88,14 @@ class Launcher:
         Returns:
             The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
             forgotten, so that its pods are planned anew.
+
+        Raises:
+            PortError: If the table does not take the answer; the same token brings the same instance later.
         """
         try:
             launched = self._cloud.launch(self._order(record, node_class, catalogue))
         except InsufficientCapacityError as error:
-            self._unavailable.mark((key for key, _ in error.refused), now)
+            self._avoid((key for key, _ in error.refused), now, outcome)
             outcome.count("refusedLaunches")
             outcome.decide("forget", record.name, "InsufficientCapacity", str(error))
             self._claims.forget(record)
@@ -103,10 +109,38 @@ class Launcher:
         except (TransientError, ConflictError) as error:
             outcome.count("unclearLaunches")
             return self._claims.change(record, self._tried(record, error))
-        if launched.refused:
-            self._unavailable.mark((key for key, _ in launched.refused), now)
         outcome.decide("launch", record.name, "Launched", _described(launched.instance, record))
-        return self.adopt(record, launched.instance, catalogue, now)
+        stored = self._stored(record, launched.instance, catalogue, now)
+        self._avoid((key for key, _ in launched.refused), now, outcome)
+        return stored
+
+    def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+        """Store the instance that there is now, on what the claim is by then: nothing is launched again for a conflict."""
+        current = record
+        for attempt in range(1, STORE_ATTEMPTS + 1):
+            try:
+                return self.adopt(current, instance, catalogue, now)
+            except (ConflictError, TransientError):
+                if attempt == STORE_ATTEMPTS:
+                    raise
+                latest = self._claims.get(record.name)
+                if latest is None:
+                    raise
+                if latest.machine is not None:
+                    return latest
+                current = latest
+        raise ConflictError("store", f"claim {record.name} was not tried to be stored")
+
+    def _avoid(self, refused: Iterable[OfferingKey], now: datetime, outcome: Outcome) -> None:
+        """Note what EC2 refused. Not to know it costs a vain launch, which is no reason to lose this one's answer."""
+        keys = tuple(refused)
+        if not keys:
+            return
+        try:
+            self._unavailable.mark(keys, now)
+        except PortError as error:
+            outcome.count("portErrors")
+            outcome.decide("skip", f"{len(keys)} offerings", type(error).__name__, str(error))
 
     def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
         """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
@@ -122,6 +156,7 @@ class Launcher:
             phase_since=now,
             plan=msgspec.structs.replace(record.plan, instance_types=()),
             offerings=(),
+            awaits_pods=False,
             machine=machine,
             reserved=holds,
             reason="",

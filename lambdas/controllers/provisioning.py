@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
+
+import msgspec
 
 from core.brakes.brake import Action
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import Catalogue
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
 from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
+from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.buffer_status import BufferStatus
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
@@ -24,7 +29,7 @@ from lambdas.fingerprint import LastThought, fingerprint
 from lambdas.garbage import collector_at_rest
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory, Observer
-from lambdas.ports import Clock, PortError, Queue
+from lambdas.ports import Clock, JsonObject, Queue
 from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases
 from lambdas.view import View
@@ -34,6 +39,9 @@ NOMINATED_FOR: Final = timedelta(seconds=20)
 
 THINK_AGAIN: Final = timedelta(minutes=5)
 BUSY: Final = timedelta(seconds=5)
+TRY_AGAIN: Final = timedelta(seconds=2)
+"""After a launch whose answer is not known, or not stored."""
+
 MARGIN: Final = timedelta(seconds=15)
 """No further round or launch is begun with less time than this left."""
 
@@ -82,12 +90,12 @@ class Provisioning:
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
             outcome.decide("skip", self._settings.cluster_name, "PlannerBusy", "another run is planning")
-            self._wake_ups.send([wake_up("planner was busy", until)], delay=BUSY)
+            self._look_again("planner was busy", until, BUSY)
             return
         try:
             if self._has_work(outcome, deadline, until):
                 self._plan_in_rounds(lease, outcome, deadline, until)
-        except PortError:
+        except Exception:
             self._leases.release(lease)
             raise
         self._leases.release(lease)
@@ -156,34 +164,47 @@ class Provisioning:
     def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> list[ClaimRecord]:
         """Records for the planned claims; the lease's stamp makes their names unique for ever."""
         snapshot, now = view.snapshot, self._clock.now()
-        return [
-            self._launcher.record(
-                with_class_hash(planned, snapshot.node_classes),
-                f"{planned.node_pool}-{lease.stamp}-{used + index}",
-                snapshot,
-                now,
-            )
-            for index, planned in enumerate(plan.claims)
-        ]
+        bound = {pod.key for pod in snapshot.pods if pod.node_name}
+        records = []
+        for index, planned in enumerate(plan.claims):
+            named = with_class_hash(planned, snapshot.node_classes)
+            record = self._launcher.record(named, f"{planned.node_pool}-{lease.fence}-{used + index}", snapshot, now)
+            awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
+            records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
+        return records
 
     def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> int:
-        """Launch as many as there is time for; `execute` gets the others. Returns how many EC2 refused."""
-        refused = launched = 0
-        catalogue = view.snapshot.catalogue
+        """Launch as many as there is time for; `execute` gets the others. Returns how many EC2 refused.
+
+        What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
+        """
+        refused: list[str] = []
+        boundary, handed_on, launched = Boundary(outcome), list[str](), 0
         for record in records:
-            now = self._clock.now()
             node_class = view.node_classes.get(record.plan.node_class.name)
-            if launched >= self._settings.launches_per_run or now + MARGIN > deadline or node_class is None:
-                self._work.send([work_on_claim(record.name, now)])
+            is_late = self._clock.now() + MARGIN > deadline
+            if launched >= self._settings.launches_per_run or is_late or node_class is None:
+                handed_on.append(record.name)
                 continue
             launched += 1
-            claim = self._launcher.launch(record, node_class, catalogue, now, outcome)
-            if claim is None:
-                refused += 1
-                continue
-            delay = BOOT_AT_LEAST if claim.machine else timedelta(seconds=2)
-            self._work.send([work_on_claim(claim.name, now)], delay=delay)
-        return refused
+            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, outcome)
+            boundary.attempt(record.name, launch)
+        now, failed = self._clock.now(), tuple(boundary.failed)
+        boundary.attempt("work queue", lambda: self._work.send(work_on_claim(name, now) for name in handed_on))
+        boundary.attempt(
+            "work queue", lambda: self._work.send([work_on_claim(name, now) for name in failed], delay=TRY_AGAIN)
+        )
+        return len(refused)
+
+    def _launch_one(
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], outcome: Outcome
+    ) -> None:
+        now = self._clock.now()
+        claim = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        if claim is None:
+            refused.append(record.name)
+        else:
+            self._work.send([work_on_claim(claim.name, now)], delay=BOOT_AT_LEAST if claim.machine else TRY_AGAIN)
 
     def _nominate(self, plan: Plan, view: View, outcome: Outcome) -> None:
         now = self._clock.now()
@@ -204,7 +225,7 @@ class Provisioning:
         outcome.count("unschedulablePods", len(plan.unschedulable))
         self._news.tell(plan.unschedulable)
 
-    def _look_again(self, reason: str, until: datetime) -> None:
-        delay = timedelta(seconds=self._settings.poll_seconds)
+    def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
+        delay = delay or timedelta(seconds=self._settings.poll_seconds)
         if self._clock.now() + delay <= until:
             self._wake_ups.send([wake_up(reason, until)], delay=delay)

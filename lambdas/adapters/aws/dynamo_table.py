@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lambdas.adapters.aws.errors import translate
-from lambdas.ports import ConflictError, DeniedError
+from lambdas.adapters.aws.errors import code_of, translate
+from lambdas.clock import pause
+from lambdas.ports import ConflictError, DeniedError, PortError, TransientError
 from lambdas.wiring import TABLE
 
+T = TypeVar("T")
 Item = dict[str, Any]
 TRANSACTION_LIMIT: Final = 100
 TRANSACTION_BYTES: Final = 3_000_000
 """What we put into one transaction at most; DynamoDB takes four megabytes, and counts more than the items alone."""
 
 PAGES_LIMIT: Final = 1000
+CONFLICT_PAUSES: Final = (timedelta(milliseconds=40), timedelta(milliseconds=120), timedelta(milliseconds=400))
+"""Before a transaction is sent again that met another at the same items, or too many at once: every launch of a NodePool moves
+one counter. All of them are shorter than one call may take, so no deadline is asked."""
+
+_CONFLICT: Final = "TransactionConflictException"
+"""What a call for one item says that met a transaction."""
+
+_PASSING: Final = frozenset(
+    {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"}
+)
 _REFUSED: Final = frozenset({"ItemCollectionSizeLimitExceeded", "ValidationError"})
 """Reasons for which a transaction is cancelled however often it is sent."""
 
@@ -29,11 +43,12 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 
 class DynamoTable:
-    """One table, one client. Reads are consistent."""
+    """One table, one client. Reads are consistent. `pause` waits between the tries of a transaction."""
 
-    def __init__(self, client: Any, name: str) -> None:
+    def __init__(self, client: Any, name: str, pause: Callable[[timedelta], None] = pause) -> None:
         self._client = client
         self._name = name
+        self._pause = pause
 
     def get(self, partition: str, sort: str) -> Item | None:
         """One item, None if there is none."""
@@ -83,6 +98,10 @@ class DynamoTable:
             TransientError: If another transaction was at the same items, or DynamoDB has too much to do: nothing is done.
         """
         items = [{kind: {"TableName": self._name, **arguments}} for kind, arguments in operations]
+        return self._patiently(lambda: self._transact(items), items)
+
+    def _transact(self, items: Sequence[Item]) -> Cancelled | None:
+        """One try."""
         try:
             self._client.transact_write_items(TransactItems=items)
         except self._client.exceptions.TransactionCanceledException as error:
@@ -97,6 +116,9 @@ class DynamoTable:
         return None
 
     def _call(self, operation: str, **arguments: Any) -> Any:
+        return self._patiently(lambda: self._call_once(operation, arguments), arguments)
+
+    def _call_once(self, operation: str, arguments: Item) -> Any:
         call = "dynamodb:" + operation.title().replace("_", "")
         try:
             return getattr(self._client, operation)(TableName=self._name, **arguments)
@@ -104,6 +126,31 @@ class DynamoTable:
             raise ConflictError(call, str(error)) from error
         except (ClientError, BotoCoreError) as error:
             raise translate(call, error) from error
+
+    def _patiently(self, attempt: Callable[[], T], written: object) -> T:
+        """Do it, and again after a pause where another transaction was at the same items."""
+        for wait in CONFLICT_PAUSES:
+            try:
+                return attempt()
+            except TransientError as error:
+                if not _met_another(error):
+                    raise
+                self._pause(wait * (1 + _spread(written)))
+        return attempt()
+
+
+def _met_another(error: PortError) -> bool:
+    """Whether it was refused for a reason that passes by itself, so that nothing of it was done."""
+    cause = error.__cause__
+    if not isinstance(cause, ClientError):
+        return False
+    reasons = cause.response.get("CancellationReasons", ())
+    return code_of(cause) == _CONFLICT or any(reason.get("Code") in _PASSING for reason in reasons)
+
+
+def _spread(written: object) -> float:
+    """Between zero and one, by what is written: those who met do not all come back in the same moment."""
+    return crc32(repr(written).encode()) / 2**32
 
 
 def key(partition: str, sort: str) -> Item:

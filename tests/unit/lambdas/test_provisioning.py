@@ -12,7 +12,7 @@ from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.messages import wake_up
 from lambdas.observer import UNBOUND
-from lambdas.ports import DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
+from lambdas.ports import ConflictError, DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_class_manifest, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -336,3 +336,84 @@ def test_a_search_for_cheaper_nodes_that_breaks_down_costs_money_not_pods(
     assert [d.message for d in outcome.decisions if d.reason == "ImprovementFailed"] == [
         "ArithmeticError: two columns are one"
     ]
+
+
+def a_burst(lab: Lab, pods: int = 4) -> None:
+    """Pods that need a node each."""
+    for number in range(pods):
+        lab.kubernetes.put(a_pending_pod(f"p-{number}", cpu="3"))
+
+
+def after(calls: int, error: Exception, *, times: int = 1) -> Any:
+    """A hook that lets so many writes through, then fails some."""
+    seen: list[str] = []
+
+    def hook(call: str) -> None:
+        seen.extend([call] * (call == "write"))
+        if call == "write" and calls < len(seen) <= calls + times:
+            raise error
+
+    return hook
+
+
+LEASE_AND_REQUEST = 2
+"""Writes before the first launch is stored."""
+
+
+@pytest.mark.parametrize("error", [ConflictError("store", "changed"), TransientError("store", "throttled")])
+def test_an_instance_whose_storing_failed_is_stored_on_a_fresh_read(lab: Lab, error: Exception) -> None:
+    """The run ended with the first of fifteen, and its pods waited a minute."""
+    a_burst(lab)
+    lab.rows.before_call = after(LEASE_AND_REQUEST, error)
+    lab.provision()
+    assert [claim.phase for claim in lab.claims] == [ClaimPhase.LAUNCHED] * 4
+    assert len(lab.cloud.instances()) == 4
+
+
+def test_a_claim_that_cannot_be_stored_does_not_stop_the_others(lab: Lab) -> None:
+    """And `execute` brings it in soon, by the token that EC2 knows: no second instance."""
+    a_burst(lab)
+    lab.rows.before_call = after(LEASE_AND_REQUEST, TransientError("store", "throttled"), times=3)
+    outcome = lab.provision()
+    assert [claim.phase for claim in lab.claims] == [ClaimPhase.REQUESTED, *[ClaimPhase.LAUNCHED] * 3]
+    assert outcome.counts["portErrors"] == 1
+    lab.rows.before_call = lambda _: None
+    lab.tick()
+    assert {claim.phase for claim in lab.claims} == {ClaimPhase.LAUNCHED}
+    assert len(lab.cloud.instances()) == 4
+
+
+def test_a_lease_is_given_back_whatever_goes_wrong(lab: Lab) -> None:
+    """A slip of ours kept every planner away for a minute."""
+    a_burst(lab)
+    lab.kubernetes.before_call = lambda _: (_ for _ in ()).throw(ValueError("slip"))
+    with pytest.raises(ValueError, match="slip"):
+        lab.provision()
+    assert lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(seconds=1)) is not None
+
+
+def test_a_busy_planner_is_asked_again_only_in_its_minute(lab: Lab) -> None:
+    """Each busy run sent the next, for as long as somebody planned."""
+    assert lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(hours=1)) is not None
+    lab.provision()
+    messages = lab.wake_ups.take()
+    for _ in range(20):
+        lab.clock.advance(seconds=5)
+        if not messages:
+            break
+        lab.provision(*messages)
+        messages = lab.wake_ups.take()
+    assert messages == []
+
+
+def test_a_claim_whose_pods_found_a_place_is_not_launched_by_execute(lab: Lab) -> None:
+    """The scheduler gave their place to others and them another: the node would come up empty."""
+    lab.settings = msgspec.structs.replace(lab.settings, launches_per_run=0)
+    lab.restart()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    assert lab.claim.phase is ClaimPhase.REQUESTED
+    lab.kubernetes.amend(kinds.PODS, "p", {"spec": {"nodeName": "elsewhere"}}, "default")
+    (outcome,) = lab.tick()
+    assert (lab.claims, lab.cloud.instances()) == ((), ())
+    assert "PodsPlacedElsewhere" in [decision.reason for decision in outcome.decisions]

@@ -29,9 +29,10 @@ def test_an_instance_with_the_claims_tag_is_adopted_and_not_launched_again() -> 
     assert next_claim_step(record, ClaimFacts(tagged_instance="i-7"), NOW) == steps.Adopt("i-7")
 
 
-def test_a_launch_that_never_came_is_given_up_and_its_offering_avoided() -> None:
+def test_a_launch_that_never_came_is_given_up() -> None:
+    """No offering is to blame: where EC2 refused one, the claim was forgotten at once."""
     record = a_record(ClaimPhase.REQUESTED, age=5 * MINUTE)
-    assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("LaunchTimeout", refuses_offering=True)
+    assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("LaunchTimeout")
 
 
 @pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (15, 3), (60, 6), (600, 30)])

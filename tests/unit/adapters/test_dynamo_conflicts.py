@@ -1,0 +1,72 @@
+"""Transactions that meet others: DynamoDB cancels one of them, and it may be sent again at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from lambdas.adapters.aws.dynamo_table import CONFLICT_PAUSES, DynamoTable
+from lambdas.ports import TransientError
+
+PUT = ("Put", {"Item": {"pk": {"S": "a"}}})
+
+
+class TransactionCanceledError(ClientError):
+    """As the client of DynamoDB names it."""
+
+
+class ConditionalCheckError(ClientError):
+    """As the client of DynamoDB names it."""
+
+
+class Busy:
+    """A client whose table is busy for so many calls."""
+
+    exceptions = SimpleNamespace(
+        TransactionCanceledException=TransactionCanceledError, ConditionalCheckFailedException=ConditionalCheckError
+    )
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+        self.calls = 0
+
+    def transact_write_items(self, **_: Any) -> None:
+        self.calls += 1
+        if self.answers:
+            reasons = [{"Code": "None"}, {"Code": self.answers.pop(0)}]
+            error: Any = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
+            raise TransactionCanceledError(error, "TransactWriteItems")
+
+    def put_item(self, **_: Any) -> None:
+        self.calls += 1
+        if self.answers:
+            raise ClientError({"Error": {"Code": self.answers.pop(0)}}, "PutItem")
+
+
+@pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
+def test_a_transaction_that_met_another_is_sent_again(code: str) -> None:
+    """Every launch of a NodePool moves one counter; the run ended at the first meeting."""
+    waited: list[timedelta] = []
+    client = Busy(code, code)
+    assert DynamoTable(client, "t", waited.append).transact([PUT]) is None
+    assert (client.calls, len(waited)) == (3, 2)
+    assert all(wait <= 2 * most for wait, most in zip(waited, CONFLICT_PAUSES, strict=False))
+
+
+def test_a_single_write_that_met_a_transaction_is_sent_again() -> None:
+    """It is refused by another code, for the same reason."""
+    client = Busy("TransactionConflictException")
+    DynamoTable(client, "t", lambda _: None).put({})
+    assert client.calls == 2
+
+
+def test_it_is_not_sent_for_ever() -> None:
+    """The invocation has an end; who asked decides what then."""
+    client = Busy(*["TransactionConflict"] * 10)
+    with pytest.raises(TransientError):
+        DynamoTable(client, "t", lambda _: None).transact([PUT])
+    assert client.calls == len(CONFLICT_PAUSES) + 1
