@@ -168,7 +168,7 @@ class Provisioning:
         records = []
         for index, planned in enumerate(plan.claims):
             named = with_class_hash(planned, snapshot.node_classes)
-            record = self._launcher.record(named, f"{planned.node_pool}-{lease.fence}-{used + index}", snapshot, now)
+            record = self._launcher.record(named, f"{planned.node_pool}-{lease.stamp}-{used + index}", snapshot, now)
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
         return records
