@@ -1,51 +1,88 @@
-"""The ClusterRole that the functions need, and its binding to their group: `python -m infra.cluster_role` prints both."""
+"""What each function may do in the cluster: `python -m infra.cluster_role` prints a ClusterRole for each, bound to its group.
+
+A function that asks the API server for nothing has no group and no access entry.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
-KUBERNETES_GROUP: Final = "fleetwright"
-ROLE_NAME: Final = "fleetwright"
+Rule = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""API group, resources, verbs."""
 
-RULES: Final[tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]] = (
-    ("", ("pods",), ("list", "delete")),
-    ("", ("pods/eviction",), ("create",)),
-    ("", ("pods/status",), ("patch",)),
-    ("", ("nodes",), ("list", "get", "patch", "delete")),
-    ("", ("namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
+NAME: Final = "fleetwright"
+
+_LOOKS: Final[tuple[Rule, ...]] = (
+    ("", ("pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list",)),
     ("", ("services", "replicationcontrollers", "podtemplates"), ("list",)),
-    ("", ("events",), ("create",)),
     ("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), ("list",)),
     ("policy", ("poddisruptionbudgets",), ("list",)),
     ("scheduling.k8s.io", ("priorityclasses",), ("list",)),
     ("storage.k8s.io", ("storageclasses", "csinodes", "volumeattachments"), ("list",)),
     ("autoscaling.x-k8s.io", ("capacitybuffers",), ("list",)),
-    ("autoscaling.x-k8s.io", ("capacitybuffers/status",), ("patch",)),
-    ("karpenter.sh", ("nodepools",), ("list", "get", "patch")),
-    ("karpenter.sh", ("nodeoverlays",), ("list",)),
-    ("karpenter.sh", ("nodepools/status",), ("patch",)),
-    ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list", "get", "patch")),
-    ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
+    ("karpenter.sh", ("nodepools", "nodeoverlays"), ("list",)),
+    ("karpenter.k8s.aws", ("ec2nodeclasses",), ("list",)),
 )
-"""API group, resources, verbs: all that the functions ask of the API server, and nothing else."""
+"""What a look at the whole cluster lists."""
+
+RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "provision": (
+        *_LOOKS,
+        ("", ("events",), ("create",)),
+        ("autoscaling.x-k8s.io", ("capacitybuffers/status",), ("patch",)),
+    ),
+    "disrupt": _LOOKS,
+    "execute": (
+        *_LOOKS,
+        ("", ("pods",), ("delete",)),
+        ("", ("pods/eviction",), ("create",)),
+        ("", ("pods/status",), ("patch",)),
+        ("", ("nodes",), ("get", "patch", "delete")),
+        ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get",)),
+    ),
+    "reconcile": (
+        *_LOOKS,
+        ("", ("nodes",), ("get", "patch")),
+        ("karpenter.sh", ("nodepools",), ("get", "patch")),
+        ("karpenter.sh", ("nodepools/status",), ("patch",)),
+        ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "patch")),
+        ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
+    ),
+}
+"""Function → all that it asks of the API server, and nothing else."""
+
+
+def group_of(function: str) -> str:
+    """The Kubernetes group of a function."""
+    return f"{NAME}:{function}"
+
+
+def verbs(rules: Iterable[Rule]) -> frozenset[tuple[str, str, str]]:
+    """API group, resource and verb, one by one."""
+    return frozenset(
+        (group, resource, verb) for group, names, allowed in rules for resource in names for verb in allowed
+    )
 
 
 def manifests() -> Sequence[dict[str, Any]]:
-    """ClusterRole and ClusterRoleBinding, in the order in which they are applied."""
+    """ClusterRoles and ClusterRoleBindings, in the order in which they are applied."""
+    return [manifest for function in RULES_OF for manifest in _manifests(function)]
+
+
+def _manifests(function: str) -> Iterable[dict[str, Any]]:
+    name, api = f"{NAME}-{function}", "rbac.authorization.k8s.io/v1"
+    metadata = {"name": name, "labels": {"app.kubernetes.io/name": NAME}}
     rules = [
-        {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)} for group, resources, verbs in RULES
+        {"apiGroups": [group], "resources": list(names), "verbs": list(allowed)}
+        for group, names, allowed in RULES_OF[function]
     ]
-    metadata = {"name": ROLE_NAME, "labels": {"app.kubernetes.io/name": "fleetwright"}}
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": KUBERNETES_GROUP}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE_NAME}
-    api = "rbac.authorization.k8s.io/v1"
-    return (
-        {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules},
-        {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": [group]},
-    )
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group_of(function)}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    yield {"apiVersion": api, "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    yield {"apiVersion": api, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": [group]}
 
 
 if __name__ == "__main__":

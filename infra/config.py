@@ -19,6 +19,8 @@ class ClusterConfig:
         audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
         log_retention_days: How long the functions' own logs are kept.
         scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
+        pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
+        follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
         nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
             `pods/status` is not needed.
         table_name: A table that was restored from a copy, to be used in place of the state stack's own; empty: its own.
@@ -34,6 +36,8 @@ class ClusterConfig:
     scheduler_config: str = ""
     nominate_pods: bool = True
     table_name: str = ""
+    pausing_alarms: tuple[str, ...] = ()
+    follow_zonal_shift: bool = True
 
     @classmethod
     def from_context(
@@ -51,7 +55,15 @@ class ClusterConfig:
             scheduler_config=_as_json(context("schedulerConfig")),
             nominate_pods=_as_json(context("nominatePods")) != "false",
             table_name=context("tableName") or "",
+            pausing_alarms=_as_names(context("pausingAlarms")),
+            follow_zonal_shift=_as_json(context("followZonalShift")) != "false",
         )
+
+
+def _as_names(given: object) -> tuple[str, ...]:
+    """In `cdk.json` a list, after `-c` a text with commas."""
+    names = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
+    return tuple(name.strip() for name in map(str, names) if name.strip())
 
 
 def _as_json(given: object) -> str:

@@ -11,6 +11,7 @@ from infra.config import ClusterConfig
 from infra.constructs.cluster_access import ClusterAccess
 from infra.constructs.dashboard import Dashboard, service_name
 from infra.constructs.function import ProvisionerFunction
+from infra.constructs.kill_switch import KillSwitch
 from infra.constructs.permissions import Permissions
 from infra.constructs.queues import Queues
 from infra.constructs.triggers import Triggers
@@ -29,13 +30,14 @@ class ProvisionerStack(cdk.Stack):
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         queues = Queues(self, "Queues")
         windows = BudgetWindows(self, "BudgetWindows", cluster=config.cluster_name)
+        kill_switch = KillSwitch(self, "KillSwitch", cluster=config.cluster_name)
         code = self._code()
         functions = [
             ProvisionerFunction(
                 self,
                 spec,
                 code=code,
-                environment=self._settings(config, state, queues, windows).to_environment()
+                environment=self._settings(config, state, queues, windows, kill_switch).to_environment()
                 | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster_name)},
                 failures=queues.failures,
                 log_retention_days=config.log_retention_days,
@@ -43,7 +45,13 @@ class ProvisionerStack(cdk.Stack):
             for spec in FUNCTIONS
         ]
         permissions = Permissions(
-            stack=self, config=config, table=state.table, bucket=state.bucket, queues=queues, windows=windows
+            stack=self,
+            config=config,
+            table=state.table,
+            bucket=state.bucket,
+            queues=queues,
+            windows=windows,
+            kill_switch=kill_switch,
         )
         windows.wire(functions)
         for function in functions:
@@ -67,7 +75,12 @@ class ProvisionerStack(cdk.Stack):
             )
         return lambda_.Code.from_asset(str(folder))
 
-    def _settings(self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows) -> Settings:
+    def _cluster_arn(self, config: ClusterConfig) -> str:
+        return self.format_arn(service="eks", resource="cluster", resource_name=config.cluster_name)
+
+    def _settings(
+        self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows, kill_switch: KillSwitch
+    ) -> Settings:
         return Settings(
             cluster_name=config.cluster_name,
             table_name=state.table.table_name,
@@ -76,6 +89,9 @@ class ProvisionerStack(cdk.Stack):
             work_queue_url=queues.by_name[WORK.name].queue.queue_url,
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
+            kill_switch_parameter=kill_switch.name,
+            pausing_alarms="\n".join(config.pausing_alarms),
+            zonal_shift_cluster_arn=self._cluster_arn(config) if config.follow_zonal_shift else "",
             feature_gates=config.feature_gates,
             scheduler_config=config.scheduler_config,
             nominate_pods=config.nominate_pods,

@@ -8,6 +8,8 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from lambdas.adapters.aws.dynamo_claims import DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_leases import DynamoLeases
@@ -118,9 +120,12 @@ class Application:
     @cached_property
     def interruptions(self) -> Interruptions:
         """For `interrupt`."""
+        from lambdas.brakes.panel import Panel
         from lambdas.controllers.interruption import Interruptions
 
-        return Interruptions(self._memory, self._claim_work, self._work, self.settings, self.clock)
+        # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
+        memory = msgspec.structs.replace(self._memory, brakes=Panel(self._kill_switch, self.clock))
+        return Interruptions(memory, self._claim_work, self._work, self.settings, self.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:

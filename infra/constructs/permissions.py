@@ -15,6 +15,7 @@ from aws_cdk import aws_s3 as s3
 
 from infra.config import ClusterConfig
 from infra.constructs.function import ProvisionerFunction
+from infra.constructs.kill_switch import KillSwitch
 from infra.constructs.queues import Queues
 from infra.constructs.windows import BudgetWindows
 
@@ -35,39 +36,29 @@ class Permissions:
     bucket: s3.IBucket
     queues: Queues
     windows: BudgetWindows
+    kill_switch: KillSwitch
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Give `function` what its work needs."""
+        looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
+        launches = [self._launches, self._resolves_node_classes, self._wakes_provision]
         grants = {
             "watch_audit_log": [self._wakes_provision],
-            "provision": [
-                self._keeps_state,
-                self._reads_catalogue,
-                self._launches,
-                self._sends_work,
-                self._wakes_provision,
-            ],
-            "disrupt": [self._keeps_state, self._reads_catalogue, self._sends_work],
-            "execute": [
-                self._keeps_state,
-                self._reads_catalogue,
-                self._launches,
-                self._terminates,
-                self._sends_work,
-                self._wakes_provision,
-            ],
-            "interrupt": [self._keeps_state, self._describes_instances, self._sends_work, self._wakes_provision],
+            "provision": [*looks, self._keeps_state, *launches],
+            "disrupt": [*looks, self._adds_commands],
+            "execute": [*looks, self._keeps_state, *launches, self._describes_instances, self._terminates],
+            "interrupt": [self._reads_kill_switch, self._marks_claims, self._sends_work, self._wakes_provision],
             "reconcile": [
+                *looks,
                 self._keeps_state,
-                self._reads_catalogue,
-                self._terminates,
                 self._resolves_node_classes,
-                self._prunes_templates,
-                self._sends_work,
                 self._wakes_provision,
+                self._describes_instances,
+                self._terminates,
+                self._prunes_templates,
                 self._keeps_windows,
             ],
-            "refresh_catalogue": [self._reads_market, self._writes_catalogue, self._keeps_state],
+            "refresh_catalogue": [self._reads_market, self._reads_catalogue, self._writes_catalogue],
         }
         for give in grants[function.spec.name]:
             give(function.role)
@@ -87,28 +78,44 @@ class Permissions:
             "StringLike": {f"{prefix}/{POOL_TAG}": "*"},
         }
 
+    def _reads_kill_switch(self, role: iam.Role) -> None:
+        self._allow(role, ["ssm:GetParameter"], [self._arn("ssm", f"parameter{self.kill_switch.name}")])
+
+    def _reads_brakes(self, role: iam.Role) -> None:
+        self._reads_kill_switch(role)
+        if self.config.pausing_alarms:
+            self._allow(role, ["cloudwatch:DescribeAlarms"], ["*"], self._in_region())
+        if self.config.follow_zonal_shift:
+            self._allow(role, ["arc-zonal-shift:GetManagedResource"], ["*"], self._in_region())
+
+    def _enters_cluster(self, role: iam.Role) -> None:
+        """Where the API server is, and whom it is signed by; the token costs no permission."""
+        self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster_name}")])
+
     def _keeps_state(self, role: iam.Role) -> None:
-        self.table.grant(
-            role,
-            "dynamodb:GetItem",
-            "dynamodb:PutItem",
-            "dynamodb:UpdateItem",
-            "dynamodb:DeleteItem",
-            "dynamodb:Query",
-            "dynamodb:ConditionCheckItem",
-        )
+        self._marks_claims(role)
+        self.table.grant(role, "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
+
+    def _marks_claims(self, role: iam.Role) -> None:
+        self._adds_commands(role)
+        self.table.grant(role, "dynamodb:UpdateItem")
+
+    def _adds_commands(self, role: iam.Role) -> None:
+        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 
     def _reads_catalogue(self, role: iam.Role) -> None:
-        self.bucket.grant_read(role, "catalogue/*")
+        """Without leave to list, an object that is not there yet is denied instead of missing."""
+        self._allow(role, ["s3:GetObject"], [self.bucket.arn_for_objects("catalogue/*")])
+        self._allow(role, ["s3:ListBucket"], [self.bucket.bucket_arn])
 
     def _writes_catalogue(self, role: iam.Role) -> None:
-        self.bucket.grant_read_write(role, "catalogue/*")
+        self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("catalogue/*")])
 
     def _sends_work(self, role: iam.Role) -> None:
-        self.queues.by_name["work"].queue.grant_send_messages(role)
+        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue.queue_arn])
 
     def _wakes_provision(self, role: iam.Role) -> None:
-        self.queues.by_name["wake-ups"].queue.grant_send_messages(role)
+        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue.queue_arn])
 
     def _describes_instances(self, role: iam.Role) -> None:
         self._allow(role, ["ec2:DescribeInstances"], ["*"], self._in_region())
@@ -120,15 +127,13 @@ class Permissions:
         self._allow(role, LAUNCH_ACTIONS[:2], [self._ec2(resource) for resource in USED])
         on_create = {"StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances", "CreateLaunchTemplate"]}}
         self._allow(role, ["ec2:CreateTags"], created, on_create)
-        self._resolves_node_classes(role)
 
     def _resolves_node_classes(self, role: iam.Role) -> None:
-        describes = ["Images", "Instances", "LaunchTemplates", "SecurityGroups", "Subnets", "InstanceTypes"]
+        describes = ["Images", "SecurityGroups", "Subnets"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         service_parameters = f"arn:{self.stack.partition}:ssm:{self.stack.region}::parameter/aws/service/*"
-        self._allow(role, ["ssm:GetParameter", "ssm:GetParameters"], [service_parameters])
+        self._allow(role, ["ssm:GetParameters"], [service_parameters])
         self._makes_instance_profiles(role)
-        self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster_name}")])
 
     def _makes_instance_profiles(self, role: iam.Role) -> None:
         """A class that names a role gets a profile for it, under a path of ours."""
@@ -146,17 +151,15 @@ class Permissions:
 
     def _prunes_templates(self, role: iam.Role) -> None:
         template = self._ec2("launch-template/*")
+        self._allow(role, ["ec2:DescribeLaunchTemplates"], ["*"], self._in_region())
         self._allow(role, ["ec2:DeleteLaunchTemplate"], [template], self._tagged("aws:ResourceTag"))
 
     def _terminates(self, role: iam.Role) -> None:
-        self._describes_instances(role)
         ours = self._tagged("aws:ResourceTag")
         self._allow(role, ["ec2:TerminateInstances"], [self._ec2("instance/*")], ours)
-        own_keys = {"ForAllValues:StringEquals": {"aws:TagKeys": [CLUSTER_TAG, "karpenter.sh/nodeclaim", "Name"]}}
-        self._allow(role, ["ec2:CreateTags"], [self._ec2("instance/*")], {**ours, **own_keys})
 
     def _reads_market(self, role: iam.Role) -> None:
-        describes = ["InstanceTypes", "InstanceTypeOfferings", "SpotPriceHistory", "Subnets"]
+        describes = ["InstanceTypes", "InstanceTypeOfferings", "SpotPriceHistory"]
         self._allow(role, [f"ec2:Describe{what}" for what in describes], ["*"], self._in_region())
         self._allow(role, ["pricing:GetProducts"], ["*"])
 

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from infra.cluster_role import Rule, verbs
+
 FORBIDDEN: Final = 403
 
 
@@ -74,9 +76,9 @@ class AuditBook:
         evictions: Evictions that the functions asked for, by answer: 201 they went, 429 a budget said no.
     """
 
-    def __init__(self, log: Path, group: str) -> None:
+    def __init__(self, log: Path, groups: frozenset[str]) -> None:
         self._log = log
-        self._group = group
+        self._groups = groups
         self._at = 0
         self._decoder = msgspec.json.Decoder(_Event)
         self.pods_created: dict[str, datetime] = {}
@@ -100,7 +102,7 @@ class AuditBook:
         reference, code = event.reference, event.status.code
         if event.verb == "create" and reference.resource == "pods" and not reference.subresource and code < 300:
             self._created(event)
-        if self._group in event.user.groups:
+        if self._groups.intersection(event.user.groups):
             resource = "/".join(filter(None, (reference.resource, reference.subresource)))
             verb = Verb(reference.api_group, resource, event.verb)
             (self.refused if code == FORBIDDEN else self.used)[verb] += 1
@@ -114,9 +116,7 @@ class AuditBook:
             self.pods_created[f"{event.reference.namespace}/{name}"] = event.received
 
 
-def unused(used: Iterable[Verb], rules: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]) -> list[Verb]:
-    """What these rules (group, resources, verbs) allow and nobody ever asked for."""
-    allowed = {
-        Verb(group, resource, verb) for group, resources, verbs in rules for resource in resources for verb in verbs
-    }
+def unused(used: Iterable[Verb], roles: Iterable[Iterable[Rule]]) -> list[Verb]:
+    """What the rules of these roles allow and nobody ever asked for."""
+    allowed = {Verb(*found) for rules in roles for found in verbs(rules)}
     return sorted(allowed - set(used))

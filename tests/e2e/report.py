@@ -82,7 +82,7 @@ class Report(msgspec.Struct, kw_only=True):
         for verb in self.refused:
             yield f"the ClusterRole lacks `{verb}`: a function was refused it (infra/cluster_role.py)"
         if set(modules) >= NEEDED:
-            for verb in unused(self.used, cluster_role.RULES):
+            for verb in unused(self.used, cluster_role.RULES_OF.values()):
                 yield f"no function ever asked to `{verb}`: the ClusterRole need not allow it (infra/cluster_role.py)"
 
     def table(self) -> str:
@@ -102,7 +102,7 @@ class Report(msgspec.Struct, kw_only=True):
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
             "latencySeconds": {trigger: _spread(self.latencies.get(trigger, [])) for trigger in TRIGGERS},
             "coldStartMillis": cold_starts(self.invocations),
-            "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES)],
+            "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES_OF.values())],
             "missingVerbs": [str(verb) for verb in self.refused],
         }
         details = {"seconds": self.seconds, "functions": figures(self.invocations), "elsewhere": self.elsewhere}

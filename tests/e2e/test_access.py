@@ -8,6 +8,7 @@ import boto3
 import pytest
 
 from core.manifests.resources import NODES
+from infra.cluster_role import RULES_OF
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Endpoint, Transport
@@ -31,7 +32,7 @@ def as_caller(world: World, caller: Caller, *, cluster: str = "") -> HttpKuberne
     return HttpKubernetes(Transport(lambda: endpoint, token))
 
 
-@pytest.mark.parametrize("function", sorted(BY_NAME))
+@pytest.mark.parametrize("function", sorted(RULES_OF))
 def test_each_function_gets_in_with_its_role_and_gets_no_further(world: World, function: str) -> None:
     """If this failed, a function could not work on EKS, or could do what is none of its business."""
     caller = world.cloud.identities.of_function(BY_NAME[function])
@@ -40,6 +41,14 @@ def test_each_function_gets_in_with_its_role_and_gets_no_further(world: World, f
     assert not may(world, caller, "list", "", "secrets")
     assert not may(world, caller, "create", "", "pods")
     assert not may(world, caller, "delete", "karpenter.sh", "nodepools")
+
+
+@pytest.mark.parametrize("function", sorted(set(BY_NAME) - set(RULES_OF)))
+def test_a_function_that_asks_the_cluster_for_nothing_is_not_let_in(world: World, function: str) -> None:
+    """If this failed, a stolen role of a function that only sends messages would open the cluster."""
+    caller = world.cloud.identities.of_function(BY_NAME[function])
+    with pytest.raises(DeniedError, match="401"):
+        as_caller(world, caller).list(NODES)
 
 
 def may(world: World, caller: Caller, verb: str, group: str, resource: str) -> bool:

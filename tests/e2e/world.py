@@ -168,7 +168,9 @@ class World(Together):
         volumes = VolumeProvisioner(self.admin)
         volumes.start()
         self.opened.callback(volumes.close)
-        self.book = AuditBook(self.control_plane.audit_log, cluster_role.KUBERNETES_GROUP)
+        self.book = AuditBook(
+            self.control_plane.audit_log, frozenset(map(cluster_role.group_of, cluster_role.RULES_OF))
+        )
         table = DynamoTable(self.cloud.client("dynamodb"), self.cloud.settings.table_name)
         cluster = self.cloud.settings.cluster_name
         self._commands = DynamoCommands(table, cluster)

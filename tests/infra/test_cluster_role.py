@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from infra.cluster_role import KUBERNETES_GROUP, manifests
+from infra.cluster_role import RULES_OF, group_of, manifests
 
 
-def test_the_binding_gives_the_role_to_the_functions_group() -> None:
-    role, binding = manifests()
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"][0]["name"] == KUBERNETES_GROUP
+def test_each_binding_gives_a_role_to_one_functions_group() -> None:
+    found = manifests()
+    for function, role, binding in zip(RULES_OF, found[::2], found[1::2], strict=True):
+        assert binding["roleRef"]["name"] == role["metadata"]["name"] == f"fleetwright-{function}"
+        assert [subject["name"] for subject in binding["subjects"]] == [group_of(function)]
+
+
+def test_only_execute_evicts_pods_and_deletes_nodes() -> None:
+    for role in manifests()[::2]:
+        ends = {verb for rule in role["rules"] for verb in rule["verbs"] if "pods/eviction" in rule["resources"]}
+        ends |= {"delete" for rule in role["rules"] if "delete" in rule["verbs"]}
+        assert bool(ends) == (role["metadata"]["name"] == "fleetwright-execute")
 
 
 def test_no_rule_reaches_secrets_or_everything() -> None:
-    rules = manifests()[0]["rules"]
+    rules = [rule for role in manifests()[::2] for rule in role["rules"]]
     assert rules
     for rule in rules:
         assert "*" not in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])

@@ -10,7 +10,7 @@ import msgspec
 from moto.iam.models import iam_backends
 from moto.sts.models import AssumedRole, sts_backends
 
-from infra.cluster_role import KUBERNETES_GROUP
+from infra.cluster_role import RULES_OF, group_of
 from lambdas.wiring import FUNCTIONS, FunctionSpec
 from simulator.aws.account import ACCOUNT_ID
 
@@ -80,7 +80,7 @@ class Identities:
 
     def access_entries(self) -> Mapping[str, tuple[str, ...]]:
         """Role → Kubernetes groups, as the stack's access entries say (`infra.constructs.cluster_access`)."""
-        return {session.role_arn: (KUBERNETES_GROUP,) for session in self._sessions.values()}
+        return {found.role_arn: (group_of(name),) for name, found in self._sessions.items() if name in RULES_OF}
 
 
 def role_name(spec: FunctionSpec) -> str:

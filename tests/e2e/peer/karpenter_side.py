@@ -63,7 +63,7 @@ class KarpenterSide(Together):
         program, sources = builds.karpenter(), builds.karpenter_sources()
         self.start_control_plane()
         self.admin.apply(_definitions(sources))
-        self._book = AuditBook(self.control_plane.audit_log, ADMIN.groups[0])
+        self._book = AuditBook(self.control_plane.audit_log, frozenset(ADMIN.groups[:1]))
         metrics, health = free_ports(2)
         environment = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},

@@ -129,9 +129,9 @@ def test_the_book_tells_used_refused_and_unused_verbs(tmp_path: Path) -> None:
         event("list", "secrets", 200, {"username": "else", "groups": []}),
     ]
     log.write_text("\n".join(lines) + "\n" + '{"half')
-    book = AuditBook(log, "fleetwright")
+    book = AuditBook(log, frozenset({"fleetwright"}))
     book.read()
     assert [str(verb) for verb in book.used] == ["list pods", "create pods/eviction"]
     assert [str(verb) for verb in book.refused] == ["delete nodes"]
     assert book.evictions == {429: 1}
-    assert [str(verb) for verb in unused(book.used, (("", ("pods",), ("list", "get")),))] == ["get pods"]
+    assert [str(verb) for verb in unused(book.used, [(("", ("pods",), ("list", "get")),)])] == ["get pods"]

@@ -1,0 +1,24 @@
+"""The SSM parameter by which an operator stops the functions, or only the disruption of nodes."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+MODES = "run | pause-disruption | stop"
+
+
+class KillSwitch(Construct):
+    """The parameter. A later deployment leaves the value alone that an operator has set, as its template does not change."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, cluster: str) -> None:
+        super().__init__(scope, construct_id)
+        self.name = f"/fleetwright/{cluster}/mode"
+        ssm.StringParameter(
+            self,
+            "Mode",
+            parameter_name=self.name,
+            string_value="run",
+            allowed_pattern="run|pause-disruption|stop",
+            description=f"Fleetwright on {cluster}: {MODES} (docs/how-to/stop-it.md)",
+        )

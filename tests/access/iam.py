@@ -1,0 +1,129 @@
+"""What IAM says to a request: a small evaluator of identity policies, after IAM's own rules.
+
+An explicit deny wins, else one statement must allow. A statement counts if action, resource and every condition match.
+What this evaluator does not know is an error, never a match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+Context = Mapping[str, tuple[str, ...]]
+
+
+class UnknownPolicyError(Exception):
+    """A policy says something that this evaluator has not learned."""
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One authorization: `context` holds the condition keys, each with its values."""
+
+    action: str
+    resource: str
+    context: dict[str, tuple[str, ...]] = {}
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{key}={'|'.join(values)}" for key, values in sorted(self.context.items()))
+        return f"{self.action} on {self.resource} ({told})"
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One statement with its wildcards; conditions by operator, then key."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    conditions: dict[str, dict[str, tuple[str, ...]]] = {}
+    allows: bool = True
+
+    def matches(self, request: Request) -> bool:
+        """Whether it concerns the request."""
+        return (
+            any(_is_like(request.action.lower(), action.lower()) for action in self.actions)
+            and any(_is_like(request.resource, resource) for resource in self.resources)
+            and all(
+                _holds(operator, values, _values(request.context, key))
+                for operator, keys in self.conditions.items()
+                for key, values in keys.items()
+            )
+        )
+
+
+class Policy:
+    """All statements of one role."""
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self.statements = tuple(statements)
+
+    def allows(self, request: Request) -> bool:
+        """Whether the role may."""
+        matching = [statement for statement in self.statements if statement.matches(request)]
+        return bool(matching) and all(statement.allows for statement in matching)
+
+    def actions(self) -> frozenset[str]:
+        """Every action that a statement allows."""
+        return frozenset(a for statement in self.statements if statement.allows for a in statement.actions)
+
+
+def read_statement(written: Mapping[str, Any]) -> Statement:
+    """A statement as the policy's JSON has it."""
+    unknown = set(written) - {"Sid", "Effect", "Action", "Resource", "Condition"}
+    if unknown:
+        raise UnknownPolicyError(f"statement with {', '.join(sorted(unknown))}")
+    conditions = {
+        operator: {key: _listed(value) for key, value in keys.items()}
+        for operator, keys in written.get("Condition", {}).items()
+    }
+    for operator in conditions:
+        _operator(operator)
+    return Statement(
+        actions=_listed(written["Action"]),
+        resources=_listed(written["Resource"]),
+        conditions=conditions,
+        allows={"Allow": True, "Deny": False}[written["Effect"]],
+    )
+
+
+def _listed(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, list) else (str(value),)
+
+
+def _values(context: Context, key: str) -> tuple[str, ...] | None:
+    """A condition key's values, whatever its case; None where the request has no such key. Tag keys keep their case."""
+    prefix, slash, tag = key.partition("/")
+    for name, values in context.items():
+        found, found_slash, found_tag = name.partition("/")
+        if (found.lower(), found_slash, found_tag) == (prefix.lower(), slash, tag):
+            return values
+    return None
+
+
+def _holds(operator: str, wanted: Iterable[str], found: tuple[str, ...] | None) -> bool:
+    every_value, compare = _operator(operator)
+    if every_value:
+        return all(any(compare(value, one) for one in wanted) for value in found or ())
+    return found is not None and any(compare(value, one) for value in found for one in wanted)
+
+
+def _operator(name: str) -> tuple[bool, Callable[[str, str], bool]]:
+    """Whether all values of a key must match, as `ForAllValues:` says, and how one is compared."""
+    prefix, _, rest = name.rpartition(":")
+    if prefix not in ("", "ForAllValues") or rest not in _OPERATORS:
+        raise UnknownPolicyError(f"condition operator {name}")
+    return prefix == "ForAllValues", _OPERATORS[rest]
+
+
+def _is_like(value: str, pattern: str) -> bool:
+    parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
+    return re.fullmatch("".join(parts), value, re.DOTALL) is not None
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "StringEquals": lambda value, one: value == one,
+    "StringLike": _is_like,
+    "ArnEquals": _is_like,
+    "ArnLike": _is_like,
+}

@@ -1,0 +1,125 @@
+"""Stands between the functions and the world: notes who asks for what, and refuses what a role does not give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from botocore import xform_name
+from botocore.exceptions import ClientError
+
+from core.manifests.resources import PODS, Resource
+from lambdas.ports import DeniedError
+from tests.access.iam import Policy, Request
+from tests.access.requests import Authorizations
+
+Verb = tuple[str, str, str]
+"""API group, resource with subresource, verb: as in an RBAC rule."""
+
+_VERBS: Final = ("list", "get", "create", "patch", "delete", "evict")
+
+
+class Access:
+    """What one function may do and did.
+
+    Attributes:
+        used: AWS actions that were asked for and allowed.
+        verbs: Kubernetes verbs, likewise.
+        refused: What was asked for in vain, in words.
+    """
+
+    def __init__(self, policy: Policy, verbs: frozenset[Verb], authorizations: Authorizations) -> None:
+        self._policy = policy
+        self._verbs = verbs
+        self._authorizations = authorizations
+        self.used: set[str] = set()
+        self.verbs: set[Verb] = set()
+        self.refused: set[str] = set()
+
+    def call(self, name: str, given: Mapping[str, Any], perform: Callable[[], Any]) -> Any:
+        """Let an AWS call through, or refuse it as AWS does."""
+        for request in self._authorizations.of(name, given):
+            self.ask(request, name)
+        answer = perform()
+        self._authorizations.learn(name, given, answer)
+        return answer
+
+    def ask(self, request: Request, name: str) -> None:
+        """Raises ClientError where the policy does not allow it."""
+        if not self._policy.allows(request):
+            self.refused.add(str(request))
+            error = {"Code": "AccessDenied", "Message": f"not authorized to perform: {request}"}
+            raise ClientError(
+                {"Error": error, "ResponseMetadata": {"HTTPStatusCode": 403}},  # type: ignore[typeddict-item]
+                name.partition(":")[2],
+            )
+        self.used.add(request.action)
+
+    def ask_kubernetes(self, verb: Verb) -> None:
+        """Raises DeniedError where the ClusterRole does not allow it."""
+        if verb not in self._verbs:
+            self.refused.add(" ".join(verb))
+            raise DeniedError(f"kube:{verb[2]} {verb[1]}", "403 Forbidden: not in the ClusterRole")
+        self.verbs.add(verb)
+
+
+class CheckedSession:
+    """A boto3 session whose clients ask first."""
+
+    def __init__(self, session: Any, access: Access) -> None:
+        self._session = session
+        self._access = access
+        self.region_name = session.region_name
+
+    def client(self, service: str, **arguments: Any) -> CheckedClient:
+        return CheckedClient(self._session.client(service, **arguments), service, self._access)
+
+
+class CheckedClient:
+    """A client that asks before each call; all else is the client's own."""
+
+    def __init__(self, client: Any, service: str, access: Access) -> None:
+        self._client = client
+        self._service = service
+        self._access = access
+        names = client.meta.service_model.operation_names
+        self._operations = {xform_name(name): name for name in names}
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        if name not in self._operations:
+            return found
+        return partial(self._call, f"{self._service}:{self._operations[name]}", found)
+
+    def _call(self, name: str, method: Callable[..., Any], /, **given: Any) -> Any:
+        return self._access.call(name, given, lambda: method(**given))
+
+
+class CheckedKubernetes:
+    """The cluster's API, which asks for the verb first. The first call costs a look at the EKS cluster, as connecting does."""
+
+    def __init__(self, api: Any, access: Access, cluster_arn: str) -> None:
+        self._api = api
+        self._access = access
+        self._cluster_arn = cluster_arn
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._api, name)
+        return partial(self._call, name, found) if name in _VERBS else found
+
+    def _call(self, name: str, method: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+        try:
+            self._access.ask(Request("eks:DescribeCluster", self._cluster_arn), "eks:DescribeCluster")
+        except ClientError as error:
+            raise DeniedError("eks:DescribeCluster", str(error)) from error
+        self._access.ask_kubernetes(_verb(name, given, named))
+        return method(*given, **named)
+
+
+def _verb(name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Verb:
+    if name == "evict":
+        return "", "pods/eviction", "create"
+    resource: Resource = given[0] if given else named.get("resource", PODS)
+    subresource = named.get("subresource", "")
+    return resource.group, "/".join(filter(None, (resource.plural, subresource))), name

@@ -1,0 +1,204 @@
+"""Which authorizations AWS asks for when a call of ours comes: actions, resources and condition keys.
+
+After the Service Authorization Reference. Who learns a new call says here what it needs; a call that is not here is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from lambdas.settings import Settings
+from tests.access.iam import Request
+from tests.access.template import ACCOUNT, REGION
+
+Parameters = Mapping[str, Any]
+Tags = dict[str, str]
+
+_EC2: Final = f"arn:aws:ec2:{REGION}:{ACCOUNT}"
+_ITEM_ACTIONS: Final = {
+    "Put": "PutItem",
+    "Update": "UpdateItem",
+    "Delete": "DeleteItem",
+    "ConditionCheck": "ConditionCheckItem",
+    "Get": "GetItem",
+    "PutRequest": "PutItem",
+    "DeleteRequest": "DeleteItem",
+}
+_ON_ANYTHING: Final = ("cloudwatch:DescribeAlarms", "pricing:GetProducts", "arc-zonal-shift:GetManagedResource")
+
+
+class Authorizations:
+    """Knows what exists as far as our own calls made it: tags of resources, paths of instance profiles.
+
+    Args:
+        node_role: The role behind every instance profile.
+    """
+
+    def __init__(self, node_role: str) -> None:
+        self._names: dict[tuple[str, str], str] = {}
+        self._node_role = f"arn:aws:iam::{ACCOUNT}:role/{node_role}"
+        self._tags: dict[str, Tags] = {}
+        self._template_tags: dict[str, dict[str, Tags]] = {}
+        self._paths: dict[str, str] = {}
+
+    def rename(self, played: Settings, deployed: Settings) -> None:
+        """The embedded account has other names for table, bucket, queues … than the templates: these are the same."""
+        for field in Settings.__struct_fields__:
+            self._names[field, str(getattr(played, field))] = str(getattr(deployed, field))
+
+    def of(self, name: str, given: Parameters) -> list[Request]:
+        """What the call `service:Operation` needs."""
+        service, _, operation = name.partition(":")
+        if name in _ON_ANYTHING or (service == "ec2" and operation.startswith("Describe")):
+            return [self._request(name, "*")]
+        reader = getattr(self, f"_{service.replace('-', '_')}", None)
+        if reader is None:
+            raise LookupError(f"nobody has said what {name} needs")
+        return list(reader(operation, given))
+
+    def learn(self, name: str, given: Parameters, answer: Parameters) -> None:
+        """A call was answered: remember what exists now."""
+        if name == "ec2:CreateFleet":
+            tags = _tags_of(given, "instance")
+            for launched in answer.get("Instances") or ():
+                self._tags |= {f"instance/{found}": tags for found in launched.get("InstanceIds") or ()}
+        if name == "ec2:CreateLaunchTemplate":
+            template = given["LaunchTemplateName"]
+            self._tags[f"launch-template/{template}"] = _tags_of(given, "launch-template")
+            kinds = given["LaunchTemplateData"].get("TagSpecifications") or ()
+            self._template_tags[template] = {kind["ResourceType"]: _tags(kind["Tags"]) for kind in kinds}
+        if name == "ec2:CreateTags":
+            for resource in given["Resources"]:
+                self._tags.setdefault(f"instance/{resource}", {}).update(_tags(given["Tags"]))
+        if name == "iam:CreateInstanceProfile":
+            self._paths[given["InstanceProfileName"]] = given["Path"]
+
+    def _request(self, action: str, resource: str, **context: Iterable[str]) -> Request:
+        named = {key.replace("__", ":"): tuple(values) for key, values in context.items()}
+        return Request(action, resource, {"aws:RequestedRegion": (REGION,), **named})
+
+    def _named(self, name: str, *fields: str) -> str:
+        """What the templates call that which one of these settings names so; itself where none does."""
+        return next((self._names[field, name] for field in fields if (field, name) in self._names), name)
+
+    def _dynamodb(self, operation: str, given: Parameters) -> Iterator[Request]:
+        for action, table in _item_calls(operation, given):
+            arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(table, 'table_name')}"
+            yield self._request(f"dynamodb:{action}", arn)
+
+    def _sqs(self, operation: str, given: Parameters) -> Iterator[Request]:
+        queue = self._named(given["QueueUrl"], "work_queue_url", "wake_up_queue_url").rpartition("/")[2]
+        yield self._request(f"sqs:{operation.removesuffix('Batch')}", f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}")
+
+    def _s3(self, operation: str, given: Parameters) -> Iterator[Request]:
+        yield self._request(
+            f"s3:{operation}", f"arn:aws:s3:::{self._named(given['Bucket'], 'bucket_name')}/{given['Key']}"
+        )
+
+    def _eks(self, operation: str, given: Parameters) -> Iterator[Request]:
+        yield self._request(f"eks:{operation}", f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{given['name']}")
+
+    def _ssm(self, operation: str, given: Parameters) -> Iterator[Request]:
+        for name in given.get("Names") or (given["Name"],):
+            account = "" if name.startswith("/aws/") else ACCOUNT
+            yield self._request(
+                f"ssm:{operation}",
+                f"arn:aws:ssm:{REGION}:{account}:parameter{self._named(name, 'kill_switch_parameter')}",
+            )
+
+    def _scheduler(self, operation: str, given: Parameters) -> Iterator[Request]:
+        prefix = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule"
+        if operation == "ListSchedules":
+            yield self._request("scheduler:ListSchedules", f"{prefix}/*/*")
+            return
+        group = self._named(given["GroupName"], "schedule_group")
+        yield self._request(f"scheduler:{operation}", f"{prefix}/{group}/{given['Name']}")
+        if "Target" in given:
+            role = self._named(given["Target"]["RoleArn"], "schedule_role_arn")
+            yield self._request("iam:PassRole", role, iam__PassedToService=["scheduler.amazonaws.com"])
+
+    def _iam(self, operation: str, given: Parameters) -> Iterator[Request]:
+        name = given["InstanceProfileName"]
+        path = given.get("Path") or self._paths.get(name, "/")
+        arn = f"arn:aws:iam::{ACCOUNT}:instance-profile{path}{name}"
+        tags = _tagging("aws:RequestTag", _tags(given.get("Tags") or ()))
+        yield Request(f"iam:{operation}", arn, {"aws:RequestedRegion": (REGION,), **tags})
+        if tags:
+            yield Request("iam:TagInstanceProfile", arn, {"aws:RequestedRegion": (REGION,), **tags})
+        if operation == "AddRoleToInstanceProfile":
+            role = f"arn:aws:iam::{ACCOUNT}:role/{given['RoleName']}"
+            yield self._request("iam:PassRole", role, iam__PassedToService=["ec2.amazonaws.com"])
+
+    def _ec2(self, operation: str, given: Parameters) -> Iterator[Request]:
+        match operation:
+            case "CreateFleet":
+                yield from self._fleet(given)
+            case "CreateLaunchTemplate":
+                yield from self._created(operation, "launch-template", _tags_of(given, "launch-template"))
+            case "DeleteLaunchTemplate":
+                yield self._on(f"ec2:{operation}", f"launch-template/{given['LaunchTemplateName']}")
+            case "TerminateInstances":
+                yield from (self._on(f"ec2:{operation}", f"instance/{found}") for found in given["InstanceIds"])
+            case "CreateTags":
+                asked = _tagging("aws:RequestTag", _tags(given["Tags"]))
+                for found in given["Resources"]:
+                    on = self._on("ec2:CreateTags", f"instance/{found}")
+                    yield Request(on.action, on.resource, {**on.context, **asked})
+            case _:
+                raise LookupError(f"nobody has said what ec2:{operation} needs")
+
+    def _fleet(self, given: Parameters) -> Iterator[Request]:
+        """A fleet of type instant runs its instances with the caller's permissions."""
+        yield from self._created("CreateFleet", "fleet", _tags_of(given, "fleet"))
+        spot = given["TargetCapacitySpecification"]["DefaultTargetCapacityType"] == "spot"
+        for config in given["LaunchTemplateConfigs"]:
+            template = config["LaunchTemplateSpecification"]["LaunchTemplateName"]
+            own = self._template_tags.get(template, {})
+            for action in ("ec2:CreateFleet", "ec2:RunInstances"):
+                yield self._on(action, f"launch-template/{template}")
+            made = {"instance": _tags_of(given, "instance"), "volume": _tags_of(given, "volume")}
+            made["network-interface"] = own.get("network-interface", {})
+            if spot:
+                made["spot-instances-request"] = own.get("spot-instances-request", {})
+            for kind, tags in made.items():
+                yield from self._created("RunInstances", kind, tags)
+            for used in ("image/ami-1", "subnet/subnet-1", "security-group/sg-1", "snapshot/snap-1"):
+                yield self._request("ec2:RunInstances", f"{_EC2}:{used}")
+        yield self._request("iam:PassRole", self._node_role, iam__PassedToService=["ec2.amazonaws.com"])
+
+    def _created(self, operation: str, kind: str, tags: Tags) -> Iterator[Request]:
+        context = {"aws:RequestedRegion": (REGION,), **_tagging("aws:RequestTag", tags)}
+        yield Request(f"ec2:{operation}", f"{_EC2}:{kind}/new", context)
+        yield Request("ec2:CreateTags", f"{_EC2}:{kind}/new", {**context, "ec2:CreateAction": (operation,)})
+
+    def _on(self, action: str, resource: str) -> Request:
+        """On something that exists: its own tags count."""
+        tags = {f"aws:ResourceTag/{key}": (value,) for key, value in self._tags.get(resource, {}).items()}
+        return Request(action, f"{_EC2}:{resource}", {"aws:RequestedRegion": (REGION,), **tags})
+
+
+def _item_calls(operation: str, given: Parameters) -> Iterator[tuple[str, str]]:
+    """Action and table of each item of a DynamoDB call."""
+    if operation in ("TransactWriteItems", "TransactGetItems"):
+        for item in given["TransactItems"]:
+            yield from ((_ITEM_ACTIONS[kind], arguments["TableName"]) for kind, arguments in item.items())
+    elif operation in ("BatchWriteItem", "BatchGetItem"):
+        yield from ((operation, table) for table in given["RequestItems"])
+    else:
+        yield operation, given["TableName"]
+
+
+def _tags(listed: Iterable[Mapping[str, str]]) -> Tags:
+    return {tag["Key"]: tag["Value"] for tag in listed}
+
+
+def _tags_of(given: Parameters, kind: str) -> Tags:
+    found = [spec["Tags"] for spec in given.get("TagSpecifications") or () if spec["ResourceType"] == kind]
+    return _tags(found[0]) if found else {}
+
+
+def _tagging(prefix: str, tags: Tags) -> dict[str, tuple[str, ...]]:
+    if not tags:
+        return {}
+    return {f"{prefix}/{key}": (value,) for key, value in tags.items()} | {"aws:TagKeys": tuple(sorted(tags))}

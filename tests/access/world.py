@@ -1,0 +1,84 @@
+"""Scenarios in which every function does everything that it ever asks the world for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.builders import a_class_manifest
+from tests.simulation.worlds import catalogue, deployment, node_pool
+
+_BUDGET: Final = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+}
+WINDOW: Final = {"nodes": "0", "schedule": "0 9 * * *", "duration": "1h"}
+
+
+def life(folder: Path) -> Path:
+    """Launch, consolidate, drift, expire, interrupt, delete, with budget windows, brakes, refusals and broken machines."""
+    pool = _pool({"nodes": "100%"}, WINDOW)
+    steps = [
+        {"at": 0, "capacity": {"instanceType": "test.small", "available": 0}},
+        _scaled("5m", 2),
+        {"at": "9m", "interrupt": {"fraction": 0.5}},
+        _scaled("12m", 9),
+        {"at": "15m", "ami": {"alias": "al2023", "id": "ami-0new"}},
+        {"at": "20m", "brake": {"mode": "pause-disruption"}},
+        {"at": "22m", "brake": {"mode": "run"}},
+        {"at": "23m", "apply": [_pool({"nodes": "50%"}, {**WINDOW, "duration": "2h"})]},
+        {"at": "27m", "apply": [_pool({"nodes": "50%"})]},
+        {"at": "28m", "boot": {"fail": 1}},
+        _scaled("29m", 30),
+        {"at": "30m", "fault": {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 1}},
+        {"at": "50m", "delete": [{"kind": "NodePool", "name": "default", "namespace": ""}]},
+    ]
+    return _written(folder, [a_class_manifest(), pool, _BUDGET, deployment(6, cpu="3")], steps, "60m", "catalog.json")
+
+
+def market(folder: Path) -> Path:
+    """A few minutes on the whole market, which is read from EC2 and kept in S3."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"] += [
+        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m7g.large", "m7i.large"]}
+    ]
+    return _written(folder, [a_class_manifest(), pool, deployment(2, cpu="1")], [_scaled("3m", 0)], "6m", None)
+
+
+def _pool(*budgets: dict[str, Any]) -> dict[str, Any]:
+    pool = node_pool(limits={"cpu": "400"})
+    pool["spec"]["disruption"]["budgets"] = list(budgets)
+    pool["spec"]["template"]["spec"]["terminationGracePeriod"] = "2m"
+    return pool
+
+
+def _scaled(at: str, replicas: int) -> dict[str, Any]:
+    return {"at": at, "scale": {"kind": "Deployment", "name": "web", "replicas": replicas}}
+
+
+def _written(
+    folder: Path, objects: list[dict[str, Any]], steps: list[dict[str, Any]], duration: str, catalog: str | None
+) -> Path:
+    (folder / "catalog.json").write_text(json.dumps(catalogue()))
+    (folder / "objects.yaml").write_text(yaml.safe_dump_all(objects))
+    spec = {
+        "start": "2026-11-20T00:00:00Z",
+        "duration": duration,
+        "seed": 1,
+        "manifests": ["objects.yaml"],
+        "steps": steps,
+    }
+    document = {
+        "apiVersion": "fleetwright.dev/v1",
+        "kind": "Scenario",
+        "metadata": {"name": "access"},
+        "spec": spec if catalog is None else {**spec, "catalog": catalog},
+    }
+    path = folder / "scenario.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return path
