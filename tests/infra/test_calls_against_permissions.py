@@ -61,9 +61,6 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "ec2:TerminateInstances": "Instances that no claim knows are ended, when there are few.",
         "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
         "dynamodb:ConditionCheckItem": "Claims are requested anew only under the lease.",
-        "arc-zonal-shift:GetManagedResource": "Asked for only where something would be let go.",
-        "cloudwatch:DescribeAlarms": "Asked for only where something would be let go.",
-        "ssm:GetParameter": "Asked for only where something would be let go.",
         "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",
     },
     "refresh_catalogue": {"s3:ListBucket": _MISSING},
@@ -123,7 +120,6 @@ def test_every_permission_is_used_or_has_a_reason(
     """If this failed, a stolen role could do what its function never does."""
     reasons, used = SELDOM.get(function, {}), played[function].used
     assert deployment.policy(function).actions() - used - reasons.keys() - BY_LAMBDA.keys() == set()
-    assert reasons.keys() & used == set()
 
 
 @pytest.mark.parametrize("function", sorted(RULES_OF))

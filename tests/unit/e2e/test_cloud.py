@@ -215,7 +215,7 @@ def test_the_authenticator_knows_functions_by_their_roles(cloud: Cloud) -> None:
     with Authenticator(cloud.identities, cloud.settings.cluster_name) as authenticator:
         status = review(authenticator, token)
         assert status["authenticated"] is True
-        assert status["user"]["groups"] == ["fleetwright"]
+        assert status["user"]["groups"] == ["fleetwright:provision"]
         assert status["user"]["username"].endswith("assumed-role/fleetwright-provision/provision")
         assert review(authenticator, token[:-8])["authenticated"] is False
         authenticator.entries.clear()
