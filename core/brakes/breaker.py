@@ -23,7 +23,14 @@ FIRST_PAUSE: Final = timedelta(minutes=15)
 LONGEST_PAUSE: Final = timedelta(hours=4)
 
 JOIN_FAILURES: Final = frozenset(
-    {"RegistrationTimeout", "InitializationTimeout", "InstanceGone", "LaunchTimeout", "LaunchDenied"}
+    {
+        "InitializationTimeout",
+        "InstanceGone",
+        "LaunchDenied",
+        "LaunchTimeout",
+        "RegistrationTimeout",
+        "ReplacementNotReady",
+    }
 )
 """Reasons for which a claim that never became ready goes, and that count. Missing capacity is no failure of the pool."""
 

@@ -10,6 +10,9 @@ from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
 
+TIMEOUT: Final = "Timeout"
+"""Why a command is given up whose replacements are not ready in time."""
+
 VERIFY_AFTER: Final = timedelta(seconds=15)
 STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not even be verified for so long was decided on a world that has passed."""
@@ -31,7 +34,7 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
             return Abandon("Stale", "it could not be checked in time")
         return Verify()
     if now - record.created_at > time_limit(facts.queued):
-        return Abandon("Timeout", f"replacements were not ready within {time_limit(facts.queued)}")
+        return Abandon(TIMEOUT, f"replacements were not ready within {time_limit(facts.queued)}")
     if record.phase is CommandPhase.STARTING:
         return Start()
     return _replace(record, facts, leaving, now)

@@ -41,7 +41,14 @@ class _Table:
             self._by_partition.setdefault(item[TABLE.partition_key]["S"], []).append(item)
 
     def items(self, kind: str) -> list[Item]:
-        return self._by_partition.get(f"{CLUSTER}#{kind}", [])
+        """The items of a kind; a kind of many items has several partitions, with a suffix to its name."""
+        own = f"{CLUSTER}#{kind}"
+        return [
+            item
+            for partition, items in sorted(self._by_partition.items())
+            if partition == own or partition.startswith(f"{own}#")
+            for item in items
+        ]
 
     def records(self, kind: str) -> Iterator[Item]:
         for item in self.items(kind):

@@ -52,8 +52,8 @@ class LiveTable:
         self._table.restore(self._clock.now() - timedelta(minutes=minutes))
 
     def _items(self, kind: str) -> list[Item]:
-        partition = partition_of(self._cluster, kind)
-        return [item for item in self._table.all() if item[TABLE.partition_key]["S"] == partition]
+        own = partition_of(self._cluster, kind)
+        return [item for item in self._table.all() if f"{item[TABLE.partition_key]['S']}#".startswith(f"{own}#")]
 
     def drift(self) -> Mapping[str, Any]:
         """NodePool → counters and sums of claims, where they differ."""

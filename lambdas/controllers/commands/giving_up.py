@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from core.lifecycle import steps
-from core.lifecycle.commands import replacement_names
+from core.lifecycle.commands import TIMEOUT, replacement_names
 from core.lifecycle.deletion import staying, untainted
 from core.lifecycle.facts import CommandFacts
-from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.node_writes import release_node
@@ -18,6 +18,8 @@ from lambdas.observer import Memory
 from lambdas.ports import Clock, Kubernetes, Queue
 
 UNUSED: Final = "ReplacementUnused"
+NOT_READY: Final = "ReplacementNotReady"
+"""Reasons for which replacements go; the second counts in the NodePool's breaker."""
 
 
 class GivingUp:
@@ -44,7 +46,8 @@ class GivingUp:
             claim = facts.claims.get(name)
             if claim is not None and claim.deletion is None and not self._is_wanted(claim, look):
                 message = f"command {record.id} was given up: {step.message}"
-                self._claim_work.begin_termination(claim, UNUSED, message, outcome)
+                has_failed = step.reason == TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
+                self._claim_work.begin_termination(claim, NOT_READY if has_failed else UNUSED, message, outcome)
                 self._work.send([work_on_claim(name, self._clock.now())])
         self._memory.commands.remove(record)
         outcome.decide("abandon", record.id, step.reason, step.message)
