@@ -52,11 +52,11 @@ class Boot:
         self._takes = takes
         self._region = region
         self._zone_ids = zone_ids
-        self._hitches: list[_Hitch] = []
+        self._hitch: _Hitch | None = None
 
     def hinder(self, count: int, takes: timedelta | None) -> None:
-        """The next `count` instances need this long; None: they never join."""
-        self._hitches.append(_Hitch(count, takes))
+        """The next `count` instances need this long; None: they never join. What is left of an earlier word is void."""
+        self._hitch = _Hitch(count, takes)
 
     def launched(self, instance: Instance) -> None:
         """An instance was launched: let it boot."""
@@ -65,14 +65,10 @@ class Boot:
             self._clock.after(takes, lambda: self._register(instance))
 
     def _next_duration(self) -> timedelta | None:
-        while self._hitches:
-            hitch = self._hitches[0]
-            hitch.left -= 1
-            if hitch.left <= 0:
-                self._hitches.pop(0)
-            if hitch.left >= 0:
-                return hitch.takes
-        return self._takes
+        if self._hitch is None or self._hitch.left <= 0:
+            return self._takes
+        self._hitch.left -= 1
+        return self._hitch.takes
 
     def _register(self, instance: Instance) -> None:
         config = read_user_data(instance.user_data)

@@ -27,7 +27,7 @@ def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -
         *_scaling(rng, objects, moment),
         *_interruptions(rng, moment),
         *_shortages(rng, moment, last),
-        *_boots(rng, moment),
+        *_boots(rng, moment, last),
         *changes,
         *_end_of_expiry(objects, changes, last),
     ]
@@ -59,10 +59,11 @@ def _shortages(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
         yield {"at": last, "capacity": {**capacity, "available": None}}
 
 
-def _boots(rng: Random, moment: Any) -> Iterator[JsonObject]:
+def _boots(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
     for _ in range(rng.randint(0, 2)):
         boot = rng.choice(({"fail": 1}, {"fail": 2}, {"seconds": 200, "count": 2}))
         yield {"at": moment(), "boot": boot}
+    yield {"at": last, "boot": {"seconds": 45}}
     if rng.random() < 0.2:
         yield {"at": moment(), "price": {"capacityType": "spot", "factor": rng.choice((0.5, 1.5, 3.0))}}
 

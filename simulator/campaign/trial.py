@@ -82,7 +82,9 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
         clock.run_until(scenario.start + drawn.troubled + SETTLING)
         judge.rest(clock.now())
         clock.run_until(scenario.start + drawn.troubled + SETTLING + RESTING)
-        RemainsJudge(world.judges.ledger, read_remains(world), world.judges.report).finish(clock.now())
+        remains = RemainsJudge(world.judges.ledger, read_remains(world), world.judges.report)
+        remains.finish(clock.now())
+        judge.finish(at_rest=remains.is_at_rest(clock.now()))
         world.finish()
         recorder.emit("simulationEnded")
         return Outcome(

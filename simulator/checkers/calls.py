@@ -54,6 +54,7 @@ class CallJudge:
         self._report = report
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
         self._rests_from: datetime | None = None
+        self._writes: dict[str, datetime] = {}
 
     def rest(self, since: datetime) -> None:
         """From this moment on nothing may be written."""
@@ -66,7 +67,14 @@ class CallJudge:
             return
         if call.startswith(_WRITES):
             what = f"{call} ({subject})" if subject else call
-            self._report("writesAtRest", f"{function} makes {what} in a world at rest")
+            self._writes.setdefault(f"{function} makes {what}", now)
+
+    def finish(self, *, at_rest: bool) -> None:
+        """Judge what was written since `rest`, unless the world had reason not to be at rest."""
+        if at_rest and self._writes:
+            first = min(self._writes, key=lambda text: self._writes[text])
+            others = f", and {len(self._writes) - 1} other kinds of writes" if len(self._writes) > 1 else ""
+            self._report("writesAtRest", f"{first} at {self._writes[first]:%H:%M:%S} in a world at rest{others}")
 
     def _count(self, now: datetime, function: str, call: str) -> None:
         since, count = self._minute.get((function, call), (now, 0))

@@ -67,6 +67,10 @@ class RemainsJudge:
             if not failure.startswith("lambdas.ports."):
                 self._report("handlerErrors", failure)
 
+    def is_at_rest(self, now: datetime) -> bool:
+        """Whether nothing is left to try again and again: no node waits for a pod that may not be taken from it."""
+        return not any(claim.get("deletion") and self._is_held(claim, now) for claim in self._remains.claims)
+
     def _claims(self, now: datetime) -> None:
         for claim in self._remains.claims:
             deletion = claim.get("deletion")
