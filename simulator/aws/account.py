@@ -10,13 +10,16 @@ import msgspec
 
 from lambdas import wiring
 from lambdas.settings import Settings
+from simulator import calls
 from simulator.aws.brakes import KILL_SWITCH, PAUSING_ALARM, OperatorBrakes
 from simulator.aws.bucket import Bucket
 from simulator.aws.describe import InstanceCalls
 from simulator.aws.dynamodb.requests import Schema
 from simulator.aws.dynamodb.table import Table
+from simulator.aws.ec2_writes import EC2Writes
 from simulator.aws.errors import AwsError
-from simulator.aws.exchange import Exchange
+from simulator.aws.exchange import Exchange, Pool
+from simulator.aws.fault_answers import DENIED_CODE
 from simulator.aws.fleet import Fleets
 from simulator.aws.images import Images
 from simulator.aws.instance_profiles import InstanceProfiles
@@ -93,16 +96,17 @@ class Account:
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))
         self._profiles = InstanceProfiles(clock, ACCOUNT_ID, (NODE_ROLE,))
         self._templates = Templates(clock, stream(seed, "templates"))
-        checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists)
+        self.wire = Wire(around.faults, around.spend, latency)
+        checks = LaunchChecks(self.exchange, self.images, self.network, self._profiles.exists, self._denies)
         self._fleets = Fleets(
             clock, recorder, self.exchange, self.instances, self.network, self._templates.find, checks
         )
         self._prices = PriceListCalls(clock, self.exchange, region.shapes, region.name)
-        self._calls = InstanceCalls(self.instances, self.network.vpc_id)
+        self._calls = InstanceCalls(self.instances, self.network.vpc_id, self._age)
         self._bucket = Bucket(clock, _BUCKET)
         urls = {queue.name: self.queues.create(queue.name, queue.max_receives) for queue in wiring.QUEUES}
-        self.wire = Wire(around.faults, around.spend, latency)
         self.wire.answer_with(self._answers())
+        self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
         self.settings = Settings(
             cluster_name=CLUSTER,
@@ -117,6 +121,19 @@ class Account:
             zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
+
+    def _denies(self, pool: Pool) -> str:
+        """The code with which the fault that befalls the present call denies this pool, empty where none does."""
+        fault = self.wire.fault
+        if fault is None or fault.kind != calls.DENIED or fault.form != calls.FLEET_ERROR:
+            return ""
+        concerned = fault.concerns(pool.instance_type, pool.zone, pool.capacity_type)
+        return (fault.code or DENIED_CODE) if concerned else ""
+
+    def _age(self) -> timedelta:
+        """How old the list is that the present call is answered with."""
+        fault = self.wire.fault
+        return fault.delay if fault is not None and fault.kind == calls.STALE else timedelta(0)
 
     def _answers(self) -> dict[str, Responder]:
         return {

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 from core import labels
 from simulator.aws.errors import AwsError
 from simulator.aws.filters import filtered, of_tags, paged, tag_list
-from simulator.aws.instances import STATE_CODES, Instance, Instances
+from simulator.aws.instances import STATE_CODES, Instance, Instances, no_instance
 
 _PAGE: Final = 1000
 _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
@@ -27,11 +28,16 @@ _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
 
 
 class InstanceCalls:
-    """Answers the calls that concern instances."""
+    """Answers the calls that concern instances.
 
-    def __init__(self, instances: Instances, vpc_id: str) -> None:
+    Args:
+        age: How old the list is that a call is answered with: DescribeInstances is eventually consistent.
+    """
+
+    def __init__(self, instances: Instances, vpc_id: str, age: Callable[[], timedelta] = timedelta) -> None:
         self._instances = instances
         self._vpc_id = vpc_id
+        self._age = age
 
     def describe(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:DescribeInstances.
@@ -40,7 +46,8 @@ class InstanceCalls:
             AwsError: If an id is unknown or a filter is none that EC2 has.
         """
         asked = request.get("InstanceIds") or []
-        found: Iterable[Instance] = [self._instances.get(i) for i in asked] if asked else self._instances.all()
+        then = self._instances.seen(self._age())
+        found: Iterable[Instance] = [_known(then, i) for i in asked] if asked else then.values()
         # By id first: that leaves the fewest for the others.
         filters = sorted(request.get("Filters") or (), key=lambda wanted: wanted["Name"] != "instance-id")
         answer = paged("Instances", filtered(found, filters, _values), request, _PAGE)
@@ -134,6 +141,12 @@ class InstanceCalls:
             described["InstanceLifecycle"] = "spot"
             described["SpotInstanceRequestId"] = instance.id.replace("i-", "sir-", 1)
         return {"ReservationId": instance.id.replace("i-", "r-", 1), "Instances": [described]}
+
+
+def _known(instances: Mapping[str, Instance], instance_id: str) -> Instance:
+    if instance_id not in instances:
+        raise no_instance(instance_id)
+    return instances[instance_id]
 
 
 def _state(instance: Instance) -> dict[str, Any]:

@@ -1,19 +1,24 @@
-"""How AWS says no where a fault makes it: status and error code by service."""
+"""How AWS answers where a fault makes it: status and error code by service, and batches that are done in part."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from simulator import calls
+from simulator.aws.errors import AwsError
 from simulator.calls import Call, Fault
 
 _MESSAGE: Final = "embedded in a scenario"
 _THROTTLED: Final = {"ec2": (503, "RequestLimitExceeded")}
 _THROTTLED_ELSE: Final = (400, "ThrottlingException")
 _FAILED: Final = (500, "InternalError")
-_DENIED: Final = {"ec2": (403, "UnauthorizedOperation")}
+DENIED_CODE: Final = "UnauthorizedOperation"
+"""EC2's word for a permission that is missing."""
+
+_DENIED: Final = {"ec2": (403, DENIED_CODE)}
 _DENIED_ELSE: Final = (400, "AccessDeniedException")
 
 _TRANSACTION_CONFLICT: Final = "TransactionConflict"
@@ -38,6 +43,30 @@ def refusal(call: Call, fault: Fault) -> Refusal | None:
         status, code = _DENIED.get(call.service, _DENIED_ELSE)
         return Refusal(status=status, code=fault.code or code)
     return _conflict(call) if fault.kind == calls.CONFLICT else None
+
+
+def in_part(call: Call, fault: Fault, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The answer to an attempt; where the fault is `partial`, the first half of a batch is done and the rest is not.
+
+    Raises:
+        AwsError: As EC2 does that ended some instances and not others: it names none of them.
+    """
+    if fault.kind == calls.PARTIAL and call.name == "sqs:SendMessageBatch":
+        done, left = _halves(call.parameters["Entries"])
+        found = answer({**call.parameters, "Entries": done}) if done else {"Successful": []}
+        failed = [{"Id": entry["Id"], "SenderFault": False, "Code": _FAILED[1], "Message": _MESSAGE} for entry in left]
+        return {**found, "Failed": [*found.get("Failed", ()), *failed]}
+    if fault.kind == calls.PARTIAL and call.name == "ec2:TerminateInstances":
+        done, _ = _halves(call.parameters["InstanceIds"])
+        if done:
+            answer({**call.parameters, "InstanceIds": done})
+        raise AwsError(_FAILED[1], _MESSAGE, _FAILED[0])
+    return answer(call.parameters)
+
+
+def _halves(batch: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    half = len(batch) // 2
+    return list(batch[:half]), list(batch[half:])
 
 
 def _refusal(answer: tuple[int, str]) -> Refusal:

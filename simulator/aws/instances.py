@@ -122,8 +122,15 @@ class Instances:
         """
         found = self._all.get(instance_id)
         if found is None:
-            raise AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
+            raise no_instance(instance_id)
         return found
+
+    def seen(self, age: timedelta) -> Mapping[str, Instance]:
+        """Every instance as it was so long ago, the oldest first."""
+        if not age:
+            return self._all
+        then = self._clock.now() - age
+        return {name: _as_of(found, then) for name, found in self._all.items() if found.launched_at <= then}
 
     def launch(self, instance: Instance) -> None:
         """Take in a new instance."""
@@ -215,6 +222,18 @@ class Instances:
 
     def _announce(self, instance: Instance) -> None:
         self._bus("aws.ec2", STATE_CHANGE, {"instance-id": instance.id, "state": instance.state})
+
+
+def no_instance(instance_id: str) -> AwsError:
+    """The error for an id that nothing has."""
+    return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist")
+
+
+def _as_of(instance: Instance, moment: datetime) -> Instance:
+    """The instance before it ended, where it had not ended then; tags come with the launch and stay."""
+    if instance.ended_at is None or instance.ended_at <= moment:
+        return instance
+    return msgspec.structs.replace(instance, state=RUNNING, ended_at=None)
 
 
 def stamp(moment: datetime) -> str:

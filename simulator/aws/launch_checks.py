@@ -17,18 +17,32 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 class LaunchChecks:
-    """Looks at what a launch refers to. `has_profile` tells whether an instance profile exists, by name or ARN."""
+    """Looks at what a launch refers to.
+
+    Args:
+        has_profile: Whether an instance profile exists, by name or ARN.
+        denies: The code with which a fault denies a pool, empty where none does.
+    """
 
     def __init__(
-        self, exchange: Exchange, images: Images, network: Network, has_profile: Callable[[str], bool]
+        self,
+        exchange: Exchange,
+        images: Images,
+        network: Network,
+        has_profile: Callable[[str], bool],
+        denies: Callable[[Pool], str] = lambda _: "",
     ) -> None:
         self._exchange = exchange
         self._images = images
         self._network = network
         self._has_profile = has_profile
+        self._denies = denies
 
     def problem(self, template: Template, override: Mapping[str, Any], pool: Pool) -> tuple[str, str] | None:
         """The error code and message with which EC2 would refuse to launch this here; None where it would not."""
+        denied = self._denies(pool)
+        if denied:
+            return denied, "embedded in a scenario"
         image_id = override.get("ImageId") or template.image_id
         image = self._images.find(image_id)
         if image is None:

@@ -15,13 +15,13 @@ from botocore.exceptions import ReadTimeoutError
 
 from simulator import calls
 from simulator.aws.errors import AwsError, UnansweredError
-from simulator.aws.fault_answers import refusal
+from simulator.aws.fault_answers import in_part, refusal
 from simulator.calls import Call, CrashError, Fault
 
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
-Listener = Callable[[Call, dict[str, Any] | Exception | None], None]
-"""Told of each attempt and how it ended for the caller: the answer, what was raised, or None where the caller died."""
+Listener = Callable[[Call, dict[str, Any] | AwsError], None]
+"""Told of each attempt that arrived and how it was answered, whether or not the caller lived to hear it."""
 
 _ANSWERS: Final = "simulator.aws.account"
 
@@ -61,7 +61,7 @@ class Wire:
         self._responders.update(responders)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` with each attempt from now on."""
+        """Call `listener` with each attempt that arrives from now on."""
         self._listeners.append(listener)
 
     def attempt(self, call: Call) -> dict[str, Any]:
@@ -74,21 +74,14 @@ class Wire:
         """
         self.spend(self._latency(call.name))
         fault = self._faults.take(call.name)
-        outcome: dict[str, Any] | Exception | None = None
-        try:
-            outcome = self._perform(call) if fault is None else self._perform_with_fault(call, fault)
-        except (AwsError, ReadTimeoutError) as error:
-            outcome = error
-            raise
-        finally:
-            for listener in self._listeners:
-                listener(call, outcome)
-        return outcome
+        return self._perform(call) if fault is None else self._perform_with_fault(call, fault)
 
     def _perform_with_fault(self, call: Call, fault: Fault) -> dict[str, Any]:
         refused = refusal(call, fault)
         if refused is not None:
-            raise AwsError(refused.code, refused.message, refused.status, fields=refused.more)
+            error = AwsError(refused.code, refused.message, refused.status, fields=refused.more)
+            self._tell(call, error)
+            raise error
         if fault.kind == calls.CRASH_BEFORE:
             raise CrashError(call.name)
         if fault.kind == calls.DELAY:
@@ -107,6 +100,15 @@ class Wire:
         if responder is None:
             raise UnansweredError(f"{call.name} is not answered by the embedded account: add it to {_ANSWERS}")
         try:
-            return responder(call.parameters)
+            answer = responder(call.parameters) if fault is None else in_part(call, fault, responder)
+        except AwsError as error:
+            self._tell(call, error)
+            raise
         finally:
             self.fault = None
+        self._tell(call, answer)
+        return answer
+
+    def _tell(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
+        for listener in self._listeners:
+            listener(call, outcome)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-RATE_MAX: Final = 150
-"""Calls of one name to EC2, to the cluster and to the like that one function may make within a minute, in worlds of a few
-dozen nodes: a drain that is looked after every two seconds has thirty."""
+WRITES_MAX: Final = 150
+"""Writes of one kind that one function may make within a minute, in worlds of a few dozen nodes."""
 
-CHEAP_RATE_MAX: Final = 600
-"""The same for the table and the queues, which every step of every claim needs."""
+OTHERS_MAX: Final = 600
+"""The same for reads, and for the table and the queues: a claim under way is looked after every two seconds."""
 
-_CHEAP: Final = ("dynamodb", "sqs")
+_OFTEN: Final = ("dynamodb", "sqs")
 
 _MINUTE: Final = timedelta(minutes=1)
 _WRITES: Final = (
@@ -41,8 +40,13 @@ _WRITES: Final = (
 )
 """What changes something. Leases are taken by UpdateItem, which nothing else uses."""
 
-_BEATS: Final = (("refresh_catalogue", "s3:PutObject", ""), ("reconcile", "dynamodb:PutItem", "sweeps"))
-"""Writes that are made every so often whatever happens, by function, call and what it is about."""
+_BEATS: Final = (
+    ("refresh_catalogue", "s3:PutObject", ""),
+    ("reconcile", "dynamodb:PutItem", "sweeps"),
+    ("provision", "kube:create events", ""),
+)
+"""Writes that are made every so often whatever happens, by function, call and what it is about: the market each hour, how
+sweeps fare, and each hour what a pod waits for."""
 
 Report = Callable[[str, str], None]
 
@@ -81,6 +85,6 @@ class CallJudge:
         if now - since >= _MINUTE:
             since, count = now, 0
         self._minute[function, call] = since, count + 1
-        bound = CHEAP_RATE_MAX if call.startswith(_CHEAP) else RATE_MAX
+        bound = WRITES_MAX if call.startswith(_WRITES) and not call.startswith(_OFTEN) else OTHERS_MAX
         if count + 1 == bound:
             self._report("callRates", f"{function} made {bound} {call} within a minute, from {since:%H:%M:%S}")

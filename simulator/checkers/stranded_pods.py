@@ -1,4 +1,7 @@
-"""Evictions with nowhere to go: who disrupts a node of his own will has a place for each of its pods."""
+"""Evictions with nowhere to go: a disruption command has a place for each pod of its nodes.
+
+Expiry is none: like Karpenter's it makes no plan, and where a limit is reached whoever waits longest may take what gets free.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Final
 import msgspec
 
 from simulator.checkers.ledger import Ledger
-from simulator.checkers.voluntary import is_voluntary
 from simulator.record import Event
 
 PENDING_MAX: Final = timedelta(minutes=20)
 """How long the pod that takes an evicted one's place may wait: a launch that never joins costs 15 minutes, and then another."""
 
+_PLANNED: Final = ("Empty", "Drifted", "Underutilized")
 _FOLLOWS_WITHIN: Final = timedelta(minutes=5)
 """A controller makes the next pod when the evicted one has gone, which its grace period delays."""
 
@@ -26,7 +29,7 @@ class _Eviction(msgspec.Struct):
 
 
 class StrandedPodsJudge:
-    """Counts pods that follow one evicted by a voluntary disruption and wait too long for a node."""
+    """Counts pods that follow one evicted by a disruption command and wait too long for a node."""
 
     name = "evictionsWithoutPlace"
 
@@ -58,7 +61,7 @@ class StrandedPodsJudge:
         if pod is None or pod.is_leaving:
             return
         node = self._ledger.nodes.get(pod.node)
-        if node is not None and is_voluntary(node):
+        if node is not None and node.disrupted_for in _PLANNED:
             eviction = _Eviction(name, node.disrupted_for or "", now)
             self._evicted.setdefault(f"{pod.namespace}/{pod.owner}", []).append(eviction)
 

@@ -1,0 +1,58 @@
+"""Tells the record of each write to EC2: what was asked, and how EC2 answered."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from simulator.aws.errors import AwsError
+from simulator.aws.exchange import NO_CAPACITY
+from simulator.calls import Call
+from simulator.record import Recorder
+
+OK: Final = "ok"
+REFUSED: Final = "refused"
+DENIED: Final = "denied"
+ERROR: Final = "error"
+
+_WRITES: Final = ("Create", "Delete", "Terminate", "Run", "Modify")
+_NO_CAPACITY: Final = frozenset(
+    {
+        NO_CAPACITY,
+        "InsufficientFreeAddressesInSubnet",
+        "SpotMaxPriceTooLow",
+        "MaxSpotInstanceCountExceeded",
+        "VcpuLimitExceeded",
+        "UnfulfillableCapacity",
+        "Unsupported",
+    }
+)
+_TRY_AGAIN: Final = frozenset({"RequestLimitExceeded", "InternalError", "IdempotentParameterMismatch"})
+
+
+class EC2Writes:
+    """Listens to the wire."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def see(self, call: Call, outcome: dict[str, Any] | AwsError) -> None:
+        """One attempt and its answer."""
+        if call.service != "ec2" or not call.operation.startswith(_WRITES):
+            return
+        told, code = (_of_code(outcome.code), outcome.code) if isinstance(outcome, AwsError) else _of_answer(outcome)
+        self._recorder.emit("call", call=call.name, outcome=told, code=code)
+
+
+def _of_answer(answer: dict[str, Any]) -> tuple[str, str]:
+    """A fleet that launched nothing has not done what it was asked for, whatever its status."""
+    errors = [error["ErrorCode"] for error in answer.get("Errors") or ()]
+    if not errors or answer.get("Instances"):
+        return OK, ""
+    worst = next((code for code in errors if _of_code(code) == DENIED), errors[0])
+    return _of_code(worst), worst
+
+
+def _of_code(code: str) -> str:
+    if code in _NO_CAPACITY:
+        return REFUSED
+    return ERROR if code in _TRY_AGAIN else DENIED
