@@ -19,7 +19,7 @@ class ClusterCalls:
     def __init__(self, faults: Faults, spend: Callable[[timedelta], None]) -> None:
         self._faults = faults
         self._spend = spend
-        self._strikes_after = ""
+        self._fault: Fault | None = None
 
     def __call__(self, call: str, when: Literal["before", "after"]) -> None:
         """Let time pass before a call, and let the armed fault strike before or after it."""
@@ -30,8 +30,7 @@ class ClusterCalls:
 
     def _before(self, call: str) -> None:
         self._spend(latency(call))
-        fault = self._faults.take(call)
-        self._strikes_after = "" if fault is None else fault.kind
+        fault = self._fault = self._faults.take(call)
         if fault is None:
             return
         error = _refusal(call, fault)
@@ -41,13 +40,19 @@ class ClusterCalls:
             raise CrashError(call)
         if fault.kind == calls.DELAY:
             self._spend(fault.delay)
-            self._strikes_after = ""
+            self._fault = None
 
     def _after(self, call: str) -> None:
-        if self._strikes_after == calls.LOST_REPLY:
+        fault, self._fault = self._fault, None
+        if fault is None:
+            return
+        if fault.kind == calls.LOST_REPLY:
             raise LostReplyError(call, "no answer came")
-        if self._strikes_after == calls.CRASH_AFTER:
+        if fault.kind == calls.CRASH_AFTER:
             raise CrashError(call)
+        if fault.kind == calls.STALE:
+            # What comes back is as old as the way took.
+            self._spend(fault.delay)
 
 
 def _refusal(call: str, fault: Fault) -> PortError | None:

@@ -18,7 +18,9 @@ from simulator.manifests import Document, JsonObject, read_documents, read_manif
 API_VERSION: Final = "fleetwright.dev/v1"
 INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange")
 
-_DURATIONS: Final = ("at", "duration", "for")
+ALL: Final = "all"
+
+_DURATIONS: Final = ("at", "duration", "for", "restore")
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -131,6 +133,13 @@ class Brake(_Wire, frozen=True, kw_only=True):
     shifted_zones: list[str] | None = None
 
 
+class TableStep(_Wire, frozen=True, kw_only=True):
+    """The table loses its newest items, so many or `all`; or is again as it was so long ago."""
+
+    lose: int | str | None = None
+    restore: timedelta | None = None
+
+
 class Step(_Wire, frozen=True, kw_only=True):
     """One step: when, and exactly one thing that happens. `apply` holds objects, read from files where files were named."""
 
@@ -146,6 +155,7 @@ class Step(_Wire, frozen=True, kw_only=True):
     boot: Boot | None = None
     fault: Fault | None = None
     events: MessageFault | None = None
+    table: TableStep | None = None
     brake: Brake | None = None
 
 
@@ -245,9 +255,18 @@ def _step(folder: Path, number: int, step: Step) -> Step:
     _one_of(step.interrupt.kind if step.interrupt else None, INTERRUPTIONS, f"{where}.interrupt.kind")
     if step.boot is not None and not step.boot.fail and step.boot.seconds is None:
         raise InvalidInputError("needs `fail`, or `seconds`", field=f"{where}.boot")
+    if step.table is not None:
+        _check_table(step.table, f"{where}.table")
     if step.apply is None:
         return step
     return msgspec.structs.replace(step, apply=list(_applied(folder, step.apply, f"{where}.apply")))
+
+
+def _check_table(table: TableStep, where: str) -> None:
+    if (table.lose is None) == (table.restore is None):
+        raise InvalidInputError("must hold either `lose` or `restore`", field=where)
+    if isinstance(table.lose, str) and table.lose != ALL:
+        raise InvalidInputError(f"{table.lose!r} is neither a number of items nor `{ALL}`", field=f"{where}.lose")
 
 
 def _applied(folder: Path, entries: Iterable[Any], where: str) -> Iterable[JsonObject]:

@@ -20,7 +20,7 @@ from simulator.aws.instances import Instance, is_spot
 from simulator.cluster import Cluster
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
-from simulator.scenario import Brake, Fault, Interrupt, Step
+from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
 
 USER = "user"
 
@@ -105,6 +105,10 @@ class Steps:
         if step.events is not None:
             events = step.events
             self._message_faults.arm(events.kind, events.count, timedelta(seconds=events.seconds))
+        if step.table is not None and step.table.lose is not None:
+            self._account.table.lose(None if step.table.lose == ALL else int(step.table.lose))
+        if step.table is not None and step.table.restore is not None:
+            self._account.table.restore(self._account.clock.now() - step.table.restore)
 
     def _brake(self, brake: Brake) -> None:
         found = self._account.brakes

@@ -86,6 +86,7 @@ class Account:
 
     def __init__(self, around: Surroundings, region: Region, *, validates: bool = True) -> None:
         clock, recorder, seed = around.clock, around.recorder, around.seed
+        self.clock = clock
         self.exchange = Exchange(recorder, region.types)
         self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
         self.network = Network(subnets_in(region.zones), zone_ids=_zone_ids(region))

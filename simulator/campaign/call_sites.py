@@ -82,8 +82,8 @@ def write(worlds: Mapping[int, Meetings]) -> None:
 def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
     """The world and the crashes of this turn; None where nothing is recorded.
 
-    A lap over all of (sites, before and after) takes some of them together each turn, in a world that has as many of those as
-    possible and always the first; the next lap begins with another of them, and dies at another repetition of the call.
+    A lap over all of (sites, before and after) takes some of them together each turn, in a world that has the first and most of
+    the others; the next lap begins with another of them, and dies at another repetition of the call.
     """
     record = recorded()
     wanted = [(site, kind) for site in record.sites() for kind in CRASHES]
@@ -105,8 +105,8 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
 def _home_of(sites: Sequence[Site], record: Record, lap: int) -> int:
     names = [" ".join(site) for site in sites]
     homes = {world: sum(name in met for name in names) for world, met in record.worlds.items() if names[0] in met}
-    most = max(homes.values())
-    best = sorted(world for world, held in homes.items() if held == most)
+    enough = min(max(homes.values()), len(sites) - 1)
+    best = sorted(world for world, held in homes.items() if held >= enough)
     return best[lap % len(best)]
 
 

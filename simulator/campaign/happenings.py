@@ -29,6 +29,7 @@ def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -
         *_shortages(rng, moment, last),
         *_boots(rng, moment, last),
         *changes,
+        *_losses(rng, moment),
         *_end_of_expiry(objects, changes, last),
     ]
     return sorted(steps, key=lambda step: int(step["at"]))
@@ -66,6 +67,14 @@ def _boots(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
     yield {"at": last, "boot": {"seconds": 45}}
     if rng.random() < 0.2:
         yield {"at": moment(), "price": {"capacityType": "spot", "factor": rng.choice((0.5, 1.5, 3.0))}}
+
+
+def _losses(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    """The table loses its newest rows or all, or is put back to what it was a while ago."""
+    if rng.random() < 0.12:
+        at = moment()
+        lost = rng.choice(({"lose": 3}, {"lose": "all"}, {"restore": "2m"}, {"restore": "5m"}))
+        yield {"at": at, "table": lost}
 
 
 def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
