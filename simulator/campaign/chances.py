@@ -34,8 +34,8 @@ class Intensity(msgspec.Struct, frozen=True, kw_only=True):
 
 NONE: Final = Intensity(name="none")
 LIGHT: Final = Intensity(name="light", calls=0.01, messages=0.03)
-MID: Final = Intensity(name="mid", calls=0.03, messages=0.1, outages=1, skew=timedelta(milliseconds=500))
-HEAVY: Final = Intensity(name="heavy", calls=0.08, messages=0.2, outages=3, skew=timedelta(seconds=2))
+MID: Final = Intensity(name="mid", calls=0.03, messages=0.1, outages=1, skew=timedelta(milliseconds=100))
+HEAVY: Final = Intensity(name="heavy", calls=0.08, messages=0.2, outages=3, skew=timedelta(milliseconds=500))
 
 _ALWAYS: Final = (calls.THROTTLE, calls.ERROR, calls.LOST_REPLY, calls.CRASH_BEFORE, calls.CRASH_AFTER, calls.DELAY)
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {

@@ -48,12 +48,13 @@ class NodeFacts(msgspec.Struct, kw_only=True):
 
 
 class InstanceFacts(msgspec.Struct, kw_only=True):
-    """One instance; claims are those that its tags ever named."""
+    """One instance; claims are those that its tags ever named; `grace` is its NodePool's terminationGracePeriod at its launch."""
 
     instance_type: str
     pool: str
     token: str
     launched_at: datetime
+    grace: str = ""
     claim: str = ""
     ended_at: datetime | None = None
 
@@ -170,7 +171,12 @@ class Ledger:
             token=fields["clientToken"],
             launched_at=moment,
             claim=fields["tags"].get(CLAIM, ""),
+            grace=self._grace_of(fields["tags"].get(POOL, "")),
         )
+
+    def _grace_of(self, pool: str) -> str:
+        spec: Mapping[str, Any] = self.spec_of("NodePool", pool).get("template", {}).get("spec") or {}
+        return str(spec.get("terminationGracePeriod") or "")
 
     def _instance_tagged(self, _: datetime, fields: Mapping[str, Any]) -> None:
         instance = self.instances.get(fields["instance"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from core.model.duration import parse_duration
 from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
 
 REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired")
+SKEW_MAX: Final = timedelta(seconds=1)
+"""How far the clocks of two machines may be apart: what one says is due, the other may find not due yet."""
+
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 
@@ -24,13 +26,15 @@ def is_protected(pod: PodFacts, now: datetime) -> bool:
     if text == "true":
         return True
     lasting = parse_duration(text) if text else None
-    return bool(lasting) and pod.bound_at is not None and lasting is not None and now < pod.bound_at + lasting
+    if lasting is None or pod.bound_at is None:
+        return False
+    return now < pod.bound_at + lasting - SKEW_MAX
 
 
 def time_is_up(ledger: Ledger, node: NodeFacts, pod: PodFacts, now: datetime) -> bool:
-    """Whether the NodePool's terminationGracePeriod allows the pod to be forced out now, whatever protects it."""
-    spec: Mapping[str, Any] = ledger.spec_of("NodePool", node.pool).get("template", {}).get("spec") or {}
-    grace = parse_duration(str(spec.get("terminationGracePeriod") or ""))
+    """Whether terminationGracePeriod, as it was at the launch, allows the pod to be forced out now, whatever protects it."""
+    instance = ledger.instances.get(node.instance)
+    grace = parse_duration(instance.grace) if instance is not None and instance.grace else None
     if grace is None or node.disrupted_at is None:
         return False
-    return now >= node.disrupted_at + grace - timedelta(seconds=pod.grace_seconds)
+    return now >= node.disrupted_at + grace - timedelta(seconds=pod.grace_seconds) - SKEW_MAX
