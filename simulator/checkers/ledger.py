@@ -48,7 +48,12 @@ class NodeFacts(msgspec.Struct, kw_only=True):
 
 
 class InstanceFacts(msgspec.Struct, kw_only=True):
-    """One instance; claims are those that its tags ever named; `grace` is its NodePool's terminationGracePeriod at its launch."""
+    """One instance.
+
+    Attributes:
+        grace: Its NodePool's terminationGracePeriod at its launch.
+        claim: The last claim that its tags named.
+    """
 
     instance_type: str
     pool: str
@@ -67,6 +72,7 @@ class Ledger:
         self.nodes: dict[str, NodeFacts] = {}
         self.instances: dict[str, InstanceFacts] = {}
         self.applied: dict[tuple[str, str, str], JsonObject] = {}
+        self._graces: dict[str, str] = {}
         self._handlers: dict[str, Callable[[datetime, Mapping[str, Any]], None]] = {
             "podCreated": self._pod_created,
             "podBound": self._pod_bound,
@@ -163,6 +169,10 @@ class Ledger:
                 node.is_initialized = (metadata.get("labels") or {}).get(INITIALIZED) == "true"
             return
         self.applied[fields["kind"], fields["namespace"], fields["name"]] = fields["object"]
+        if fields["kind"] == "NodePool":
+            # Kept when the NodePool is deleted: an instance that is under way by then still comes with it.
+            template = (fields["object"].get("spec") or {}).get("template") or {}
+            self._graces[fields["name"]] = str((template.get("spec") or {}).get("terminationGracePeriod") or "")
 
     def _instance_launched(self, moment: datetime, fields: Mapping[str, Any]) -> None:
         self.instances[fields["instance"]] = InstanceFacts(
@@ -171,12 +181,8 @@ class Ledger:
             token=fields["clientToken"],
             launched_at=moment,
             claim=fields["tags"].get(CLAIM, ""),
-            grace=self._grace_of(fields["tags"].get(POOL, "")),
+            grace=self._graces.get(fields["tags"].get(POOL, ""), ""),
         )
-
-    def _grace_of(self, pool: str) -> str:
-        spec: Mapping[str, Any] = self.spec_of("NodePool", pool).get("template", {}).get("spec") or {}
-        return str(spec.get("terminationGracePeriod") or "")
 
     def _instance_tagged(self, _: datetime, fields: Mapping[str, Any]) -> None:
         instance = self.instances.get(fields["instance"])

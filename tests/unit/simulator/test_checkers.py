@@ -132,11 +132,12 @@ def test_windows_open_and_close_as_cron_says(expression: str, hours: float, mome
     assert is_open(expression, timedelta(hours=hours), moment) == opened
 
 
-def guarded(budget: dict[str, Any], replicas: int = 4) -> Story:
+def guarded(budget: dict[str, Any], replicas: int = 4, template: dict[str, Any] | None = None) -> Story:
     """Four ready replicas under a PodDisruptionBudget, on a node that goes."""
+    node_pool = {"template": {"spec": template or {}}, "disruption": {}}
     spec = {"selector": {"matchLabels": {"app": "web"}}, **budget}
     story = Story().apply("PodDisruptionBudget", "web", spec, "shop")
-    story.apply("ReplicaSet", "web", {"replicas": replicas}, "shop").apply("NodePool", "default", pool()).node("n")
+    story.apply("ReplicaSet", "web", {"replicas": replicas}, "shop").apply("NodePool", "default", node_pool).node("n")
     for number in range(replicas):
         story.pod(f"p{number}", "n", owner="ReplicaSet/web")
     return story.taint("n", "Drifted")
@@ -169,9 +170,9 @@ def test_an_unready_pod_may_go_whatever_the_budget_says() -> None:
 def test_the_grace_period_allows_force_only_when_it_is_up() -> None:
     """If this failed, forced deletions would always be blamed, or never."""
     for minutes, broken in ((5, 1), (10, 0)):
-        story = guarded({"minAvailable": 4})
-        spec = {"template": {"spec": {"terminationGracePeriod": "10m"}}}
-        story.apply("NodePool", "default", spec).wait(minutes=minutes).evict("p0", "n", by="forced")
+        story = guarded({"minAvailable": 4}, template={"terminationGracePeriod": "10m"})
+        # What the NodePool says later concerns nodes that are launched later.
+        story.apply("NodePool", "default", pool()).wait(minutes=minutes).evict("p0", "n", by="forced")
         assert story.verdict().count("podDisruptionBudgetViolations") == broken
 
 
@@ -227,3 +228,40 @@ def test_an_instance_that_nobody_knows_is_an_orphan_after_a_while() -> None:
     assert story.verdict().count("orphanedInstances") == 0
     story.wait(minutes=15).tell("simulationEnded")
     assert [found.message.split()[0] for found in story.verdict().violations] == ["i-lost"]
+
+
+def occupied(owner: str = "ReplicaSet/web") -> Story:
+    """A node with a ready pod."""
+    return Story().apply("NodePool", "default", pool()).node("n").pod("p", "n", owner=owner)
+
+
+def test_a_pod_that_runs_when_its_instance_is_terminated_was_killed() -> None:
+    """If this failed, a fleet could be ended undrained, and the run be praised."""
+    story = occupied().tell("instanceTerminated", instance="i-n", by="api")
+    assert story.verdict().count("podsKilledWithInstance") == 1
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        occupied().evict("p", "n").tell("instanceTerminated", instance="i-n", by="api"),
+        occupied().tell("instanceTerminated", instance="i-n", by="interruption"),
+        occupied().tell("interruptionNotice", instance="i-n").tell("instanceTerminated", instance="i-n", by="api"),
+        occupied("DaemonSet/agent").tell("instanceTerminated", instance="i-n", by="api"),
+    ],
+    ids=["evicted", "taken", "noticed", "daemon"],
+)
+def test_a_pod_that_was_asked_to_leave_or_that_ec2_takes_was_not_killed(story: Story) -> None:
+    """If this failed, every drain and every interruption would be blamed."""
+    assert story.verdict().count("podsKilledWithInstance") == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "minutes", "broken"), [("Underutilized", 25, 1), ("Underutilized", 5, 0), ("Expired", 25, 0)]
+)
+def test_a_command_has_a_place_for_the_pods_that_it_evicts(reason: str, minutes: int, broken: int) -> None:
+    """If this failed, consolidation could save money by leaving pods without a node."""
+    story = occupied().taint("n", reason).evict("p", "n").wait(seconds=30)
+    obj = {"metadata": {"namespace": "shop", "labels": {"app": "web"}}}
+    story.tell("podCreated", pod="shop/q", owner="ReplicaSet/web", object=obj).wait(minutes=minutes)
+    assert story.tell("podBound", pod="shop/q", node="n").verdict().count("evictionsWithoutPlace") == broken

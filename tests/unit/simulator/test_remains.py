@@ -1,0 +1,170 @@
+"""The judges of what remains: each finds what it is there for, and nothing in a world where all is well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from simulator.checkers.calls import OTHERS_MAX, WRITES_MAX, CallJudge
+from simulator.checkers.ledger import Ledger
+from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
+from simulator.record import Event
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+LONG_AGO = NOW - UNDER_WAY_MAX - timedelta(minutes=1)
+
+
+def claim(name: str = "c", **fields: Any) -> dict[str, Any]:
+    """A claim at work on `i-c`, as its row says."""
+    return {
+        "name": name,
+        "plan": {"node_pool": "default"},
+        "phase": "initialized",
+        "phase_since": LONG_AGO.isoformat(),
+        "node_name": "n",
+        "reserved": {"cpu": 4000},
+        "machine": {"instance_id": "i-c"},
+        **fields,
+    }
+
+
+def world(*, instance: str = "i-c", ended: bool = False) -> Ledger:
+    """One instance with its node and a pod, all since long ago."""
+    ledger = Ledger()
+    tags = {"karpenter.sh/nodepool": "default"}
+    pod = {"metadata": {"namespace": "shop", "labels": {}}}
+    ledger.see(
+        LONG_AGO,
+        Event("", "instanceLaunched", {"instance": instance, "instanceType": "m", "clientToken": "", "tags": tags}),
+    )
+    joined = {"node": "n", "providerID": f"aws:///z/{instance}", "object": {"metadata": {}}}
+    ledger.see(LONG_AGO, Event("", "nodeJoined", joined))
+    ledger.see(LONG_AGO, Event("", "podCreated", {"pod": "shop/p", "owner": "ReplicaSet/web", "object": pod}))
+    ledger.see(LONG_AGO, Event("", "podBound", {"pod": "shop/p", "node": "n"}))
+    if ended:
+        ledger.see(LONG_AGO, Event("", "instanceTerminated", {"instance": instance}))
+    return ledger
+
+
+def remains(*claims: dict[str, Any], **fields: Any) -> Remains:
+    """A table with these claims and a counter that counts the first."""
+    usual: dict[str, Any] = {
+        "commands": (),
+        "usage": {"default": {"r:cpu": 4000, "disrupting": 0}},
+        "dead_letters": {"work": 0},
+        "told": frozenset(),
+        "failures": ("Traceback\nlambdas.ports.TransientError: kube:list pods: 500",),
+    }
+    return Remains(claims=claims or (claim(),), **{**usual, **fields})
+
+
+def laws(ledger: Ledger, found: Remains) -> set[str]:
+    """The laws that are broken."""
+    broken: set[str] = set()
+    RemainsJudge(ledger, found, lambda law, _: broken.add(law)).finish(NOW)
+    return broken
+
+
+def test_where_all_is_well_nothing_is_found() -> None:
+    """If this failed, the campaign would cry wolf."""
+    assert laws(world(), remains()) == set()
+
+
+GOING = {"reason": "Drifted", "asked_at": LONG_AGO.isoformat()}
+
+
+@pytest.mark.parametrize(
+    ("found", "law"),
+    [
+        (remains(claim(phase="launched")), "stuckClaims"),
+        (remains(claim(deletion=GOING)), "stuckClaims"),
+        (remains(commands=({"id": "x", "phase": "replacing", "created_at": LONG_AGO.isoformat()},)), "stuckCommands"),
+        (remains(usage={"default": {"r:cpu": 8000, "disrupting": 0}}), "usageCounters"),
+        (remains(usage={"default": {"r:cpu": 4000, "disrupting": 1}}), "usageCounters"),
+        (remains(usage={}), "usageCounters"),
+        (remains(dead_letters={"work": 2}), "deadLetters"),
+        (remains(failures=("Traceback\nKeyError: 'x'",)), "handlerErrors"),
+        (remains(claim(machine={"instance_id": "i-other"})), "instancesWithoutClaim"),
+    ],
+)
+def test_what_is_left_half_done_is_found(found: Remains, law: str) -> None:
+    """If this failed, a leak of this kind would pass in every world."""
+    assert laws(world(), found) == {law}
+
+
+def test_a_claim_and_a_node_whose_instance_is_gone_are_found() -> None:
+    """If this failed, what has no machine behind it could stay for ever."""
+    assert {"claimsWithoutInstance", "nodesWithoutInstance"} <= laws(world(ended=True), remains())
+
+
+def test_a_taint_that_nobody_answers_for_is_found() -> None:
+    """If this failed, a node could be kept from new pods for ever."""
+    ledger = world()
+    tainted = {"node": "n", "key": "karpenter.sh/disrupted", "reason": "Empty"}
+    ledger.see(LONG_AGO, Event("", "nodeTainted", tainted))
+    assert laws(ledger, remains()) == {"strayTaints"}
+    command = {"id": "x", "created_at": NOW.isoformat(), "command": {"nodes": ["n"]}}
+    assert laws(ledger, remains(commands=(command,))) == set()
+
+
+def test_a_drain_may_wait_for_a_protected_pod() -> None:
+    """If this failed, users' own protections would be taken for a fault of ours."""
+    ledger = world()
+    ledger.pods["shop/p"].annotations["karpenter.sh/do-not-disrupt"] = "true"
+    found = remains(claim(deletion=GOING))
+    assert laws(ledger, found) == set()
+    assert not RemainsJudge(ledger, found, lambda *_: None).is_at_rest(NOW)
+
+
+def test_a_pod_that_waits_must_have_been_told_why() -> None:
+    """If this failed, pods could be forgotten in silence."""
+    ledger = world()
+    pod = {"metadata": {"namespace": "shop", "labels": {}}}
+    waiting = {"pod": "shop/q", "owner": "ReplicaSet/web", "object": pod}
+    ledger.see(NOW - PENDING_MAX - timedelta(minutes=1), Event("", "podCreated", waiting))
+    assert laws(ledger, remains()) == {"unexplainedPending"}
+    assert laws(ledger, remains(told=frozenset({"shop/q"}))) == set()
+
+
+def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> list[str]:
+    """The laws that so many calls within half a minute break."""
+    broken: list[str] = []
+    judge = CallJudge(lambda law, _: broken.append(law))
+    if rests:
+        judge.rest(NOW)
+    for number in range(calls):
+        judge.hear(NOW + timedelta(seconds=30 * number / calls), "reconcile", call, subject)
+    judge.finish(at_rest=True)
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("calls", "call", "broken"),
+    [
+        (WRITES_MAX, "kube:delete nodes", ["callRates"]),
+        (WRITES_MAX - 1, "kube:delete nodes", []),
+        (WRITES_MAX, "dynamodb:PutItem", []),
+        (OTHERS_MAX, "dynamodb:PutItem", ["callRates"]),
+        (OTHERS_MAX, "kube:list nodes", ["callRates"]),
+    ],
+)
+def test_no_call_is_made_over_and_over(calls: int, call: str, broken: list[str]) -> None:
+    """If this failed, a loop without a pace would be paid by the API server, unseen."""
+    assert heard(calls, call) == broken
+
+
+@pytest.mark.parametrize(
+    ("call", "subject", "broken"),
+    [
+        ("kube:patch nodes", "", ["writesAtRest"]),
+        ("dynamodb:PutItem", "claims", ["writesAtRest"]),
+        ("dynamodb:PutItem", "sweeps", []),
+        ("dynamodb:UpdateItem", "leases", []),
+        ("kube:list pods", "", []),
+    ],
+)
+def test_a_world_at_rest_is_written_to_by_nobody(call: str, subject: str, broken: list[str]) -> None:
+    """If this failed, a system that never comes to an end of its work would pass."""
+    assert heard(3, call, rests=True, subject=subject) == broken
