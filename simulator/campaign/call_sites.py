@@ -92,7 +92,7 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
     turns = -(-len(wanted) // TOGETHER)
     lap, place = divmod(turn, turns)
     together = [wanted[(place + turns * ((step + lap) % TOGETHER)) % len(wanted)] for step in range(TOGETHER)]
-    world = _home_of([site for site, _ in together], record, lap)
+    world = _home_of([site for site, _ in together], record, turn)
     met = record.worlds[world]
     crashes = [
         Crash(site, kind, 1 + (lap + place) % min(met[" ".join(site)], DEEPEST))
@@ -102,12 +102,12 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
     return world, tuple(crashes)
 
 
-def _home_of(sites: Sequence[Site], record: Record, lap: int) -> int:
+def _home_of(sites: Sequence[Site], record: Record, turn: int) -> int:
     names = [" ".join(site) for site in sites]
     homes = {world: sum(name in met for name in names) for world, met in record.worlds.items() if names[0] in met}
     enough = min(max(homes.values()), len(sites) - 1)
     best = sorted(world for world, held in homes.items() if held >= enough)
-    return best[lap % len(best)]
+    return best[turn % len(best)]
 
 
 def _site(text: str) -> Site:

@@ -36,19 +36,12 @@ def read_remains(world: World) -> Remains:
 
 class _Table:
     def __init__(self, items: Iterable[Item]) -> None:
-        self._by_partition: dict[str, list[Item]] = {}
+        self._by_kind: dict[str, list[Item]] = {}
         for item in items:
-            self._by_partition.setdefault(item[TABLE.partition_key]["S"], []).append(item)
+            self._by_kind.setdefault(kind_of(item), []).append(item)
 
     def items(self, kind: str) -> list[Item]:
-        """The items of a kind; a kind of many items has several partitions, with a suffix to its name."""
-        own = f"{CLUSTER}#{kind}"
-        return [
-            item
-            for partition, items in sorted(self._by_partition.items())
-            if partition == own or partition.startswith(f"{own}#")
-            for item in items
-        ]
+        return self._by_kind.get(kind, [])
 
     def records(self, kind: str) -> Iterator[Item]:
         for item in self.items(kind):
@@ -56,6 +49,12 @@ class _Table:
             text = body["S"].encode() if "S" in body else zlib.decompress(bytes(body["B"]))
             record: Item = msgspec.json.decode(text)
             yield record
+
+
+def kind_of(item: Item) -> str:
+    """What an item is, or one with this key: `claims`, `leases` and the like. A kind may lie in several partitions."""
+    partition = item.get(TABLE.partition_key, {}).get("S", "")
+    return str(partition.removeprefix(f"{CLUSTER}#").partition("#")[0])
 
 
 def _counters(item: Item) -> dict[str, int]:

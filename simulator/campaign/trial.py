@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from lambdas.wiring import TABLE
 from simulator.calls import Call
 from simulator.campaign.call_sites import Crash, Meetings, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
-from simulator.campaign.remains import read_remains
+from simulator.campaign.remains import kind_of, read_remains
 from simulator.campaign.worlds import RESTING, SETTLING, DrawnWorld, draw_world
 from simulator.checkers.calls import CallJudge
 from simulator.checkers.remains import RemainsJudge
@@ -116,7 +115,7 @@ def _begin(world: World, spell: Spell) -> None:
 
 def _watch_calls(world: World, judge: CallJudge) -> None:
     def to_aws(call: Call, _: object) -> None:
-        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, _partition(call.parameters))
+        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, _kind(call.parameters))
 
     def to_cluster(call: str, when: str) -> None:
         if when == "before":
@@ -126,8 +125,7 @@ def _watch_calls(world: World, judge: CallJudge) -> None:
     world.cluster.on_fault_point(to_cluster)
 
 
-def _partition(parameters: dict[str, Any]) -> str:
+def _kind(parameters: dict[str, Any]) -> str:
     """What kind of row a write to the table is about, empty for other calls."""
-    key = parameters.get("Item") or parameters.get("Key") or {}
-    partition = key.get(TABLE.partition_key, {}) if isinstance(key, dict) else {}
-    return str(partition.get("S", "")).rpartition("#")[2]
+    key = parameters.get("Item") or parameters.get("Key")
+    return kind_of(key) if isinstance(key, dict) else ""
