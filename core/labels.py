@@ -40,6 +40,9 @@ CLAIM: Final = "fleetwright.dev/claim"
 """Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
 On nodes an annotation."""
 
+TERMINATION_FINALIZER: Final = "fleetwright.dev/termination"
+"""On our Node objects: one that somebody deletes stays until its pods have left and its instance is gone."""
+
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 """Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
 

@@ -147,6 +147,8 @@ class Application:
         from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
         from lambdas.controllers.sweeps.letting_go import LettingGo
         from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
+        from lambdas.controllers.sweeps.nodes.late import LateNodes
+        from lambdas.controllers.sweeps.nodes.stray import StrayNodes
         from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
         from lambdas.controllers.sweeps.pod_events import PodEvents
         from lambdas.controllers.sweeps.status import Statuses
@@ -169,6 +171,8 @@ class Application:
             StrayTaints(kubernetes, cloud, memory, clock),
             WorkAgain(memory, self._work, clock),
             Usage(memory.claims),
+            LateNodes(),
+            StrayNodes(kubernetes, cloud, clock),
             PodEvents(memory),
             Statuses(ObjectStatus(kubernetes, cloud, clock)),
             Expiry(letting_go),

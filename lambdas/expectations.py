@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from core.lifecycle.claims import is_late_to_initialize
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -20,10 +21,10 @@ NOMINATIONS_STAND: Final = timedelta(minutes=2)
 """From a node's initialization: kube-scheduler retries pods with up to 10 s of back-off, and a burst keeps it busy longer."""
 
 
-def awaits_pods(record: ClaimRecord) -> bool:
-    """Whether pods wait for its node: it was launched for them and its node is not initialized yet."""
+def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
+    """Whether pods wait for its node: it was launched for them and its node is not initialized yet, nor late with that."""
     boots = record.phase in (ClaimPhase.LAUNCHED, ClaimPhase.REGISTERED) and record.deletion is None
-    return boots and bool(record.plan.pods)
+    return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
 
 
 def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], removed: Collection[str] = ()) -> Snapshot:
@@ -42,7 +43,9 @@ def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], remov
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
     nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
-    waiting = {record.name: nodes.get(record.provider_id, record.name) for record in stay if awaits_pods(record)}
+    waiting = {
+        record.name: nodes.get(record.provider_id, record.name) for record in stay if awaits_pods(record, snapshot.now)
+    }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
     standing: dict[tuple[str, str], bool] = {
         (pod, record.node_name): record.name not in removed and _stands(record, snapshot.now)

@@ -12,10 +12,14 @@ from core.lifecycle.registration import STARTED, registration_of, waits_for
 from core.lifecycle.steps import Adopt, BeginTermination, ClaimStep, Forget, Launch, MarkInitialized, Rest, Wait
 from core.lifecycle.termination import next_termination_step
 from core.model.node import Node
+from core.model.pod import Pod
 
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 """Karpenter's liveness limits."""
+
+INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
+"""As long again as a node may take to join. Karpenter knows no such limit: a node that never becomes ready stays with it."""
 
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
 """No instance joins sooner, so it is not worth looking."""
@@ -39,7 +43,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Cl
     if node.deleted_at is not None:
         return BeginTermination("NodeDeleted", f"node {node.name} is being deleted")
     if record.phase is ClaimPhase.REGISTERED:
-        return _initialize(record, node, now)
+        return _initialize(record, node, facts, now)
     return Rest()
 
 
@@ -52,6 +56,17 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
     if record.phase is ClaimPhase.LAUNCHED:
         return node is None and now - record.phase_since >= INSTANCE_CHECK_AFTER
     return node is None
+
+
+def is_late_to_initialize(record: ClaimRecord, now: datetime) -> bool:
+    """Whether its node joined long ago and is not ready for pods: those planned for it go elsewhere, and it goes if empty."""
+    overdue = now - record.phase_since >= INITIALIZATION_TIMEOUT
+    return record.phase is ClaimPhase.REGISTERED and record.deletion is None and overdue
+
+
+def _keeps(pod: Pod) -> bool:
+    """Whether a node that never became ready stays for this pod, which runs on it all the same."""
+    return pod.is_active and not pod.is_daemon and not pod.is_static
 
 
 def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
@@ -94,8 +109,12 @@ def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Clai
     return BeginTermination("NodeDeleted", f"node {record.node_name} was deleted")
 
 
-def _initialize(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
+def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetime) -> ClaimStep:
     missing = waits_for(record, node)
     if missing == STARTED:
         return MarkInitialized(node.name)
+    if is_late_to_initialize(record, now) and not any(_keeps(pod) for pod in facts.pods):
+        return BeginTermination(
+            "InitializationTimeout", f"node {node.name} is not ready for pods in 15 minutes: {missing}"
+        )
     return Wait(max(BOOT_PACE, pace(record.phase_since, now)), missing)

@@ -40,6 +40,7 @@ def registration_of(record: ClaimRecord, node: Node) -> Register:
         labels={**record.labels, labels.REGISTERED: "true"},
         annotations={**record.plan.annotations, **claim_annotations(record)},
         taints=tuple(taints),
+        finalizers=_finalizers(node),
     )
 
 
@@ -60,6 +61,13 @@ def waits_for(record: ClaimRecord, node: Node) -> str:
         if amount > 0 and node.allocatable.get(name, 0) == 0:
             return f"resource {name} is not advertised yet"
     return STARTED
+
+
+def _finalizers(node: Node) -> tuple[str, ...]:
+    """With ours; the API server adds none to what is being deleted."""
+    if node.deleted_at is not None or labels.TERMINATION_FINALIZER in node.finalizers:
+        return node.finalizers
+    return (*node.finalizers, labels.TERMINATION_FINALIZER)
 
 
 def _merged(present: list[Taint], wanted: Iterable[Taint]) -> list[Taint]:

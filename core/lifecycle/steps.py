@@ -32,12 +32,13 @@ class Adopt(msgspec.Struct, frozen=True):
 
 
 class Register(msgspec.Struct, frozen=True):
-    """Give the node that joined its labels, annotations and taints; `taints` is the whole new list."""
+    """Give the node that joined its labels, annotations, taints and finalizers; of the last two the whole new lists."""
 
     node: str
     labels: dict[str, str]
     annotations: dict[str, str]
     taints: tuple[Taint, ...]
+    finalizers: tuple[str, ...]
 
 
 class MarkInitialized(msgspec.Struct, frozen=True):

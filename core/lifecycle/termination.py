@@ -49,11 +49,14 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     if deletion.terminated_at is not None:
         return _wait_for_end(deletion, now)
     node = facts.node
+    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
+    if node is None and record.is_registered and not facts.nodes:
+        # Somebody deleted the Node while its pods run on: they are evicted like others, until Kubernetes clears them away.
+        return _empty(deletion, waiting, now) or TerminateInstance()
     if node is None or not has_registered(record, node):
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)
-    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
     kept = last_look(record, facts, waiting, now) or climb(record, facts, waiting, now)
     return kept or _drain(deletion, facts, waiting, now) or TerminateInstance()
 
@@ -81,7 +84,7 @@ def is_drainable(pod: Pod, now: datetime) -> bool:
 def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
     """Ask once for each node's deletion, then wait for those whose finalizers it waits for, but not for ever."""
     for node in nodes:
-        if node.deleted_at is None:
+        if node.deleted_at is None or labels.TERMINATION_FINALIZER in node.finalizers:
             return DeleteNode(node.name)
     held = [node for node in nodes if node.deleted_at is not None]
     since = max((node.deleted_at for node in held if node.deleted_at is not None), default=now)
@@ -108,12 +111,20 @@ def _lacks_marks(node: Node) -> bool:
     return DISRUPTED not in node.taints or labels.EXCLUDE_FROM_BALANCERS not in node.labels
 
 
+def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
+    """What to do about the pods that must leave first, None where there are none."""
+    if not waiting:
+        return None
+    step = drain(deletion, waiting, now)
+    if step.evict or step.force:
+        return step
+    return Wait(next_look(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
+
+
 def _drain(deletion: Deletion, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
-    if waiting:
-        step = drain(deletion, waiting, now)
-        if step.evict or step.force:
-            return step
-        return Wait(next_look(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
+    step = _empty(deletion, waiting, now)
+    if step is not None:
+        return step
     settled_at = (deletion.tainted_at or now) + SETTLE
     if now < settled_at:
         return Wait(settled_at - now, "watching for pods that were bound late")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
     CONSOLIDATABLE,
+    INITIALIZATION_TIMED_OUT,
     INITIALIZED,
     INSTANCE_TERMINATING,
     LAUNCHED,
@@ -62,6 +64,9 @@ def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: d
         quiet_since = record.last_pod_event_at or record.initialized_at
         if consolidate_after is not None and now - quiet_since >= consolidate_after:
             found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
+    if is_late_to_initialize(record, now):
+        since = record.phase_since + INITIALIZATION_TIMEOUT
+        found[INITIALIZED] = Condition("False", INITIALIZATION_TIMED_OUT, "it does not become ready", since)
     if record.deletion is not None and record.deletion.terminated_at is not None:
         found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
     return found

@@ -62,6 +62,14 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return self.node is not None and self.node.labels.get(labels.INITIALIZED) == "true"
 
     @property
+    def is_starting(self) -> bool:
+        """Whether what it still lacks is expected to come; a claim that is late is taken as its node is."""
+        if self.claim is None or self.is_initialized:
+            return False
+        told = self.claim.conditions.get(node_claim.INITIALIZED)
+        return told is None or told.reason != node_claim.INITIALIZATION_TIMED_OUT
+
+    @property
     def labels(self) -> Mapping[str, str]:
         """The claim's labels until it is registered, then the node's."""
         if self.node is not None and (self.is_registered or self.claim is None):
@@ -87,25 +95,25 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What repels pods for good: until a node of ours is initialized its startup and boot taints are looked past."""
+        """What repels pods for good: while a node of ours is starting its startup and boot taints are looked past."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:
             present = self.claim.taints if self.claim is not None else ()
-        if self.claim is None or self.is_initialized:
+        if self.claim is None or not self.is_starting:
             return present
         startup = self.claim.startup_taints
         return tuple(t for t in present if not is_ephemeral(t) and not any(t.matches(one) for one in startup))
 
     @property
     def capacity(self) -> Mapping[str, int]:
-        """What the machine has; until it is initialized, gaps are filled from the claim."""
+        """What the machine has; while it is starting, gaps are filled from the claim."""
         own = self.node.capacity if self.node is not None else {}
         return self._filled(own, self.claim.capacity if self.claim is not None else {})
 
     @property
     def allocatable(self) -> Mapping[str, int]:
-        """What pods may request in total; until it is initialized, gaps are filled from the claim."""
+        """What pods may request in total; while it is starting, gaps are filled from the claim."""
         own = self.node.allocatable if self.node is not None else {}
         return self._filled(own, self.claim.allocatable if self.claim is not None else {})
 
@@ -121,7 +129,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(pod for pod in self.pods if pod.is_reschedulable)
 
     def _filled(self, own: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:
-        if self.claim is None or self.is_initialized:
+        if not self.is_starting:
             return own
         merged = dict(promised)
         merged.update({name: amount for name, amount in own.items() if amount})

@@ -210,7 +210,14 @@ class ClaimWork:
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
         nominated = self._nominator.nominate(record, step.node, look, outcome)
-        patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
+        patch_node(
+            self._kubernetes,
+            seen,
+            labels=step.labels,
+            annotations=step.annotations,
+            taints=step.taints,
+            finalizers=step.finalizers,
+        )
         look.look_again(step.node)
         outcome.decide("register", record.name, "NodeJoined", f"node {step.node}")
         return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)

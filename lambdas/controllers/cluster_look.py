@@ -11,7 +11,7 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.lifecycle.claims import may_have_joined, needs_instance
+from core.lifecycle.claims import is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.giving_back import is_last_look_due
 from core.lifecycle.records import ClaimRecord
@@ -107,13 +107,16 @@ class ClusterLook:
                 instance = self._tagged(record.name)
             else:
                 gone = not self._cloud.instances([record.instance_id])
-        leaving = node if node is not None and record.deletion is not None and has_registered(record, node) else None
-        pods = self._pods_on(leaving.name) if leaving else ()
+        name = node.name if node is not None else record.node_name
+        leaves = record.deletion is not None and (
+            record.is_registered if node is None else has_registered(record, node)
+        )
+        pods = self._pods_on(name) if name and (leaves or is_late_to_initialize(record, self._clock.now())) else ()
         return ClaimFacts(
             nodes=found,
             pods=pods,
             budgets=self._budgets() if pods and is_last_look_due(record) else (),
-            attachments=self._attachments_on(leaving.name, pods) if leaving else (),
+            attachments=self._attachments_on(name, pods) if leaves and node is not None else (),
             is_instance_gone=gone,
             tagged_instance=instance.instance_id if instance else "",
         )

@@ -9,7 +9,7 @@ from core.lifecycle.termination import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests import resources as kinds
 from core.model.taints import DISRUPTED, Taint
 from lambdas.controllers.cluster_look import SeenNode
-from lambdas.ports import JsonObject, Kubernetes
+from lambdas.ports import JsonObject, Kubernetes, NotFoundError
 
 
 def patch_node(
@@ -19,18 +19,35 @@ def patch_node(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     taints: Iterable[Taint] | None = None,
+    finalizers: Iterable[str] | None = None,
 ) -> None:
-    """Add labels and annotations, replace the taints. Raises ConflictError if the node has changed since it was seen."""
+    """Add labels and annotations, replace taints and finalizers. Raises ConflictError if the node has changed since then."""
     metadata: JsonObject = {}
     if labels:
         metadata["labels"] = dict(sorted(labels.items()))
     if annotations:
         metadata["annotations"] = dict(sorted(annotations.items()))
     body: JsonObject = {"metadata": metadata}
-    if taints is not None:
+    if taints is not None or finalizers is not None:
         metadata["resourceVersion"] = seen.resource_version
+    if finalizers is not None:
+        metadata["finalizers"] = list(finalizers)
+    if taints is not None:
         body["spec"] = {"taints": [written(taint) for taint in taints]}
     kubernetes.patch(kinds.NODES, seen.node.name, body)
+
+
+def delete_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
+    """Take our finalizer off and delete the Node, this very one; gone is fine. Raises ConflictError if it has changed."""
+    node = seen.node
+    try:
+        if labels.TERMINATION_FINALIZER in node.finalizers:
+            others = [name for name in node.finalizers if name != labels.TERMINATION_FINALIZER]
+            patch_node(kubernetes, seen, finalizers=others)
+        if node.deleted_at is None:
+            kubernetes.delete(kinds.NODES, node.name, uid=node.uid)
+    except NotFoundError:
+        return
 
 
 def release_node(kubernetes: Kubernetes, seen: SeenNode) -> None:

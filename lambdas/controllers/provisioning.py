@@ -211,7 +211,7 @@ class Provisioning:
         for binding in plan.bindings:
             outcome.decide("bind", binding.pod, "FitsExisting", f"expected on {binding.node}")
         names = {binding.node for binding in plan.bindings}
-        names |= {record.name for record in view.claims.values() if awaits_pods(record)}
+        names |= {record.name for record in view.claims.values() if awaits_pods(record, now)}
         if names:
             self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 

@@ -127,7 +127,11 @@ class FakeKubernetes:
         expected = body.get("metadata", {}).get("resourceVersion")
         if expected is not None and expected != present["metadata"]["resourceVersion"]:
             raise ConflictError(f"kube:patch {resource.plural}", "the object has been modified")
-        self._store(resource, _merged(present, body))
+        after = _merged(present, body)
+        self._store(resource, after)
+        held = present["metadata"].get("finalizers")
+        if held and after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers"):
+            self.drop(resource, name, namespace)
 
     def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None

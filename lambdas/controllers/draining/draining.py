@@ -15,13 +15,12 @@ from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.ladder import Rung
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.termination import awaited_finalizers, is_drainable
-from core.manifests import resources as kinds
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
-from lambdas.controllers.node_writes import patch_node
+from lambdas.controllers.node_writes import delete_node, patch_node
 from lambdas.decisions import Outcome
-from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
+from lambdas.ports import Clock, ConflictError, Kubernetes
 from lambdas.store import ClaimStore
 
 
@@ -69,8 +68,9 @@ class Draining:
     ) -> ClaimRecord:
         """Delete the Node object, this very one; say so where others' finalizers keep it."""
         seen = look.node(step.node)
-        with suppress(NotFoundError, ConflictError):
-            self._kubernetes.delete(kinds.NODES, step.node, uid=seen.node.uid if seen else "")
+        if seen is not None:
+            with suppress(ConflictError):
+                delete_node(self._kubernetes, seen)
         look.look_again(step.node)
         left = look.node(step.node)
         if left is not None and left.node.finalizers:

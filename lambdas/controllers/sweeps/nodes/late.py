@@ -1,0 +1,29 @@
+"""Nodes that joined and do not become ready for pods."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
+from core.lifecycle.registration import waits_for
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+
+
+class LateNodes:
+    """Tells of them. Those without pods `execute` lets go; others are kept for the pods that run on them all the same."""
+
+    name: Final = "lateNodes"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def run(self, round_: Round) -> None:
+        """Say for each what it waits for."""
+        view = round_.view
+        late = [record for record in view.claims.values() if is_late_to_initialize(record, view.snapshot.now)]
+        nodes = {node.name: node for node in view.snapshot.nodes}
+        for record in late:
+            missing = waits_for(record, nodes[record.node_name]) if record.node_name in nodes else "its node is gone"
+            told = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
+            round_.outcome.decide("skip", record.node_name, "InitializationTimeout", told)
+        round_.outcome.count("lateNodes", len(late))

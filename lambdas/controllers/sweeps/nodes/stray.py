@@ -1,0 +1,60 @@
+"""Node objects of ours that stand for nothing: no claim knows them and their instance is gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core import labels
+from core.model.node import Node
+from lambdas.controllers.cluster_look import ClusterLook
+from lambdas.controllers.node_writes import delete_node
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.ports import Clock, CloudProvider, Kubernetes
+
+STRAY_AFTER: Final = timedelta(minutes=5)
+"""A younger Node may have joined after the instances were listed."""
+
+
+class StrayNodes:
+    """Deletes them. EC2 is asked once more by id, and a node that is ready is believed."""
+
+    name: Final = "strayNodes"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._clock = clock
+
+    def run(self, round_: Round) -> None:
+        """Delete those that are old and not ready."""
+        present = {found.provider_id for found in round_.instances}
+        known = {record.provider_id for record in round_.view.claims.values()}
+        strays = [
+            node
+            for node in round_.view.snapshot.nodes
+            if labels.CLAIM in node.annotations and node.provider_id not in present | known and self._is_dead(node)
+        ]
+        if not strays:
+            return
+        alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in strays])}
+        look = ClusterLook(self._kubernetes, self._cloud, self._clock)
+
+        def remove(node: Node) -> None:
+            seen = look.node(node.name)
+            if seen is not None and seen.node.uid == node.uid and self._is_dead(seen.node):
+                delete_node(self._kubernetes, seen)
+                round_.outcome.decide("forget", node.name, "StrayNode", f"its instance {_instance_of(node)} is gone")
+
+        gone = [node for node in strays if node.provider_id not in alive]
+        round_.each(gone, remove, subject=lambda node: node.name)
+
+    def _is_dead(self, node: Node) -> bool:
+        old = node.created_at is None or self._clock.now() - node.created_at >= STRAY_AFTER
+        return old and not node.is_ready
+
+
+def _instance_of(node: Node) -> str:
+    return node.provider_id.rpartition("/")[2]

@@ -1,0 +1,146 @@
+"""What befalls nodes between their launch and their end, and nobody tells of."""
+
+from __future__ import annotations
+
+from core import labels
+from core.lifecycle.claims import INITIALIZATION_TIMEOUT
+from core.lifecycle.records import ClaimPhase
+from core.manifests import resources as kinds
+from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
+from tests.fakes.lab import Lab, a_joining_node, a_pending_pod
+
+NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+
+
+def a_node_that_does_not_start() -> Lab:
+    """It has joined for a pod, and is not ready."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    (instance,) = lab.cloud.instances()
+    lab.kubernetes.put({**a_joining_node("node", instance.provider_id), **NOT_READY})
+    lab.tick(4)
+    lab.work.take()
+    assert lab.claim.phase is ClaimPhase.REGISTERED
+    return lab
+
+
+def a_working_node(*, protected: bool = False) -> Lab:
+    """One node with one pod on it."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    if protected:
+        lab.kubernetes.protected.add("default/p")
+    return lab
+
+
+def finalizers(lab: Lab) -> list[str]:
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    found: list[str] = lab.kubernetes.raw(kinds.NODES, name)["metadata"].get("finalizers", [])
+    return found
+
+
+def delete_as_a_user(lab: Lab) -> None:
+    """What the API server does with an object that has finalizers."""
+    body = {"metadata": {"deletionTimestamp": lab.clock.now().isoformat()}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, body)
+
+
+def test_pods_of_a_node_that_does_not_start_in_time_are_planned_anew_and_it_goes() -> None:
+    """Else they wait for it for ever, and nobody is told."""
+    lab = a_node_that_does_not_start()
+    first = lab.claim
+    lab.provision()
+    assert lab.claims == (first,)
+    lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds())
+    lab.provision()
+    assert len(lab.claims) == 2
+    outcome = lab.reconcile()
+    told = next(d for d in outcome.decisions if d.reason == "InitializationTimeout")
+    assert (told.subject, "not ready" in told.message) == ("node", True)
+    lab.tick(4)
+    assert first.instance_id not in {found.instance_id for found in lab.cloud.instances()}
+    assert first.name not in {claim.name for claim in lab.claims}
+
+
+def test_a_node_that_does_not_start_stays_for_the_pods_that_run_on_it() -> None:
+    """Else pods that are well are put out for a device that only others want."""
+    lab = a_node_that_does_not_start()
+    (instance,) = lab.cloud.instances()
+    lab.bind("p")
+    lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds())
+    for _ in range(3):
+        lab.clock.advance(minutes=2)
+        lab.reconcile()
+        lab.tick(3)
+    assert lab.claim.instance_id == instance.instance_id
+    assert lab.claim.deletion is None
+    assert lab.kubernetes.evicted == []
+
+
+def test_a_node_that_somebody_deletes_is_drained_before_it_goes() -> None:
+    """Else `kubectl delete node` kills its pods, whatever protects them."""
+    lab = a_working_node(protected=True)
+    assert finalizers(lab) == [labels.TERMINATION_FINALIZER]
+    delete_as_a_user(lab)
+    lab.reconcile()
+    lab.tick(8)
+    assert len(lab.cloud.instances()) == 1
+    assert finalizers(lab) == [labels.TERMINATION_FINALIZER]
+    lab.kubernetes.protected.clear()
+    lab.tick(20)
+    assert lab.kubernetes.evicted == ["default/p"]
+    assert (lab.claims, lab.cloud.instances()) == ((), ())
+
+
+def test_a_foreign_finalizer_stays_where_it_is() -> None:
+    """Else we break what somebody else wants to do before the node goes."""
+    lab = a_working_node()
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.amend(
+        kinds.NODES, name, {"metadata": {"finalizers": ["example.com/mine", labels.TERMINATION_FINALIZER]}}
+    )
+    delete_as_a_user(lab)
+    lab.reconcile()
+    lab.tick(20)
+    assert finalizers(lab) == ["example.com/mine"]
+    assert lab.cloud.instances() == ()
+
+
+def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends() -> None:
+    """Nodes from before the finalizer, or from which somebody took it."""
+    lab = a_working_node(protected=True)
+    lab.kubernetes.drop(kinds.NODES, lab.claim.node_name)
+    lab.reconcile()
+    lab.tick(8)
+    assert len(lab.cloud.instances()) == 1
+    lab.kubernetes.protected.clear()
+    lab.tick(20)
+    assert lab.kubernetes.evicted == ["default/p"]
+    assert (lab.claims, lab.cloud.instances()) == ((), ())
+
+
+def test_a_node_object_that_stands_for_nothing_is_deleted() -> None:
+    """Else it is counted, and our finalizer keeps it for ever."""
+    lab = a_working_node()
+    name = lab.claim.node_name
+    lab.rows.claims.clear()
+    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.clock.advance(seconds=STRAY_AFTER.total_seconds())
+    lab.reconcile()
+    assert lab.kubernetes.names(kinds.NODES) == [name]
+    lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
+    outcome = lab.reconcile()
+    assert lab.kubernetes.names(kinds.NODES) == []
+    assert ("forget", name, "StrayNode") in {(d.kind, d.subject, d.reason) for d in outcome.decisions}
+
+
+def test_node_objects_of_others_are_not_ours_to_delete() -> None:
+    lab = a_working_node()
+    theirs = a_joining_node("theirs", "aws:///us-east-1a/i-theirs")
+    lab.kubernetes.put({**theirs, **NOT_READY})
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    assert "theirs" in lab.kubernetes.names(kinds.NODES)
