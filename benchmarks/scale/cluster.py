@@ -9,15 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine, OfferingChoice
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from core.model.node_claim import ObjectRef
-from core.model.plan import PlannedClaim
+from core.model.plan import Command, PlannedClaim
 
 JsonObject = dict[str, Any]
 
 NOW: Final = datetime(2026, 11, 20, 12, tzinfo=UTC)
+COMMAND: Final = "second-look"
 TYPE: Final = "m5.4xlarge"
 ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
 POOLS: Final = 50
@@ -127,6 +128,17 @@ def claim(index: int) -> ClaimRecord:
         node_name=node_name(index),
         initialized_at=NOW - timedelta(days=10),
         last_pod_event_at=NOW - timedelta(hours=1),
+    )
+
+
+def command() -> CommandRecord:
+    """A consolidation of one node that is due for its second look."""
+    found = Command(
+        reason="Underutilized", method="single", nodes=(node_name(20),), claims=(claim_name(20),), savings=1
+    )
+    decided = NOW - timedelta(minutes=1)
+    return CommandRecord(
+        id=COMMAND, command=found, created_at=decided, verify_at=decided, phase_since=decided, version=1
     )
 
 

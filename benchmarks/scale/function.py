@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import boto3
 
-from benchmarks.scale.cluster import NOW, claim_name, instance_id
+from benchmarks.scale.cluster import COMMAND, NOW, claim_name, instance_id
 from benchmarks.scale.server import CLUSTER
 from core.catalogue.build import CatalogueBuilder
 from core.catalogue.facts import MarketFacts
@@ -113,7 +113,8 @@ def _events(function: str) -> list[JsonObject]:
     """Two invocations of one sandbox, as most are: what the first leaves behind counts too."""
     if function == "execute":
         bodies = [json.dumps({"claim": claim_name(index)}) for index in range(10)]
-        return [{"Records": [{"messageId": body, "body": body} for body in bodies]}] * 2
+        second_look = [json.dumps({"command": COMMAND})]
+        return [{"Records": [{"messageId": body, "body": body} for body in batch]} for batch in (bodies, second_look)]
     if function == "interrupt":
         detail = {"instance-id": instance_id(17)}
         kind = "EC2 Spot Instance Interruption Warning"

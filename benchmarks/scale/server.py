@@ -16,12 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from benchmarks.scale.cluster import Cluster, claim, instance_id, instance_xml, node_name
-from core.lifecycle.records import ClaimRecord
+from benchmarks.scale.cluster import COMMAND, Cluster, claim, command, instance_id, instance_xml, node_name
+from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from lambdas.adapters.aws.dynamo_claims import CLAIMS
-from lambdas.adapters.aws.dynamo_records import packed
+from lambdas.adapters.aws.dynamo_records import packed, partition_of
 from lambdas.adapters.aws.dynamo_shards import shard_partition
 from lambdas.adapters.aws.dynamo_table import key, number
 
@@ -50,19 +50,21 @@ class World:
         self._rows: dict[str, list[JsonObject]] = {}
         self._row: dict[tuple[str, str], JsonObject] = {}
         for index in range(cluster.nodes):
-            self._add(claim(index))
+            record = claim(index)
+            self._add(shard_partition(CLUSTER, CLAIMS, record.name), record.name, record)
+        self._add(partition_of(CLUSTER, "commands"), COMMAND, command())
         for resource in kinds.ALL:
             self.pages(resource)
 
-    def _add(self, record: ClaimRecord) -> None:
-        partition = shard_partition(CLUSTER, CLAIMS, record.name)
+    def _add(self, partition: str, name: str, record: ClaimRecord | CommandRecord) -> None:
         item = {
-            **key(partition, record.name),
+            **key(partition, name),
             "version": number(record.version),
             "body": packed(msgspec.json.encode(record)),
         }
-        self._rows.setdefault(partition, []).append(item)
-        self._row[partition, record.name] = item
+        self._row[partition, name] = item
+        if isinstance(record, ClaimRecord):  # a command in a look would keep `disrupt` from deciding
+            self._rows.setdefault(partition, []).append(item)
 
     def pages(self, resource: Resource) -> list[bytes]:
         """A whole list, page by page, compressed."""
