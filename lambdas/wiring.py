@@ -55,6 +55,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One Lambda function.
 
     Attributes:
+        memory_mb: Also its share of a processor, a whole one at 1,769. `make scale` measures whether both do.
         queue: Name of the queue it consumes, empty for none.
         reads_audit_log: Subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
         windows: Woken by the schedules that follow the NodePools' budget windows.
@@ -144,7 +145,7 @@ FUNCTIONS: Final = (
         concurrency=1,
         needs_solver=True,
     ),
-    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=512, queue=WORK.name, concurrency=10),
+    FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
     FunctionSpec(name="interrupt", timeout=timedelta(minutes=1), memory_mb=512, rules=(*EC2_RULES, HEALTH_RULE)),
     FunctionSpec(
         name="reconcile",

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -81,9 +82,9 @@ class World:
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         selectors = ",".join(query[name] for name in ("fieldSelector", "labelSelector") if name in query)
         self.counts[f"list {resource.plural} {selectors}".rstrip()] += 1
-        if selectors:
-            return 200, next(_paged(self._selected(resource, selectors)))
         number_of_page = int(query.get("continue", 0))
+        if selectors:
+            return 200, next(islice(_paged(self._selected(resource, selectors)), number_of_page, None))
         return 200, self.pages(resource)[number_of_page]
 
     def _selected(self, resource: Resource, selectors: str) -> Iterator[JsonObject]:
