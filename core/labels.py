@@ -36,6 +36,9 @@ NODECLASS_HASH_VERSION: Final = "karpenter.k8s.aws/ec2nodeclass-hash-version"
 TERMINATION_TIMESTAMP: Final = "karpenter.sh/nodeclaim-termination-timestamp"
 MIN_VALUES_RELAXED: Final = "karpenter.sh/nodeclaim-min-values-relaxed"
 
+SURGE: Final = "fleetwright.dev/surge"
+"""Annotation of pods: their Deployment may be restarted where they cannot be evicted."""
+
 CLAIM: Final = "fleetwright.dev/claim"
 """Tag of every instance of ours, with its claim's name: only those are ever taken for ours, so another provisioner's are safe.
 On nodes an annotation."""

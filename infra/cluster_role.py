@@ -5,6 +5,7 @@ A function that asks the API server for nothing has no group and no access entry
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("", ("pods/eviction",), ("create",)),
         ("", ("pods/status",), ("patch",)),
         ("", ("nodes",), ("get", "patch", "delete")),
+        ("", ("events",), ("create",)),
+        ("karpenter.sh", ("nodepools",), ("get",)),
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get",)),
     ),
     "reconcile": (
@@ -53,6 +56,9 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
 }
 """Function → all that it asks of the API server, and nothing else."""
+
+RULES_FOR_SURGE: Final[Mapping[str, tuple[Rule, ...]]] = {"execute": (("apps", ("deployments",), ("patch",)),)}
+"""Asked besides where single replicas may be restarted (`surgeRestarts`)."""
 
 
 def group_of(function: str) -> str:
@@ -67,17 +73,21 @@ def verbs(rules: Iterable[Rule]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def manifests() -> Sequence[dict[str, Any]]:
-    """ClusterRoles and ClusterRoleBindings, in the order in which they are applied."""
-    return [manifest for function in RULES_OF for manifest in _manifests(function)]
+def manifests(*, surge: bool = False) -> Sequence[dict[str, Any]]:
+    """ClusterRoles and ClusterRoleBindings, in the order in which they are applied; `surge` adds `RULES_FOR_SURGE`."""
+    added = RULES_FOR_SURGE if surge else {}
+    return [
+        manifest
+        for function, rules in RULES_OF.items()
+        for manifest in _manifests(function, (*rules, *added.get(function, ())))
+    ]
 
 
-def _manifests(function: str) -> Iterable[dict[str, Any]]:
+def _manifests(function: str, granted: Iterable[Rule]) -> Iterable[dict[str, Any]]:
     name, api = f"{NAME}-{function}", "rbac.authorization.k8s.io/v1"
     metadata = {"name": name, "labels": {"app.kubernetes.io/name": NAME}}
     rules = [
-        {"apiGroups": [group], "resources": list(names), "verbs": list(allowed)}
-        for group, names, allowed in RULES_OF[function]
+        {"apiGroups": [group], "resources": list(names), "verbs": list(allowed)} for group, names, allowed in granted
     ]
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group_of(function)}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
@@ -86,4 +96,5 @@ def _manifests(function: str) -> Iterable[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(yaml.safe_dump_all(manifests(), sort_keys=False), end="")  # noqa: T201 - this is the program's output
+    written = yaml.safe_dump_all(manifests(surge="--surge" in sys.argv), sort_keys=False)
+    print(written, end="")  # noqa: T201 - this is the program's output

@@ -23,6 +23,8 @@ class ClusterConfig:
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
         nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
             `pods/status` is not needed.
+        surge_restarts: Whether the functions may restart Deployments whose pods opted in (`fleetwright.dev/surge`); then the
+            ClusterRole is printed with `--surge`.
         table_name: A table that was restored from a copy, to be used in place of the state stack's own; empty: its own.
     """
 
@@ -35,6 +37,7 @@ class ClusterConfig:
     feature_gates: str = DEFAULT_FEATURE_GATES
     scheduler_config: str = ""
     nominate_pods: bool = True
+    surge_restarts: bool = False
     table_name: str = ""
     pausing_alarms: tuple[str, ...] = ()
     follow_zonal_shift: bool = True
@@ -54,6 +57,7 @@ class ClusterConfig:
             feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
             scheduler_config=_as_json(context("schedulerConfig")),
             nominate_pods=_as_json(context("nominatePods")) != "false",
+            surge_restarts=_as_json(context("surgeRestarts")) == "true",
             table_name=context("tableName") or "",
             pausing_alarms=_as_names(context("pausingAlarms")),
             follow_zonal_shift=_as_json(context("followZonalShift")) != "false",

@@ -95,4 +95,5 @@ class ProvisionerStack(cdk.Stack):
             feature_gates=config.feature_gates,
             scheduler_config=config.scheduler_config,
             nominate_pods=config.nominate_pods,
+            surge_restarts=config.surge_restarts,
         )

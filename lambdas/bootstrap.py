@@ -257,7 +257,6 @@ class Application:
     @cached_property
     def _claim_work(self) -> ClaimWork:
         from lambdas.controllers.claim_work import ClaimWork
-        from lambdas.controllers.nominating import Nominator
 
         return ClaimWork(
             self._kubernetes,
@@ -265,7 +264,7 @@ class Application:
             self._memory,
             self._launcher,
             self._observer,
-            Nominator(self._kubernetes, is_on=self.settings.nominate_pods),
+            self.settings,
             self._wake_ups,
             self.clock,
         )

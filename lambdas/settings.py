@@ -51,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         plan_rounds: How often one run plans again after EC2 had no capacity.
         nominate_pods: Whether pods that wait for a node are nominated for it when it registers, so that kube-scheduler tries
             it first (Kubernetes' NominatedNodeNameForExpectation).
+        surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
+            pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
         poll_seconds: How soon `provision` looks again while pods wait for something.
         vm_memory_overhead_percent: The share of memory that the hypervisor keeps, as a decimal (Karpenter's setting).
         reserved_enis: How many network interfaces of each node are not for pods (Karpenter's setting).
@@ -80,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     launches_per_run: Count = 20
     plan_rounds: Count = 3
     nominate_pods: bool = True
+    surge_restarts: bool = False
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0

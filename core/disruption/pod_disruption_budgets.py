@@ -55,12 +55,17 @@ class EvictionLedger:
         return other
 
     def blocking(self, pods: Iterable[Pod]) -> tuple[Pod, str] | None:
-        """The first pod that may not be evicted now, and the budgets that say so; None where all may."""
+        """The first pod that may not be evicted now, and the budgets that say so; None where all may.
+
+        One whose budget never lets go is passed over where its owner lets it be brought up elsewhere first (`may_surge`).
+        """
         for pod in pods:
             budgets = self._guards(pod)
             names = ", ".join(budget.name for budget in budgets)
             if len(budgets) > 1:
                 return pod, names
+            if pod.may_surge and budgets and self._never_allows(budgets[0]):
+                continue
             if any(self._allowed[b.namespace, b.name] <= 0 for b in budgets):
                 return pod, names
         return None
@@ -81,7 +86,7 @@ class EvictionLedger:
                 names = ", ".join(budget.name for budget in budgets)
                 return f"PodDisruptionBudgets {names} all select pod {pod.key}, so it cannot be evicted at all"
             for budget in budgets:
-                why = self._never_allows(budget)
+                why = "" if pod.may_surge else self._never_allows(budget)
                 if why:
                     return f"PodDisruptionBudget {budget.name} never lets pod {pod.key} be evicted: {why}"
         return ""

@@ -120,6 +120,16 @@ def back_off(attempts: int) -> timedelta:
     return min(LONGEST_WAIT, FIRST_WAIT * (1 << (attempts - 1)))
 
 
+def needs_surge(tried: EvictionTry) -> bool:
+    """Whether it is time to bring the pod up elsewhere first, where its owner opted in: after two, four, eight … tries.
+
+    Twice tells a budget that never opens from one that another eviction had just used up; again, since a crash may have come
+    between.
+    """
+    attempts = tried.attempts
+    return tried.reason == EvictionAnswer.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
+
+
 def identity(pod: Pod) -> str:
     """What an entry stands for: this very pod, not its successor of the same name."""
     return pod.uid or pod.key

@@ -55,7 +55,7 @@ def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], no
     for pod in waiting:
         if pod.blocks_disruption(now):
             return GiveBack(node.name, DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
-        why = _never_evicted(pod, facts.budgets) if pod.is_active else ""
+        why = _never_evicted(pod, facts.budgets) if pod.is_active and not pod.may_surge else ""
         if why:
             return GiveBack(node.name, POD_DISRUPTION_BUDGET, why)
     return None

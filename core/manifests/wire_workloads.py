@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from core.manifests.wire_common import Condition, LabelSelector, Metadata, Wire
+from core.manifests.wire_common import Condition, IntOrString, LabelSelector, Metadata, Wire
 from core.manifests.wire_pod import ClaimTemplate, PodTemplate
 
 
@@ -14,14 +14,38 @@ class Ordinals(Wire):
     start: int = 0
 
 
+class RollingUpdate(Wire):
+    """`spec.strategy.rollingUpdate` of a Deployment, with Kubernetes' defaults."""
+
+    max_surge: IntOrString = "25%"
+    max_unavailable: IntOrString = "25%"
+
+
+class Strategy(Wire):
+    """`spec.strategy` of a Deployment."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = field(default_factory=RollingUpdate)
+
+
 class WorkloadSpec(Wire):
-    """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet."""
+    """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
 
     replicas: int = 1
     selector: LabelSelector | None = None
     template: PodTemplate = field(default_factory=PodTemplate)
     volume_claim_templates: tuple[ClaimTemplate, ...] = ()
     ordinals: Ordinals = field(default_factory=Ordinals)
+    strategy: Strategy = field(default_factory=Strategy)
+    paused: bool = False
+
+
+class WorkloadStatus(Wire):
+    """`status` of a workload, as far as it tells of a rollout."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
 
 
 class Workload(Wire):
@@ -33,6 +57,7 @@ class Workload(Wire):
 
     metadata: Metadata
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
     unreadable: str = ""
 
 

@@ -221,6 +221,17 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         active = self.is_active or (self.is_stateful and self.is_terminating and not self.is_terminal)
         return active and not self.is_daemon and not self.is_static
 
+    @property
+    def controller(self) -> str:
+        """Name of the object that made it, empty for none."""
+        return next((owner.name for owner in self.owners if owner.is_controller), "")
+
+    @property
+    def may_surge(self) -> bool:
+        """Whether its owner lets its Deployment be restarted where it cannot be evicted (`fleetwright.dev/surge`)."""
+        of_replica_set = any(owner.kind == "ReplicaSet" and owner.is_controller for owner in self.owners)
+        return of_replica_set and self.annotations.get(labels.SURGE) == "true"
+
     def claim_names(self) -> tuple[str, ...]:
         """Names of the PersistentVolumeClaims it uses, in spec order."""
         return tuple(

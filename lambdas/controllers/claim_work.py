@@ -21,6 +21,7 @@ from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.giving_back import GivingBack
+from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_writes import patch_node
 from lambdas.controllers.nominating import Nominator
@@ -35,6 +36,7 @@ from lambdas.ports import (
     NotFoundError,
     Queue,
 )
+from lambdas.settings import Settings
 from lambdas.store import ClaimChange
 
 MAX_STEPS: Final = 8
@@ -55,7 +57,7 @@ class ClaimWork:
         memory: Memory,
         launcher: Launcher,
         observer: Observer,
-        nominator: Nominator,
+        settings: Settings,
         wake_ups: Queue,
         clock: Clock,
     ) -> None:
@@ -64,8 +66,9 @@ class ClaimWork:
         self._claims = memory.claims
         self._launcher = launcher
         self._observer = observer
-        self._nominator = nominator
-        self._draining = Draining(kubernetes, memory.claims, clock)
+        self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
+        surge = Surge(kubernetes, is_on=settings.surge_restarts)
+        self._draining = Draining(kubernetes, memory.claims, surge, clock)
         self._giving_back = GivingBack(kubernetes, memory.claims, clock)
         self._brakes = memory.brakes
         self._breakers = memory.breakers

@@ -120,6 +120,7 @@ class Account:
             kill_switch_parameter=KILL_SWITCH,
             pausing_alarms=PAUSING_ALARM,
             zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
+            surge_restarts=True,
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 

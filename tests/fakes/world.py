@@ -14,7 +14,7 @@ from core.manifests import resources as kinds
 from core.manifests import wire
 from core.manifests.resources import Resource
 from core.model.catalogue import Catalogue
-from infra.cluster_role import RULES_OF, verbs
+from infra.cluster_role import RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
     EvictionBlockedError,
@@ -175,7 +175,9 @@ class FakeKubernetes:
 def _permitted(verb: str, resource: Resource, subresource: str = "") -> None:
     """Stops the test where the functions' ClusterRole has no such rule."""
     named = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    if not any((resource.group, named, verb) in verbs(rules) for rules in RULES_OF.values()):
+    if not any(
+        (resource.group, named, verb) in verbs(rules) for rules in (*RULES_OF.values(), *RULES_FOR_SURGE.values())
+    ):
         pytest.fail(f"the ClusterRole lets nobody {verb} {named} of {resource.group or 'the core group'}")
 
 

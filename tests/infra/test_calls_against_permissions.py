@@ -87,6 +87,8 @@ SELDOM_LISTED: Final = {
 }
 SELDOM_DONE: Final = {
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
+    ("execute", "", "events", "create"): "a drain that comes no further is told",
+    ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
     ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",
     ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
 }

@@ -25,3 +25,14 @@ def test_no_rule_reaches_secrets_or_everything() -> None:
     for rule in rules:
         assert "*" not in (*rule["resources"], *rule["verbs"], *rule["apiGroups"])
         assert not {"secrets", "configmaps"} & set(rule["resources"])
+
+
+def test_deployments_are_patched_only_where_single_replicas_may_surge() -> None:
+    """Patching a Deployment is running any image as its pods: nobody gets that who did not ask for surges."""
+
+    def patches(*, surge: bool) -> bool:
+        rules = [rule for found in manifests(surge=surge) for rule in found.get("rules", ())]
+        return any("deployments" in rule["resources"] and "patch" in rule["verbs"] for rule in rules)
+
+    assert patches(surge=True)
+    assert not patches(surge=False)

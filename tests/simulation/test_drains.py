@@ -103,3 +103,18 @@ def test_a_drain_that_a_budget_blocks_is_told_and_given_back(tmp_path: Path) -> 
     opened = [event for event in named(result, "nodeUntainted") if event["key"] == "karpenter.sh/disrupted"]
     assert [event["by"] for event in opened] == ["program"]
     assert_lawful(result)
+
+
+def test_a_single_replica_moves_without_a_moment_of_absence(tmp_path: Path) -> None:
+    """If this failed, a node with such a pod could never be emptied, or only by an outage."""
+    other = {**node_pool(), "metadata": {"name": "other"}}
+    single = deployment(1, "aaa", "500m")
+    single["spec"]["template"]["metadata"]["annotations"] = {"fleetwright.dev/surge": "true"}
+    budget = a_budget("single", "aaa", minAvailable=1)
+    result = play(tmp_path, a_pool(), other, single, budget, steps=[DELETE_POOL], duration="15m")
+    story = [(e.event, e.fields["pod"]) for e in result.events if e.event in ("podReady", "podEvicted", "podDeleted")]
+    first, second = (pod for event, pod in story if event == "podReady")
+    assert story.index(("podReady", second)) < story.index(("podDeleted", first))
+    assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"]) == (1, 1)
+    assert [d["reason"] for d in result.decisions if d["reason"].startswith("Surge")] == ["SurgeRestart"]
+    assert_lawful(result)

@@ -10,7 +10,7 @@ import msgspec
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.deletion import tainted
-from core.lifecycle.evictions import after_tries, next_look
+from core.lifecycle.evictions import after_tries, identity, needs_surge, next_look
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.ladder import Rung
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -18,6 +18,7 @@ from core.lifecycle.termination import awaited_finalizers, is_drainable
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
+from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.node_writes import delete_node, patch_node
 from lambdas.decisions import Outcome
 from lambdas.ports import Clock, ConflictError, Kubernetes
@@ -27,11 +28,12 @@ from lambdas.store import ClaimStore
 class Draining:
     """Keeps new pods off a node, lets its pods go, and deletes the Node in the end."""
 
-    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, surge: Surge, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._claims = claims
         self._clock = clock
         self._evictor = Evictor(kubernetes, clock)
+        self._surge = surge
         self._events = DrainEvents(kubernetes, clock)
 
     def taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord:
@@ -53,6 +55,9 @@ class Draining:
         after = after_tries(deletion, waiting, done.refused, now, moved=done.moved > 0)
         if after is not deletion:
             self._changed(record, after)
+        for pod in waiting:
+            if pod.key in done.refused and needs_surge(after.tries[identity(pod)]):
+                self._surge.restart(pod, record.name, outcome)
         return max(next_look(after, waiting, now), done.wait)
 
     def escalate(self, record: ClaimRecord, step: steps.Escalate, outcome: Outcome) -> ClaimRecord:

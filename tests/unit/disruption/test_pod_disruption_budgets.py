@@ -174,3 +174,14 @@ def test_a_budget_that_lets_a_pod_go_now_is_not_said_to_let_none_go() -> None:
     """A rollout may have one pod more than is wanted."""
     pods = [running("a"), running("b")]
     assert not ledger(pods, budget(min_available="1", disruptions_allowed=1, expected_pods=1)).objection(pods)
+
+
+def test_a_pod_that_may_be_brought_up_elsewhere_first_is_no_objection() -> None:
+    """Its owner opted in: else nodes with such a pod are never consolidated."""
+    owner = Owner("ReplicaSet", "web-1", "apps/v1", is_controller=True)
+    surging = running("a", owners=(owner,), annotations={labels.SURGE: "true"})
+    never = budget(min_available="1", disruptions_allowed=0, expected_pods=1)
+    closed = budget(min_available="1", disruptions_allowed=0, expected_pods=2)
+    assert not ledger([surging], never).objection([surging])
+    assert ledger([surging], closed).objection([surging])
+    assert ledger([surging], never, budget("more")).objection([surging])

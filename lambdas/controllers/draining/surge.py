@@ -1,0 +1,60 @@
+"""Restarts the Deployment of a pod that cannot be evicted, where its owner opted in and the installation permits it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core.lifecycle import surge
+from core.manifests import resources as kinds
+from core.manifests.resources import Resource
+from core.model.pod import Pod
+from lambdas.decisions import Outcome
+from lambdas.ports import Kubernetes, PortError
+
+
+class Surge:
+    """Does nothing unless the setting says so: without it the ClusterRole has no `patch` on Deployments."""
+
+    def __init__(self, kubernetes: Kubernetes, *, is_on: bool) -> None:
+        self._kubernetes = kubernetes
+        self._is_on = is_on
+
+    def restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
+        """Restart the pod's Deployment for the drain of `claim`, once; what is in the way is told, never raised."""
+        if not self._is_on or not pod.may_surge:
+            return
+        try:
+            self._restart(pod, claim, outcome)
+        except PortError as error:
+            outcome.decide("drain", pod.key, "SurgeFailed", str(error))
+
+    def _restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
+        replica_set = self._owner(kinds.REPLICA_SETS, pod.namespace, pod.controller)
+        deployment = self._owner(kinds.DEPLOYMENTS, pod.namespace, _controller_of(replica_set))
+        if deployment is None:
+            outcome.decide("drain", pod.key, "SurgeRefused", "no Deployment stands behind it")
+            return
+        if surge.is_restarted(deployment, claim):
+            return
+        name = deployment.metadata.name
+        why = surge.hindrance(deployment)
+        if why:
+            outcome.decide("drain", pod.key, "SurgeRefused", f"Deployment {name} is not restarted: {why}")
+            return
+        self._kubernetes.patch(kinds.DEPLOYMENTS, name, surge.restart(deployment, claim), namespace=pod.namespace)
+        outcome.count("surgeRestarts")
+        message = f"Deployment {name} is restarted, so that its new pod is up elsewhere before this one goes"
+        outcome.decide("drain", pod.key, "SurgeRestart", message)
+
+    def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
+        """One object, found by a list: the functions may list workloads and need no further verb for this."""
+        if not name:
+            return None
+        only = f"metadata.namespace={namespace},metadata.name={name}"
+        return next(iter(self._kubernetes.list(kind, fields=only).items), None)
+
+
+def _controller_of(replica_set: Any) -> str:
+    """Name of the Deployment that made a ReplicaSet, empty for none."""
+    references = replica_set.metadata.owner_references if replica_set is not None else ()
+    return next((found.name for found in references if found.controller and found.kind == "Deployment"), "")

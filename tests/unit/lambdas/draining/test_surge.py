@@ -1,0 +1,99 @@
+"""A single replica whose budget never lets it go, on a node that must go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.lifecycle.surge import RESTARTED_FOR
+from core.manifests import resources as kinds
+from lambdas.messages import work_on_claim
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+def an_owner(kind: str, name: str) -> list[dict[str, Any]]:
+    return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": name, "controller": True}]
+
+
+def a_lab(*, is_on: bool = True, opts_in: bool = True, status: dict[str, Any] | None = None, **spec: Any) -> Lab:
+    """One node, whose NodePool is gone, with the only pod of a Deployment; the Deployment's spec by keyword."""
+    lab = Lab(surge_restarts=is_on)
+    metadata = {"namespace": "default", "name": "web", "generation": 1}
+    settled = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1}
+    lab.kubernetes.put(
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 1, **spec}}
+        | {"status": settled | (status or {})},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"namespace": "default", "name": "web-1", "ownerReferences": an_owner("Deployment", "web")},
+        },
+    )
+    marks = {"annotations": {labels.SURGE: "true"}} if opts_in else {}
+    lab.kubernetes.put(a_pending_pod("p", metadata={"ownerReferences": an_owner("ReplicaSet", "web-1"), **marks}))
+    lab.settle()
+    lab.bind("p")
+    lab.kubernetes.protected = {"default/p"}
+    lab.kubernetes.drop(kinds.NODE_POOLS, "default")
+    lab.reconcile()
+    return lab
+
+
+def reasons(lab: Lab, looks: int) -> list[str]:
+    found = []
+    for _ in range(looks):
+        lab.clock.advance(seconds=10)
+        outcome = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        found += [decision.reason for decision in outcome.decisions if decision.subject == "default/p"]
+    return found
+
+
+def restarted_for(lab: Lab) -> str | None:
+    spec = lab.kubernetes.raw(kinds.DEPLOYMENTS, "web", "default")["spec"]
+    marks: dict[str, str] = spec.get("template", {}).get("metadata", {}).get("annotations", {})
+    return marks.get(RESTARTED_FOR)
+
+
+def test_its_deployment_is_restarted_once() -> None:
+    """Else the drain waits for ever, or each look takes the workload down once more."""
+    lab = a_lab()
+    assert reasons(lab, 1) == ["PodDisruptionBudget"]
+    assert restarted_for(lab) is None
+    assert reasons(lab, 1) == ["SurgeRestart"]
+    assert restarted_for(lab) == lab.claim.name
+    assert "SurgeRestart" not in reasons(lab, 10)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replicas": 2},
+        {"paused": True},
+        {"strategy": {"type": "Recreate"}},
+        {"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
+        {"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}},
+        {"status": {"observedGeneration": 0}},
+        {"status": {"replicas": 2}},
+    ],
+    ids=str,
+)
+def test_what_would_not_come_up_first_is_left_alone(changes: dict[str, Any]) -> None:
+    """A restart that takes the old pod away first is the very outage that the budget forbids."""
+    lab = a_lab(**changes)
+    assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
+    assert restarted_for(lab) is None
+
+
+@pytest.mark.parametrize("changes", [{"is_on": False}, {"opts_in": False}])
+def test_nobody_is_restarted_who_did_not_opt_in(changes: dict[str, bool]) -> None:
+    lab = a_lab(**changes)
+    assert reasons(lab, 4) == ["PodDisruptionBudget"]
+    assert restarted_for(lab) is None
+
+
+def test_a_pod_without_a_deployment_is_told_so() -> None:
+    lab = a_lab()
+    lab.kubernetes.drop(kinds.REPLICA_SETS, "web-1", "default")
+    assert reasons(lab, 2) == ["PodDisruptionBudget", "SurgeRefused"]
