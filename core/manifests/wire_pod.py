@@ -274,7 +274,7 @@ class PodDisruptionBudget(Wire):
     unreadable: str = ""
 
 
-_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST)
+_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.SURGE)
 _CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
 _SHARED: dict[tuple[type, bytes], Any] = {}
 _canonical: Final = msgspec.msgpack.Encoder().encode
