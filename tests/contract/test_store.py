@@ -1,10 +1,9 @@
-"""What controllers rely on: of DynamoDB as moto plays it, of DynamoDB Local, and of the stores in memory of other tests."""
+"""What controllers rely on: of the simulator's table, of DynamoDB Local, and of the stores in memory of other tests."""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,8 +28,8 @@ from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
+from tests.fakes.account import FakeAccount
 from tests.fakes.brakes import FakeBrakes
-from tests.fakes.lab import SETTINGS, aws
 from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 from tests.fakes.table import create_table
 from tests.fakes.world import FakeClock
@@ -45,7 +44,7 @@ ATTEMPTS = 40
 EXPIRY_SECONDS = 120
 """How long DynamoDB Local may take to delete what has ended; DynamoDB itself takes days at worst."""
 
-MOTO = "moto"
+SIMULATED = "simulated"
 LOCAL = pytest.param("local", marks=pytest.mark.e2e)
 KEY = OfferingKey("m5.large", "us-east-1a", "spot")
 
@@ -79,9 +78,9 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
 
 
 @pytest.fixture(scope="module")
-def on_moto() -> Iterator[DynamoTable]:
-    with aws() as session:
-        yield DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
+def in_simulator() -> DynamoTable:
+    account = FakeAccount()
+    return DynamoTable(account.client("dynamodb"), account.table)
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +96,18 @@ def a_table_at(endpoint: str) -> DynamoTable:
     return DynamoTable(client, name)
 
 
-@pytest.fixture(params=[MOTO, LOCAL])
+@pytest.fixture(params=[SIMULATED, LOCAL])
 def table(request: pytest.FixtureRequest) -> DynamoTable:
-    found: DynamoTable = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
+    found: DynamoTable = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
     return found
 
 
-@pytest.fixture(params=[MOTO, LOCAL, "memory"])
+@pytest.fixture(params=[SIMULATED, LOCAL, "memory"])
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         rows = Rows()
         return Store(rows.memory(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
-    table = request.getfixturevalue("on_moto" if request.param == MOTO else "on_dynamodb_local")
+    table = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
     return dynamo(table, request.node.name)
 
 

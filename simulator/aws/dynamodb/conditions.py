@@ -36,6 +36,16 @@ class Scope:
                     f"Value provided in ExpressionAttribute{kind.title()}s unused in expressions: keys: {{{unused}}}"
                 )
 
+        for expression in expressions:
+            for low, high in expression.ranges if expression is not None else ():
+                self._check_range(self._values[low], self._values[high])
+
+    def _check_range(self, low: Value, high: Value) -> None:
+        if low.keys() != high.keys() or order_of(high) < order_of(low):
+            raise invalid(
+                "The BETWEEN operator requires upper bound to be greater than or equal to lower bound, of the same type"
+            )
+
     def path(self, path: Path) -> tuple[str | int, ...]:
         """The path with the names that placeholders stand for."""
         return tuple(self._names[p] if isinstance(p, str) and p.startswith("#") else p for p in path.parts)

@@ -55,11 +55,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Expression(msgspec.Struct, frozen=True):
-    """A text that was read: its tree, and the placeholders in it."""
+    """A text that was read: its tree, the placeholders in it, and those that are the ends of a range."""
 
     tree: Any
     names: frozenset[str]
     values: frozenset[str]
+    ranges: tuple[tuple[str, str], ...] = ()
 
 
 @lru_cache(_READ_ONCE)
@@ -89,6 +90,7 @@ def _read(text: str, what: str, read: Callable[[_Reader], Any]) -> Expression:
         tree,
         frozenset(token for token in placeholders if token.startswith("#")),
         frozenset(token for token in placeholders if token.startswith(":")),
+        tuple(reader.ranges),
     )
 
 
@@ -99,6 +101,7 @@ class _Reader:
         self._what = what
         self._at = 0
         self.tokens: list[str] = []
+        self.ranges: list[tuple[str, str]] = []
         position = 0
         while text[position:].strip():
             found = _TOKEN.match(text, position)
@@ -173,7 +176,10 @@ class _Reader:
             low = self._operand(_FUNCTIONS)
             if self._next().upper() != "AND":
                 self._refuse("BETWEEN")
-            return Operation(word, (left, low, self._operand(_FUNCTIONS)))
+            high = self._operand(_FUNCTIONS)
+            if isinstance(low, Given) and isinstance(high, Given):
+                self.ranges.append((low.name, high.name))
+            return Operation(word, (left, low, high))
         if word == "IN":
             self._next()
             return Operation(word, (left, *self._arguments(_FUNCTIONS)))

@@ -10,7 +10,7 @@ import msgspec
 from simulator.aws.dynamodb import grammar
 from simulator.aws.dynamodb.conditions import Scope, holds
 from simulator.aws.dynamodb.items import Key
-from simulator.aws.dynamodb.updates import updated
+from simulator.aws.dynamodb.updates import check_changes, updated
 from simulator.aws.dynamodb.values import ITEM_BYTES_MAX, Item, bytes_of, copied, invalid, taken_in
 from simulator.aws.errors import AwsError
 
@@ -112,7 +112,9 @@ def read_write(kind: str, request: Mapping[str, Any], schema: Schema) -> Write:
         None if update is None else grammar.update(update),
     )
     scope.check(read.condition, read.update)
-    for change in read.update.tree if read.update else ():
+    changes = read.update.tree if read.update else ()
+    check_changes(changes, scope)
+    for change in changes:
         name = scope.path(change.path)[0]
         if name in (schema.partition_key, schema.sort_key):
             raise invalid(

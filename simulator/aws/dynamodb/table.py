@@ -11,6 +11,7 @@ from simulator.aws.dynamodb.items import Items, Key
 from simulator.aws.dynamodb.queries import KeyRange, read_key_condition
 from simulator.aws.dynamodb.requests import CONDITION_FAILED, Schema, Write, read_write
 from simulator.aws.dynamodb.transactions import Transactions
+from simulator.aws.dynamodb.updates import picked
 from simulator.aws.dynamodb.values import Item, bytes_of, copied
 from simulator.aws.errors import AwsError, UnansweredError
 from simulator.clock import VirtualClock
@@ -141,9 +142,8 @@ class Table:
         if wanted == "ALL_NEW":
             return {"Attributes": copied(shown or {})}
         changes = write.update.tree if write.update else ()
-        names = {write.scope.path(change.path)[0] for change in changes}
-        attributes = {name: value for name, value in (shown or {}).items() if name in names}
-        return {"Attributes": copied(attributes)} if attributes else {}
+        attributes = picked(shown or {}, [write.scope.path(change.path) for change in changes])
+        return {"Attributes": attributes} if attributes else {}
 
     def _write(self, kind: str, request: dict[str, Any]) -> tuple[Write, Item | None, Item | None]:
         write = read_write(kind, request, self._schema)

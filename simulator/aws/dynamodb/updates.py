@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from simulator.aws.dynamodb.conditions import Scope, read
 from simulator.aws.dynamodb.grammar import Change, Given, Operation, Path
-from simulator.aws.dynamodb.values import (
-    Item,
-    Value,
-    copied,
-    invalid,
-    joined,
-    kind_of,
-    number,
-    taken_in,
-    without,
-    written,
-)
+from simulator.aws.dynamodb.values import Item, Value, added, copied, invalid, joined, kind_of, taken_in, without
 
 _SETS: Final = ("SS", "NS", "BS")
+_OPERANDS: Final = {"ADD": ("N", *_SETS), "DELETE": _SETS}
 Where = tuple[str | int, ...]
+
+
+def check_changes(changes: tuple[Change, ...], scope: Scope) -> None:
+    """Check what can be told without the item: that no two paths overlap, and what is added or deleted. Raises AwsError."""
+    _check_overlaps([scope.path(change.path) for change in changes])
+    for change in changes:
+        allowed = _OPERANDS.get(change.clause)
+        kind = kind_of(scope.given(change.operand)) if allowed else ""
+        if allowed and kind not in allowed:
+            raise invalid(
+                "Invalid UpdateExpression: Incorrect operand type for operator or function; "
+                f"operator: {change.clause}, operand type: {kind}"
+            )
 
 
 def updated(item: Item, changes: tuple[Change, ...], scope: Scope) -> tuple[Item, tuple[Where, ...]]:
     """The item after the changes, and the paths that they name.
 
-    All read the item as it was before. Raises AwsError.
+    All read the item as it was before. `check_changes` comes first. Raises AwsError.
     """
     paths = [scope.path(change.path) for change in changes]
-    _check_overlaps(paths)
     planned = [(change, path, _result(change, path, item, scope)) for change, path in zip(changes, paths, strict=True)]
     after = copied(item)
     for _, path, value in planned:
@@ -39,6 +42,31 @@ def updated(item: Item, changes: tuple[Change, ...], scope: Scope) -> tuple[Item
     for path in sorted(removals, key=lambda path: [(isinstance(p, int), str(p)) for p in path], reverse=True):
         _remove(after, path)
     return after, tuple(paths)
+
+
+def picked(item: Item, paths: Iterable[Where]) -> Item:
+    """What the item has at these paths, with as much around it as it takes."""
+    found: Item = {}
+    for path in paths:
+        value = read(item, path)
+        if value is not None:
+            _pick(found, path, copied({"v": value})["v"])
+    return found
+
+
+def _pick(holder: Any, path: Where, value: Value) -> None:
+    first, *rest = path
+    if not rest:
+        inner = value
+    else:
+        kind = "M" if isinstance(rest[0], str) else "L"
+        known = holder.get(first) if isinstance(first, str) else None
+        inner = known or {kind: {} if kind == "M" else []}
+        _pick(inner[kind], tuple(rest), value)
+    if isinstance(first, str):
+        holder[first] = inner
+    else:
+        holder.append(inner)
 
 
 def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | None:
@@ -51,11 +79,6 @@ def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | No
     kind = kind_of(given)
     if change.clause == "ADD":
         return _added(known, given, kind)
-    if kind not in _SETS:
-        raise invalid(
-            f"Invalid UpdateExpression: Incorrect operand type for operator or function; "
-            f"operator: DELETE, operand type: {kind}"
-        )
     if known is None:
         return None
     if kind_of(known) != kind:
@@ -65,17 +88,12 @@ def _result(change: Change, path: Where, item: Item, scope: Scope) -> Value | No
 
 
 def _added(known: Value | None, given: Value, kind: str) -> Value:
-    if kind not in ("N", *_SETS):
-        raise invalid(
-            f"Invalid UpdateExpression: Incorrect operand type for operator or function; "
-            f"operator: ADD, operand type: {kind}"
-        )
     if known is None:
         return taken_in({"v": given})["v"]
     if kind_of(known) != kind:
         raise _mismatch()
     if kind == "N":
-        return {kind: written(number(known[kind]) + number(given[kind]))}
+        return {kind: added(known[kind], given[kind])}
     return {kind: joined(kind, known[kind], given[kind])}
 
 
@@ -101,8 +119,7 @@ def _computed(operation: Operation, item: Item, scope: Scope) -> Value:
         raise _mismatch()
     if operation.name == "list_append":
         return {kind: left[kind] + right[kind]}
-    amount = number(left[kind]) + number(right[kind]) * (1 if operation.name == "+" else -1)
-    return {kind: written(amount)}
+    return {kind: added(left[kind], right[kind], 1 if operation.name == "+" else -1)}
 
 
 def _put(item: Item, path: Where, value: Value) -> None:

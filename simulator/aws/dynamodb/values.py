@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Context, Decimal, InvalidOperation
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
 
 from simulator.aws.errors import AwsError
@@ -14,8 +14,8 @@ Item = dict[str, Value]
 ITEM_BYTES_MAX: Final = 400 * 1024
 """DynamoDB's limit on one item, names and values together."""
 
-_NUMBERS: Final = Context(prec=38)
-"""DynamoDB keeps 38 digits."""
+_NUMBERS: Final = Context(prec=38, traps=[InvalidOperation, Inexact])
+"""DynamoDB keeps 38 digits and refuses a number that has more."""
 
 _ORDERED: Final = ("S", "N", "B")
 _SETS: Final = ("SS", "NS", "BS")
@@ -38,8 +38,18 @@ def number(text: str) -> Decimal:
     """A number as it is compared and added. Raises AwsError for what is none."""
     try:
         return _NUMBERS.create_decimal(text)
+    except Inexact:
+        raise _too_long() from None
     except InvalidOperation:
         raise invalid("The parameter cannot be converted to a numeric value: " + text) from None
+
+
+def added(one: str, other: str, sign: int = 1) -> str:
+    """The sum of two numbers, or their difference. Raises AwsError if it has too many digits."""
+    try:
+        return written((_NUMBERS.add if sign > 0 else _NUMBERS.subtract)(number(one), number(other)))
+    except Inexact:
+        raise _too_long() from None
 
 
 def written(amount: Decimal) -> str:
@@ -118,6 +128,10 @@ def without(kind: str, one: Iterable[Any], other: Iterable[Any]) -> list[Any]:
     """The first set without the members of the second."""
     taken = _members(kind, other)
     return [member for member in one if not _members(kind, (member,)) <= taken]
+
+
+def _too_long() -> AwsError:
+    return invalid("Attempting to store more than 38 significant digits in a Number")
 
 
 def _members(kind: str, members: Iterable[Any]) -> frozenset[Any]:
