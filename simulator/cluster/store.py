@@ -85,6 +85,7 @@ class Store:
         self._by_node: dict[str, dict[Key, JsonObject]] = {}
         self._by_owner: dict[str, dict[tuple[Resource, Key], None]] = {}
         self._uids: set[str] = set()
+        self._names: set[str] = set()
         self._deleted_by: dict[str, str] = {}
         self._watchers: dict[Resource, list[Callable[[Change], None]]] = {resource: [] for resource in kinds.ALL}
         self._version = 0
@@ -133,15 +134,19 @@ class Store:
         """Whether there is an object with this uid."""
         return uid in self._uids
 
-    def suffix(self) -> str:
-        """Five random letters for a generated name."""
-        return "".join(self.rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+    def new_name(self, prefix: str) -> str:
+        """The prefix and five random letters that it never had before: who writes down names takes one for one object."""
+        while True:
+            name = prefix + "".join(self.rng.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+            if name not in self._names:
+                self._names.add(name)
+                return name
 
     def create(self, resource: Resource, body: JsonObject, *, by: str = CONTROLLER) -> JsonObject:
         """Create an object, with what the API server fills in. Raises ConflictError if it exists."""
         metadata = dict(body.get("metadata") or {})
         if "name" not in metadata and "generateName" in metadata:
-            metadata["name"] = metadata["generateName"] + self.suffix()
+            metadata["name"] = self.new_name(metadata["generateName"])
         if resource.namespaced:
             metadata.setdefault("namespace", "default")
         else:

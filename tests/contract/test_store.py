@@ -566,14 +566,14 @@ def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:
     assert [lease.stamp for lease in taken if lease] == sorted({lease.stamp for lease in taken if lease})
 
 
-def test_claims_of_an_earlier_release_are_moved_to_their_partitions(on_moto: DynamoTable) -> None:
+def test_claims_of_an_earlier_release_are_moved_to_their_partitions(in_simulator: DynamoTable) -> None:
     """They lie in one partition: unread they would be instances without a claim, and unmoved nobody could change them."""
     cluster = f"moved-{uuid4()}"
-    single = RecordItems(on_moto, partition_of(cluster, CLAIMS), ClaimRecord)
+    single = RecordItems(in_simulator, partition_of(cluster, CLAIMS), ClaimRecord)
     records = [msgspec.structs.replace(a_record(version=3), name=f"claim-{number}") for number in range(20)]
     for record in records:
-        on_moto.put(single.item(record.name, record))
-    claims = DynamoClaims(on_moto, cluster)
+        in_simulator.put(single.item(record.name, record))
+    claims = DynamoClaims(in_simulator, cluster)
     assert claims.get("claim-7") == records[7]
     changed = claims.change(records[7], msgspec.structs.replace(records[7], node_name="n"))
     assert {claim.name: claim for claim in claims.all()} == {r.name: r for r in records} | {"claim-7": changed}

@@ -81,7 +81,7 @@ class Jobs:
         policy = {"restartPolicy": (template.get("spec") or {}).get("restartPolicy") or "Never"}
         if index is None:
             return create_pod(self._store, kinds.JOBS, job, labels=labels, spec=policy)
-        name = f"{name_of(job)}-{index}-{self._store.suffix()}"
+        name = self._store.new_name(f"{name_of(job)}-{index}-")
         mark = {_INDEX: str(index)}
         labels |= mark
         return create_pod(self._store, kinds.JOBS, job, name=name, labels=labels, annotations=mark, spec=policy)

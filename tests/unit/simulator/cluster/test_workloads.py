@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+from typing import Any
+
+import pytest
+
 from tests.unit.simulator.cluster.world import World, a_node, a_pod, a_workload, has_condition
 
 RUNS = "simulate.fleetwright.dev/run-seconds"
@@ -198,3 +203,26 @@ def test_a_namespace_takes_its_contents_along(world: World) -> None:
     world.run(5)
     assert not world.pods()
     assert not world.cluster.objects("Deployment")
+
+
+class FewLetters(Random):
+    """Draws of two letters only, so that 32 names are all there are with one prefix."""
+
+    def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
+        return super().choices(population[:2], weights, cum_weights=cum_weights, k=k)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "Job"])
+def test_no_name_is_given_twice(world: World, kind: str) -> None:
+    """If two pods had one, the simulation would end; if one had the name of one that is gone, its record would be both's."""
+    world.cluster._store.rng = FewLetters(1)
+    world.join("n1", "n2")
+    world.cluster.apply([a_workload(kind, replicas=2) if kind == "Deployment" else a_workload(kind)])
+    world.run(5)
+    for _ in range(12):
+        for pod in world.pods("web"):
+            world.cluster.delete("Pod", "default", pod["metadata"]["name"])
+        world.run(60)
+    created = [event["pod"] for event in world.events("podCreated")]
+    assert len(created) > 12
+    assert len(set(created)) == len(created)
