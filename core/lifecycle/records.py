@@ -67,7 +67,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen kept from new pods.
-        tries: UID of each pod that would not go so far → how that went. Some 70 bytes a pod, and only of pods that are there.
+        tries: UID of each pod that would not go so far → how that went. About 100 bytes a pod, of pods that are there only.
         rung: How far up the ladder of blocked drains it is told to be (`core.lifecycle.ladder`).
         is_final: The node cannot be given back any more.
         evicted_at: When a pod last left because we asked or forced it, None while none has.
