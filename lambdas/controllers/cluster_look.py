@@ -106,7 +106,11 @@ class ClusterLook:
             if record.machine is None:
                 instance = self._tagged(record.name)
             else:
-                gone = not self._cloud.instances([record.instance_id])
+                known = self.instance(record.instance_id)
+                gone = known is None
+                if known is not None and not found:
+                    found = self._named_after(known, record)
+                    node = found[0] if found else None
         name = node.name if node is not None else record.node_name
         leaves = record.deletion is not None and (
             record.is_registered if node is None else has_registered(record, node)
@@ -154,6 +158,11 @@ class ClusterLook:
         if selector not in known:
             known[selector] = tuple(_readable(self._kubernetes.list(kinds.NODES, labels=selector).items))
         return known[selector]
+
+    def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
+        """The claim's node by the name that EKS gives nodes, its instance's: a rebuilt claim may not know an old node."""
+        seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
+        return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
     @_once
     def _joining(self) -> tuple[SeenNode, ...]:

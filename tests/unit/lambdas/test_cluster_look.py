@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from core.manifests import resources as kinds
@@ -71,3 +72,15 @@ def test_a_node_that_brings_none_of_our_labels_is_found(lab: Lab) -> None:
     assert "karpenter.sh/nodepool" not in lab.kubernetes.raw(kinds.NODES, node)["metadata"]["labels"]
     lab.tick(4)
     assert lab.claim.node_name == node
+
+
+def test_an_initialized_node_is_found_whose_claim_does_not_know_it(lab: Lab) -> None:
+    """A claim that was rebuilt while its node could not be seen: its machine, full of pods, would be ended after 15 minutes."""
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    (instance,) = lab.cloud.instances()
+    lab.cloud._instances[instance.instance_id] = msgspec.structs.replace(instance, private_dns_name=node)
+    marks = {"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+    lab.kubernetes.amend(kinds.NODES, node, {"metadata": {"labels": marks}})
+    lab.tick(minutes=3)
+    lab.tick(3)
+    assert lab.claim.is_resting
