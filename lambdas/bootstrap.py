@@ -141,6 +141,7 @@ class Application:
         from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
+        from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
         from lambdas.controllers.sweeps.instances.lost import LostInstances
         from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
         from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
@@ -167,6 +168,7 @@ class Application:
         return (
             UntrackedInstances(rebuilding, unknown, clock),
             LostInstances(letting_go, clock),
+            ImpairedInstances(cloud, letting_go, clock),
             DeletedNodes(self._work, clock),
             StrayTaints(kubernetes, cloud, memory, clock),
             WorkAgain(memory, self._work, clock),

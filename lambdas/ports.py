@@ -186,6 +186,14 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
         return self.state in ("pending", "running")
 
 
+class Impairment(msgspec.Struct, frozen=True, order=True):
+    """An instance that fails one of EC2's own status checks. `check` is `system` (the host) or `instance` (its software)."""
+
+    instance_id: str
+    check: str
+    since: datetime
+
+
 class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One instance to launch for one claim.
 
@@ -237,6 +245,10 @@ class CloudProvider(Protocol):
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
         """All instances of this cluster that are not terminated, by id; with `ids` only those of them (a cheaper look)."""
+        ...
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Instances of the region, of whoever, that fail a status check now and since when that is known; by id."""
         ...
 
     def terminate(self, instance_ids: Sequence[str]) -> None:

@@ -54,6 +54,7 @@ class Permissions:
                 self._resolves_node_classes,
                 self._wakes_provision,
                 self._describes_instances,
+                self._describes_statuses,
                 self._terminates,
                 self._prunes_templates,
                 self._keeps_windows,
@@ -116,6 +117,9 @@ class Permissions:
 
     def _wakes_provision(self, role: iam.Role) -> None:
         self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue.queue_arn])
+
+    def _describes_statuses(self, role: iam.Role) -> None:
+        self._allow(role, ["ec2:DescribeInstanceStatus"], ["*"], self._in_region())
 
     def _describes_instances(self, role: iam.Role) -> None:
         self._allow(role, ["ec2:DescribeInstances"], ["*"], self._in_region())

@@ -18,6 +18,7 @@ from infra.cluster_role import RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
     EvictionBlockedError,
+    Impairment,
     Instance,
     InsufficientCapacityError,
     JsonObject,
@@ -188,6 +189,7 @@ class FakeCloud:
         self._clock = clock
         self._by_token: dict[str, str] = {}
         self._instances: dict[str, Instance] = {}
+        self.failing: list[Impairment] = []
         self.scarce: set[tuple[str, str, str]] = set()
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
@@ -204,6 +206,10 @@ class FakeCloud:
         self.before_call("instances")
         wanted = sorted(self._instances) if not ids else sorted(ids)
         return tuple(self._instances[i] for i in wanted if i in self._instances)
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        self.before_call("impaired")
+        return tuple(sorted(self.failing))
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         self.before_call("terminate")

@@ -11,6 +11,7 @@ from core.errors import InvalidInputError
 from lambdas.adapters.aws.ami import Images
 from lambdas.adapters.aws.ec2_fleet import CALL, FleetLauncher
 from lambdas.adapters.aws.ec2_instances import Instances
+from lambdas.adapters.aws.ec2_statuses import InstanceStatuses
 from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.gathered import Gathered
 from lambdas.adapters.aws.instance_profile import InstanceProfiles
@@ -18,7 +19,7 @@ from lambdas.adapters.aws.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.network import Network
 from lambdas.adapters.aws.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.service import Service
-from lambdas.ports import Clock, DeniedError, Instance, JsonObject, Launched, LaunchOrder
+from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched, LaunchOrder
 
 
 class AwsServices(msgspec.Struct, frozen=True):
@@ -37,6 +38,7 @@ class Ec2Cloud:
     def __init__(self, services: AwsServices, *, cluster: str, clock: Clock) -> None:
         self._clock = clock
         self._cluster = EksCluster(services.eks, cluster, clock)
+        self._statuses = InstanceStatuses(services.ec2)
         self._instances = Instances(services.ec2, cluster=cluster)
         self._described = Gathered(self._instances.some)
         self._terminated = Gathered(self._instances.terminate)
@@ -59,6 +61,10 @@ class Ec2Cloud:
         if not ids:
             return self._instances.all()
         return tuple(found for found in self._described(ids) if found.instance_id in ids)
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Instances of the region, of whoever, that fail a status check now; by id."""
+        return self._statuses.impaired()
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate them; those that are gone already are fine."""

@@ -6,8 +6,10 @@ from core import labels
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
+from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
-from tests.fakes.lab import Lab, a_joining_node, a_pending_pod
+from lambdas.ports import Impairment
+from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
 
@@ -144,3 +146,30 @@ def test_node_objects_of_others_are_not_ours_to_delete() -> None:
     lab.clock.advance(hours=1)
     lab.reconcile()
     assert "theirs" in lab.kubernetes.names(kinds.NODES)
+
+
+def test_an_instance_that_fails_its_checks_is_replaced_and_its_pods_are_not_forced_off() -> None:
+    """Else a node whose host is broken keeps its pods, or a false alarm of EC2's kills them."""
+    lab = a_working_node(protected=True)
+    sick = lab.claim.instance_id
+    since = lab.clock.now()
+    lab.cloud.failing = [Impairment("i-of-somebody", "system", since), Impairment(sick, "system", since)]
+    lab.clock.advance(seconds=IMPAIRED_FOR.total_seconds() - 1)
+    assert lab.reconcile().counts["impairedInstances"] == 1
+    assert lab.claim.deletion is None
+    lab.clock.advance(seconds=1)
+    lab.reconcile()
+    lab.tick(6)
+    assert lab.claim.deletion is not None
+    assert (lab.claim.deletion.reason, "system status check" in lab.claim.deletion.message) == ("Unhealthy", True)
+    assert [found.instance_id for found in lab.cloud.instances()] == [sick]
+
+
+def test_impaired_instances_wait_for_a_place_in_the_budgets() -> None:
+    """Else a zone that is in trouble for ten minutes costs all nodes in it."""
+    lab = a_working_node()
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0"}]}))
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "instance", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    outcome = lab.reconcile()
+    assert lab.claim.deletion is None
+    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}

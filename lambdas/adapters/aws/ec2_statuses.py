@@ -1,0 +1,47 @@
+"""EC2's status checks: which instances fail them, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import Impairment
+
+_CHECKS: Final = (
+    ("instance", "instance-status.status", "InstanceStatus"),
+    ("system", "system-status.status", "SystemStatus"),
+)
+"""Our name of a check, the filter by its outcome, and the field of the answer. Filters are joined by and, so each is a call."""
+
+_PAGE: Final = 1000
+
+
+class InstanceStatuses:
+    """Asks EC2 for what is impaired only: one page each in a region that is well."""
+
+    def __init__(self, ec2: Service) -> None:
+        self._ec2 = ec2
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Every failed check with the time since which it fails, by instance. Raises PortError.
+
+        EC2 knows no filter by tag here, so instances of others are among them. Attached volumes have a check of their own,
+        which says nothing of the machine, and is not asked for (Karpenter).
+        """
+        return tuple(sorted(self._failed()))
+
+    def _failed(self) -> Iterator[Impairment]:
+        for check, name, field in _CHECKS:
+            wanted = [{"Name": name, "Values": ["impaired"]}]
+            for status in self._ec2.items(
+                "DescribeInstanceStatus", "InstanceStatuses", Filters=wanted, MaxResults=_PAGE
+            ):
+                yield from _impairments(status, check, field)
+
+
+def _impairments(status: Mapping[str, Any], check: str, field: str) -> Iterator[Impairment]:
+    details = (status.get(field) or {}).get("Details") or ()
+    since = [d["ImpairedSince"] for d in details if d.get("Status") == "failed" and d.get("ImpairedSince")]
+    if since:
+        yield Impairment(status["InstanceId"], check, min(since))
