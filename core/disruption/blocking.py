@@ -22,12 +22,15 @@ def blocked_nodes(plan_round: Round, snapshot: Snapshot) -> tuple[Blocked, ...]:
 
 def blocks(candidate: Candidate, plan_round: Round) -> list[Blocked]:
     """What keeps a candidate: its pods' objections, else its pool's rules, else budgets, else what the methods found."""
+    ill = plan_round.refusals.get(candidate.name)
     found = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
         found = [_drift_block(candidate, plan_round)]
     rule = hindrance(candidate, plan_round)
     if rule is not None and not candidate.drift:
         found.append(rule)
+    if ill is not None and ill.reason == reasons.MANY_UNHEALTHY:
+        found.append(ill)
     return found or [_method_block(candidate, plan_round)]
 
 

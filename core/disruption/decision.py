@@ -7,13 +7,16 @@ from typing import Final
 
 from core.disruption.blocking import blocked_nodes
 from core.disruption.fleet import fleet_price
-from core.disruption.methods import drift, emptiness, multi_node, repack, single_node, static_drift
+from core.disruption.methods import drift, emptiness, multi_node, repack, repair, single_node, static_drift
 from core.disruption.round import Round
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.scheduling.planner import Planner
 
 Method = Callable[[Round], list[Command]]
+
+REPAIR: Final[tuple[Method, ...]] = (repair.find,)
+"""Before all others, where the feature gate NodeRepair is on."""
 
 KARPENTER: Final[tuple[Method, ...]] = (
     emptiness.find,
@@ -67,7 +70,7 @@ def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
 
 def run(snapshot: Snapshot, planner: Planner | None = None) -> Round:
     """The round behind `disrupt`, for those who also want to know why."""
-    methods = KARPENTER if snapshot.options.karpenter_moves_only else ALL
+    methods = REPAIR + (KARPENTER if snapshot.options.karpenter_moves_only else ALL)
     plan_round = Round(snapshot, planner)
     while not plan_round.is_exhausted:
         commands = next((found for method in methods if (found := method(plan_round))), [])

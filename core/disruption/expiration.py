@@ -1,13 +1,24 @@
-"""Claims that have outlived `expireAfter`. Forceful: no budget, no simulation; draining still respects the pods' own rules."""
+"""Claims whose `expireAfter` is over, or nearly so: nodes that were born together do not go together (docs/adr/0034).
+
+No simulation asks whether their pods find a place; draining respects the pods' own rules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Final
 
 from core import labels
 from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+
+SHARE: Final = 10
+EARLY_AT_MOST: Final = timedelta(days=1)
+"""A node goes up to a `SHARE`th of its expireAfter early, and never by more than this."""
 
 
 def expired(snapshot: Snapshot) -> tuple[str, ...]:
@@ -16,7 +27,7 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
     The claim's own `expireAfter` counts, not what its NodePool says today (Karpenter).
     """
     due = [
-        (claim.created_at + claim.expire_after, claim.name)
+        (claim.created_at + claim.expire_after - _early(claim, claim.expire_after), claim.name)
         for claim in snapshot.node_claims
         if claim.expire_after is not None
         and claim.created_at is not None
@@ -25,6 +36,13 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
         and (claim.hold is None or claim.hold.until <= snapshot.now)
     ]
     return tuple(name for at, name in sorted(due) if at <= snapshot.now)
+
+
+def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
+    """How long before its time the claim goes: up to a tenth of that or a day; the same at each look, and never late."""
+    spread = min(lasting // SHARE, EARLY_AT_MOST)
+    draw = int.from_bytes(blake2b((claim.uid or claim.name).encode(), digest_size=4).digest())
+    return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
 def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:

@@ -9,6 +9,9 @@ from typing import Final
 EMPTY: Final = "Empty"
 DRIFTED: Final = "Drifted"
 UNDERUTILIZED: Final = "Underutilized"
+UNHEALTHY: Final = "Unhealthy"
+"""Why an ill node goes. Budgets cannot name it, so those count that name no reason."""
+
 REASONS: Final = (UNDERUTILIZED, EMPTY, DRIFTED)
 """Karpenter's three reasons for voluntary disruption; budgets are counted for each."""
 
@@ -35,6 +38,7 @@ SPOT_TO_SPOT: Final = "SpotToSpot"
 BALANCED: Final = "Balanced"
 DRAIN_BLOCKED: Final = "DrainBlocked"
 NOT_TRIED: Final = "NotTried"
+MANY_UNHEALTHY: Final = "ManyUnhealthy"
 
 MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -60,6 +64,7 @@ MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
         SPOT_TO_SPOT: "A spot node is replaced by another only with the gate SpotToSpotConsolidation and enough cheaper types.",
         BALANCED: "Under the policy Balanced the savings do not outweigh the pods that would have to move.",
         DRAIN_BLOCKED: "Its last drain came no further and was given back, so it is left alone for a while.",
+        MANY_UNHEALTHY: "It is ill, and so are so many nodes of its NodePool that new ones would hardly help.",
         NOT_TRIED: "The round ended before this node's turn came; the next one looks at it.",
     }
 )

@@ -9,14 +9,14 @@ import msgspec
 
 from core.disruption import reasons
 from core.disruption.balanced import PoolTotals, pool_totals
-from core.disruption.budgets import BudgetLedger, Remaining, remaining
+from core.disruption.budgets import BudgetLedger, Remaining, places, remaining
 from core.disruption.candidate import Candidate, Survey, survey
 from core.disruption.carrying import carried_out
 from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.disruption.simulation import Simulation, Simulator
 from core.model.plan import Blocked, Command, PlannedClaim
 from core.model.snapshot import Snapshot
-from core.model.state_node import state_nodes
+from core.model.state_node import StateNode, state_nodes
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
@@ -31,6 +31,7 @@ class Round:
         self.commands: list[Command] = []
         self.refusals: dict[str, Blocked] = {}
         self._states = state_nodes(snapshot)
+        self._seen = (snapshot, self._states)
         self.budgets: Remaining = remaining(snapshot, self._states)
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(snapshot)
@@ -74,6 +75,19 @@ class Round:
                 evictions.take(pods)
                 chosen.append(candidate)
         return chosen
+
+    @property
+    def states(self) -> tuple[StateNode, ...]:
+        """Every node, as the commands decided so far leave the world."""
+        return self._states
+
+    def may_repair(self, candidate: Candidate) -> bool:
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go; it does not stand in its own way."""
+        pool = candidate.pool.name
+        bound = places(*self._seen, [reasons.UNHEALTHY], [candidate.claim.name]).get(pool)
+        pools = {state.name: state.node_pool for state in self._seen[1]}
+        gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
+        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
     def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
         """Whether the NodePool's budgets let it go."""

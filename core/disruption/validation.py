@@ -11,6 +11,7 @@ from core.disruption.blocking import blocks
 from core.disruption.candidate import Candidate
 from core.disruption.consolidation import Refusal, consolidated
 from core.disruption.eligibility import hindrance
+from core.disruption.health import HealthCheck
 from core.disruption.round import Round
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
@@ -44,7 +45,11 @@ class Validation:
         lost = next(filter(None, problems.values()), "")
         if lost and not (command.method == "multi" and candidates):
             return lost
-        if not fresh.snapshot.options.ignore_budgets and not fresh.has_budget(candidates, command.reason):
+        if command.reason == reasons.UNHEALTHY:
+            has_budget = all(fresh.may_repair(candidate) for candidate in candidates)
+        else:
+            has_budget = fresh.has_budget(candidates, command.reason)
+        if not fresh.snapshot.options.ignore_budgets and not has_budget:
             return f"budgets no longer let {len(candidates)} nodes go for {command.reason}"
         return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
 
@@ -66,6 +71,9 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Rou
         return blocks(candidate, fresh)[0].message
     if command.reason == reasons.DRIFTED:
         return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
+    if command.reason == reasons.UNHEALTHY:
+        is_ill = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
+        return "" if is_ill else f"node {candidate.name} is well again"
     rule = hindrance(candidate, fresh)
     if rule is not None:
         return rule.message
@@ -85,7 +93,7 @@ def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Co
 def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
     if command.reason == reasons.EMPTY or command.method == "static-drift":
         return command
-    is_drift, is_repack = command.reason == reasons.DRIFTED, command.method == "repack"
+    is_drift, is_repack = command.reason in (reasons.DRIFTED, reasons.UNHEALTHY), command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
     simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below)
     if simulation.stranded or is_drift:

@@ -11,7 +11,7 @@ from core.errors import InvalidInputError
 from core.manifests.wire_cluster import CsiNode
 from core.manifests.wire_cluster import Node as WireNode
 from core.model import resources
-from core.model.node import Node
+from core.model.node import Node, NodeCondition
 from core.model.taints import EFFECTS, NO_SCHEDULE, Taint
 
 _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
@@ -58,6 +58,10 @@ def _node(written: WireNode) -> Node:
         finalizers=metadata.finalizers,
         is_ready=ready is not None and ready.status == "True",
         ready_changed_at=ready.last_transition_time if ready is not None else None,
+        conditions=tuple(
+            NodeCondition(condition.type, condition.status, condition.last_transition_time)
+            for condition in sorted(written.status.conditions, key=lambda condition: condition.type)
+        ),
     )
 
 

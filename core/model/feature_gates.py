@@ -18,7 +18,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
     """Karpenter's feature gates with Karpenter's defaults.
 
     Attributes:
-        node_repair: Read, and without effect yet: unhealthy nodes are not replaced.
+        node_repair: Nodes that are ill for long are replaced, within the budgets.
         reserved_capacity: Offerings of capacity reservations are used.
         spot_to_spot_consolidation: A spot node may be replaced by a cheaper spot node.
         node_overlay: NodeOverlays change prices and capacity.

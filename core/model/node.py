@@ -9,12 +9,21 @@ import msgspec
 from core.model.taints import Taint
 
 
+class NodeCondition(msgspec.Struct, frozen=True):
+    """One entry of a node's `status.conditions`: its status, and since when."""
+
+    type: str
+    status: str
+    changed_at: datetime | None = None
+
+
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One node, managed by us or not.
 
     Attributes:
         is_ready: Condition Ready is True.
         ready_changed_at: When that condition last changed, None where unknown.
+        conditions: All of them, by type.
         finalizers: What others still want to do before the object goes; a deleted node is there until they are done.
         unreadable: Field and fault where it cannot be read as a whole: then what it has room for is not known.
         attach_limits: CSI driver → how many volumes it may attach (CSINode), only for drivers that state a limit.
@@ -33,5 +42,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     is_ready: bool = False
     ready_changed_at: datetime | None = None
+    conditions: tuple[NodeCondition, ...] = ()
     attach_limits: dict[str, int] = {}
     unreadable: str = ""

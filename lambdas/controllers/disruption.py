@@ -12,6 +12,7 @@ import msgspec
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.probes import one_at_a_time
 from core.disruption.decision import disrupt, startable
+from core.disruption.health import is_anyone_ill
 from core.disruption.reasons import DRIFTED
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandRecord
@@ -76,7 +77,7 @@ class Disruption:
         under_way = [found.command for found in view.commands]
         for command in one_at_a_time(startable(plan), under_way, pool_of, brakes.probed_pools):
             self._store(command, outcome)
-        if not plan.commands:
+        if not plan.commands and not _awaits_repair(view):
             self._quiet.keep(world, now, plan)
 
     def _store(self, command: Command, outcome: Outcome) -> None:
@@ -120,6 +121,11 @@ def write_pod_events(memory: Memory, view: View) -> None:
             memory.claims.change(before, after)
         except ConflictError:
             continue
+
+
+def _awaits_repair(view: View) -> bool:
+    """Whether time alone may change the decision: an ill node is replaced once it has been so for long."""
+    return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
 
 
 def _paused(view: View, brakes: EngagedBrakes) -> View:

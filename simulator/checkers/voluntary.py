@@ -8,7 +8,7 @@ from typing import Final
 from core.model.duration import parse_duration
 from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
 
-REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired")
+REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired", "Unhealthy")
 SKEW_MAX: Final = timedelta(seconds=1)
 """How far the clocks of two machines may be apart: what one says is due, the other may find not due yet."""
 

@@ -84,7 +84,7 @@ class SecondLook:
 
     def _starts(self, record: CommandRecord, command: Command, view: View, lease: Lease, outcome: Outcome) -> bool:
         """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
-        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
+        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
         bounds = places(view.snapshot, state_nodes(view.snapshot), [command.reason], holding)
         now = self._clock.now()
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.disruption.expiration import expired
 from core.model.node_claim import NodeClaim
@@ -23,14 +27,14 @@ def claim(name: str = "a", **changes: Any) -> NodeClaim:
     ("changes", "expected"),
     [
         ({}, ("a",)),
-        ({"created_at": NOW - HOUR + timedelta(seconds=1)}, ()),
+        ({"created_at": NOW - HOUR + timedelta(minutes=6, seconds=1)}, ()),
         ({"expire_after": None}, ()),
         ({"deleted_at": NOW}, ()),
         ({"created_at": None}, ()),
     ],
 )
 def test_expired(changes: dict[str, Any], expected: tuple[str, ...]) -> None:
-    """At its age exactly, never without one, never twice."""
+    """At its age at the latest, a tenth of it early at most, never without one, never twice."""
     assert expired(a_snapshot(node_claims=(claim(**changes),))) == expected
 
 
@@ -40,6 +44,27 @@ def test_claims_of_a_command_under_way_are_left_to_it() -> None:
 
 
 def test_longest_overdue_first() -> None:
-    """Order follows the time, then the name, not the input."""
-    claims = (claim("c"), claim("b"), claim("a", created_at=NOW - 2 * HOUR))
-    assert expired(a_snapshot(node_claims=claims)) == ("a", "b", "c")
+    """Order follows the time, not the input."""
+    claims = (claim("c"), claim("b", created_at=NOW - 3 * HOUR), claim("a", created_at=NOW - 2 * HOUR))
+    assert expired(a_snapshot(node_claims=claims)) == ("b", "a", "c")
+
+
+@settings(deadline=None)
+@given(st.integers(60, 10**8), st.integers(0, 10**9))
+def test_a_claim_goes_once_a_tenth_early_at_most_and_never_late(seconds: int, name: int) -> None:
+    """Users rotate credentials and images by it: not late, and not much earlier than what they paid for."""
+    lasting = timedelta(seconds=seconds)
+    late = claim(f"c-{name}", created_at=NOW - lasting, expire_after=lasting)
+    early = claim(f"c-{name}", created_at=NOW - lasting + min(lasting / 10, timedelta(days=1)), expire_after=lasting)
+    assert expired(a_snapshot(node_claims=(late,))) == (late.name,)
+    before = msgspec.structs.replace(early, created_at=(early.created_at or NOW) + timedelta(seconds=1))
+    assert expired(a_snapshot(node_claims=(before,))) == ()
+
+
+def test_claims_that_were_born_together_do_not_go_together() -> None:
+    """Else a NodePool that grew in one burst is replaced in one burst a month later."""
+    month = timedelta(days=30)
+    claims = [claim(f"default-x-{n}", created_at=NOW - month, expire_after=month) for n in range(1000)]
+    hours = [len(expired(a_snapshot(node_claims=tuple(claims), now=NOW - timedelta(hours=hour)))) for hour in range(25)]
+    assert (hours[0], hours[24]) == (1000, 0)
+    assert max(late - early for late, early in pairwise(hours)) < 80

@@ -1,0 +1,42 @@
+"""Node repair: nodes that are ill for long are replaced, within all budgets (docs/adr/0034)."""
+
+from __future__ import annotations
+
+from core.disruption import reasons
+from core.disruption.candidate import Candidate
+from core.disruption.health import HealthCheck
+from core.disruption.round import Round
+from core.model.plan import Command
+
+
+def find(plan_round: Round) -> list[Command]:
+    """The first ill node that may go and whose pods all find a place, by name; none where the feature gate is off."""
+    snapshot = plan_round.snapshot
+    if not snapshot.options.feature_gates.node_repair:
+        return []
+    health = HealthCheck(plan_round.states, snapshot.now)
+    for candidate in plan_round.survey.candidates:
+        if not health.problem(candidate.state.node) or candidate.name in plan_round.refusals:
+            continue
+        if health.is_widespread(candidate.pool.name):
+            text = f"too many nodes of NodePool {candidate.pool.name} are ill for a replacement to help"
+            plan_round.refuse(candidate, reasons.MANY_UNHEALTHY, text)
+        elif plan_round.may_repair(candidate) and (command := _replaced(candidate, plan_round)):
+            return [command]
+    return []
+
+
+def _replaced(candidate: Candidate, plan_round: Round) -> Command | None:
+    simulation = plan_round.simulate([candidate], consolidation=False)
+    if simulation.stranded:
+        plan_round.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+        return None
+    return Command(
+        reason=reasons.UNHEALTHY,
+        method="repair",
+        nodes=(candidate.name,),
+        claims=(candidate.claim.name,),
+        replacements=simulation.claims,
+        moves=simulation.moves,
+        savings=candidate.price - sum(claim.price for claim in simulation.claims),
+    )

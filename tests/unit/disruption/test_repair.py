@@ -1,0 +1,124 @@
+"""Ill nodes would stay for ever, or well ones go with them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import Validation, disrupt
+from core.disruption.reasons import UNDERUTILIZED, UNHEALTHY
+from core.model.feature_gates import FeatureGates
+from core.model.node import NodeCondition
+from core.model.node_pool import Budget, Disruption
+from core.model.plan import Command
+from core.model.pod import Pod
+from core.model.snapshot import Options, Snapshot
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+TYPE = a_type("m5.large")
+MINUTE = timedelta(minutes=1)
+REPAIRS = Options(feature_gates=FeatureGates(node_repair=True))
+DEAD = NodeCondition("Ready", "Unknown", NOW - 30 * MINUTE)
+
+
+def world(*ill: NodeCondition, nodes: int = 3, pods: tuple[Pod, ...] = (), **changes: Any) -> Snapshot:
+    """Nodes of which the first has these conditions; nothing is to be consolidated."""
+    budgets = changes.pop("budgets", (Budget("1"),))
+    pairs = [a_node_of(TYPE, f"node-{n}") for n in range(nodes)]
+    first = msgspec.structs.replace(
+        pairs[0][1],
+        conditions=ill,
+        is_ready=not any(c.type == "Ready" for c in ill),
+        annotations={**pairs[0][1].annotations, **changes.pop("annotations", {})},
+    )
+    return a_snapshot(
+        types=(TYPE,),
+        node_pools=(a_pool(disruption=Disruption(budgets=budgets, consolidate_after=None)),),
+        nodes=(first, *(node for _, node in pairs[1:])),
+        node_claims=tuple(claim for claim, _ in pairs),
+        pods=pods,
+        options=changes.pop("options", REPAIRS),
+        **changes,
+    )
+
+
+def a_running(name: str, node: str, **changes: Any) -> Pod:
+    return a_pod(name, node_name=node, **changes)
+
+
+def repaired(snapshot: Snapshot) -> list[str]:
+    """Nodes that go because they are ill."""
+    return [node for command in disrupt(snapshot).commands if command.reason == UNHEALTHY for node in command.nodes]
+
+
+@pytest.mark.parametrize(
+    ("ill", "goes"),
+    [
+        (DEAD, True),
+        (NodeCondition("Ready", "False", NOW - 30 * MINUTE), True),
+        (NodeCondition("Ready", "False", NOW - 29 * MINUTE), False),
+        (NodeCondition("Ready", "True", NOW - 90 * MINUTE), False),
+        (NodeCondition("AcceleratedHardwareReady", "False", NOW - 10 * MINUTE), True),
+        (NodeCondition("KernelReady", "Unknown", NOW - 90 * MINUTE), False),
+        (NodeCondition("MemoryPressure", "True", NOW - 90 * MINUTE), False),
+        (NodeCondition("Ready", "False"), False),
+    ],
+)
+def test_a_node_that_is_ill_for_long_goes(ill: NodeCondition, *, goes: bool) -> None:
+    """Karpenter's policies on AWS, to the minute."""
+    assert repaired(world(ill)) == (["node-0"] if goes else [])
+
+
+def test_nothing_is_repaired_without_the_feature_gate() -> None:
+    """As in Karpenter it is off by default."""
+    assert repaired(world(DEAD, options=Options())) == []
+
+
+def test_pods_of_an_ill_node_get_a_place_first() -> None:
+    """Else a repair is an outage of its own."""
+    pods = tuple(a_running(f"p{n}", f"node-{n % 3}", cpu="1500m") for n in range(3))
+    (command,) = disrupt(world(DEAD, pods=pods)).commands
+    assert (command.method, command.nodes, len(command.replacements)) == ("repair", ("node-0",), 1)
+    assert Validation([command], world(DEAD, pods=pods)).check(command) == command
+
+
+def test_an_ill_node_does_not_use_up_the_place_that_it_needs() -> None:
+    """Budgets count nodes that are not Ready: with a budget of one, none could ever be repaired."""
+    assert repaired(world(DEAD, budgets=(Budget("1"),))) == ["node-0"]
+    assert repaired(world(DEAD, budgets=(Budget("0"),))) == []
+
+
+def test_a_budget_for_other_reasons_is_no_budget_for_repair() -> None:
+    """No consolidation is often written so; the cluster must heal all the same."""
+    assert repaired(world(DEAD, budgets=(Budget("10%"), Budget("0", reasons=(UNDERUTILIZED,))))) == ["node-0"]
+
+
+def test_an_owner_may_veto_a_repair() -> None:
+    """Somebody may be looking for the cause on that very node."""
+    assert repaired(world(DEAD, annotations={labels.DO_NOT_DISRUPT: "true"})) == []
+    pods = (a_running("p", "node-0", annotations={labels.DO_NOT_DISRUPT: "true"}),)
+    assert repaired(world(DEAD, pods=pods)) == []
+
+
+@pytest.mark.parametrize(("nodes", "goes"), [(5, False), (6, True), (10, True), (11, True)])
+def test_where_many_are_ill_none_goes(nodes: int, *, goes: bool) -> None:
+    """A fifth, rounded up: an outage of the API server makes every node look dead, and new ones would be no better."""
+    snapshot = world(DEAD, nodes=nodes, budgets=(Budget("100%"),))
+    second = msgspec.structs.replace(
+        snapshot.nodes[1], is_ready=False, conditions=(NodeCondition("Ready", "Unknown", NOW),)
+    )
+    snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
+    plan = disrupt(snapshot)
+    assert [command.nodes for command in plan.commands] == ([("node-0",)] if goes else [])
+    assert ("ManyUnhealthy" in [block.reason for block in plan.blocked]) != goes
+
+
+def test_a_node_that_is_well_again_stays() -> None:
+    """A kubelet that was restarted in between reports at once."""
+    (command,) = disrupt(world(DEAD)).commands
+    assert isinstance(Validation([command], world()).check(command), str)
+    assert isinstance(Validation([command], world(DEAD)).check(command), Command)
