@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
+from simulator.campaign.call_sites import Meetings
+from simulator.campaign.chances import NONE
 from simulator.campaign.market import campaign_region
 from simulator.campaign.trial import Outcome, Plan, play
+from simulator.checkers.verdict import Violation
+from simulator.forked import Lost, each_forked
+
+LIMIT: Final = timedelta(minutes=5)
+"""What one seed may take, in true time; most take a second."""
+
+LOST: Final = "seedLost"
+"""The law that a seed breaks whose process died, raised or took too long."""
+
+_NO_MOMENT: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def play_all(plans: Iterable[Plan], processes: int) -> Iterator[Outcome]:
     """Play them, as many at once as there are processes; outcomes come in no order."""
     _warm_up()
     # A process for each seed: what libraries keep between worlds cannot make one seed depend on another.
-    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=1) as pool:
-        yield from pool.imap_unordered(play, plans, chunksize=1)
+    for plan, found in each_forked(plans, play, processes=processes, limit=LIMIT):
+        yield _lost(plan, found) if isinstance(found, Lost) else found
 
 
 def _warm_up() -> None:
+    """Load everything once: functions load what they use when they first use it."""
     for described in (False, True):
         campaign_region(described=described)
+    play(Plan(seed=0, world=0, intensity=NONE))
+
+
+def _lost(plan: Plan, lost: Lost) -> Outcome:
+    return Outcome(
+        plan=plan,
+        violations=(Violation(_NO_MOMENT, LOST, lost.why),),
+        meetings=Meetings(),
+        struck=0,
+        cpu_seconds=0.0,
+        failures=(lost.why,),
+    )
