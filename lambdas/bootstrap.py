@@ -125,7 +125,8 @@ class Application:
 
         # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
         memory = msgspec.structs.replace(self._memory, brakes=Panel(self._kill_switch, self.clock))
-        return Interruptions(memory, self._claim_work, self._work, self.settings, self.clock)
+        queues = (self._wake_ups, self._work)
+        return Interruptions(memory, self._claim_work, queues, self.settings, self.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:

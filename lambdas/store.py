@@ -129,6 +129,10 @@ class ClaimStore(Protocol):
         """One claim, None if there is none."""
         ...
 
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        """The claim that became this instance, None where none did; without reading the others."""
+        ...
+
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> Requested:

@@ -103,6 +103,10 @@ AUDIT_LOG_FILTER: Final = (
     '|| ($.objectRef.resource = "nodepools")) }'
 )
 
+INTERRUPT_CONCURRENCY: Final = 3
+"""The rules match the instances of the whole account: a thousand of somebody else's that stop at once must not take the
+account's concurrency. An event that is none of ours costs one read of a row, some 10 ms; what waits is delivered later."""
+
 ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
 """Instance states that `interrupt` acts on; each launch also tells of `pending` and `running`."""
 
@@ -146,7 +150,13 @@ FUNCTIONS: Final = (
         needs_solver=True,
     ),
     FunctionSpec(name="execute", timeout=timedelta(minutes=1), memory_mb=1024, queue=WORK.name, concurrency=10),
-    FunctionSpec(name="interrupt", timeout=timedelta(minutes=1), memory_mb=512, rules=(*EC2_RULES, HEALTH_RULE)),
+    FunctionSpec(
+        name="interrupt",
+        timeout=timedelta(minutes=1),
+        memory_mb=512,
+        rules=(*EC2_RULES, HEALTH_RULE),
+        concurrency=INTERRUPT_CONCURRENCY,
+    ),
     FunctionSpec(
         name="reconcile",
         timeout=timedelta(minutes=2),

@@ -47,7 +47,7 @@ class Permissions:
             "provision": [*looks, self._keeps_state, *launches],
             "disrupt": [*looks, self._adds_commands],
             "execute": [*looks, self._keeps_state, *launches, self._describes_instances, self._terminates],
-            "interrupt": [self._reads_kill_switch, self._marks_claims, self._sends_work, self._wakes_provision],
+            "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
             "reconcile": [
                 *looks,
                 self._keeps_state,
@@ -100,6 +100,10 @@ class Permissions:
     def _marks_claims(self, role: iam.Role) -> None:
         self._adds_commands(role)
         self.table.grant(role, "dynamodb:UpdateItem")
+
+    def _marks_one_claim(self, role: iam.Role) -> None:
+        """Found by its instance, so no list is read."""
+        self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
 
     def _adds_commands(self, role: iam.Role) -> None:
         self.table.grant(role, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +12,12 @@ from core.brakes.brake import Action
 from core.lifecycle.giving_back import is_voluntary
 from core.lifecycle.records import ClaimRecord
 from lambdas.brakes.ports import skipped
+from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.decisions import Outcome
-from lambdas.messages import work_on_claim
+from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory
-from lambdas.ports import Clock, ConflictError, OfferingKey, Queue
+from lambdas.ports import Clock, ConflictError, OfferingKey, PortError, Queue, TransientError
 from lambdas.settings import Settings
 
 SPOT: Final = "SpotInterrupted"
@@ -42,10 +44,12 @@ class Interruption(msgspec.Struct, frozen=True):
 class Interruptions:
     """What `interrupt` does."""
 
-    def __init__(self, memory: Memory, claim_work: ClaimWork, work: Queue, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, memory: Memory, claim_work: ClaimWork, queues: tuple[Queue, Queue], settings: Settings, clock: Clock
+    ) -> None:
         self._memory = memory
         self._claim_work = claim_work
-        self._work = work
+        self._wake_ups, self._work = queues
         self._settings = settings
         self._clock = clock
 
@@ -55,18 +59,30 @@ class Interruptions:
         if found is None:
             outcome.count("ignoredEvents")
             return
-        for record in self._memory.claims.all():
-            stays = record.deletion is None or is_voluntary(record.deletion)
-            if record.instance_id in found.instance_ids and stays:
-                self._interrupt(record, found, outcome)
+        boundary = Boundary(outcome)
+        for instance_id in found.instance_ids:
+            boundary.attempt(instance_id, partial(self._interrupted, instance_id, found, outcome))
+        if boundary.failed:
+            raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
+
+    def _interrupted(self, instance_id: str, found: Interruption, outcome: Outcome) -> None:
+        """Let the instance's claim go; for one that goes already only ask again, as the asking may have failed."""
+        record = self._memory.claims.of_instance(instance_id)
+        if record is None:
+            return
+        if record.deletion is None or is_voluntary(record.deletion):
+            self._interrupt(record, found, outcome)
+            return
+        if record.deletion.tainted_at is None:
+            self._wake_ups.send([wake_up(found.kind)])
+        self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
         outcome.decide("interrupt", record.name, found.kind, f"instance {record.instance_id}")
         now = self._clock.now()
         if found.kind == SPOT and record.machine is not None:
             offering = record.machine.offering
-            key = OfferingKey(offering.instance_type, offering.zone, labels.SPOT)
-            self._memory.unavailable.mark([key], now)
+            self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), outcome)
         if found.kind == REBALANCE and self._settings.rebalance_policy == "ignore":
             return
         brake = self._memory.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
@@ -80,6 +96,14 @@ class Interruptions:
             if latest is not None:
                 self._claim_work.begin_termination(latest, found.kind, f"instance {record.instance_id}", outcome)
         self._work.send([work_on_claim(record.name, now)])
+
+    def _avoid(self, offering: OfferingKey, outcome: Outcome) -> None:
+        """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
+        try:
+            self._memory.unavailable.mark([offering], self._clock.now())
+        except PortError as error:
+            outcome.count("portErrors")
+            outcome.decide("skip", offering.instance_type, type(error).__name__, str(error))
 
 
 def read_event(event: Any) -> Interruption | None:

@@ -14,7 +14,7 @@ import boto3
 import msgspec
 import pytest
 
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimRecord, Machine, OfferingChoice
 from core.model.plan import Move
 from lambdas.adapters.aws.dynamo_claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
@@ -192,6 +192,20 @@ def test_the_second_of_two_writers_is_refused(store: Store) -> None:
     stored = store.memory.claims.get("a")
     assert stored is not None
     assert stored.node_name == "one"
+
+
+def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) -> None:
+    """Each event of any instance of the account would read all claims."""
+    unlaunched = msgspec.structs.replace(claim("a"), machine=None)
+    (seen,) = store.memory.claims.request([unlaunched], {}, store.planner()).accepted
+    assert store.memory.claims.of_instance("i-1") is None
+    machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=OfferingChoice("m5.large", "a", "spot"))
+    launched = store.memory.claims.change(seen, msgspec.structs.replace(seen, machine=machine))
+    assert store.memory.claims.of_instance("i-1") == launched
+    store.memory.claims.forget(launched)
+    assert store.memory.claims.of_instance("i-1") is None
+    assert store.memory.claims.restore(launched) is not None
+    assert store.memory.claims.of_instance("i-1") is not None
 
 
 def test_forgetting_twice_is_fine(store: Store) -> None:

@@ -55,6 +55,11 @@ class MemoryClaims:
         self._rows.before_call("read")
         return self._rows.claims.get(name)
 
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        self._rows.before_call("read one")
+        found = (record for record in self._rows.claims.values() if record.instance_id == instance_id)
+        return next(found, None)
+
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> Requested:

@@ -49,6 +49,7 @@ class DynamoClaims:
         self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
         self._usage = UsageItems(cluster)
         self._leases = partition_of(cluster, "leases")
+        self._instances = partition_of(cluster, "instances")
 
     def all(self) -> tuple[ClaimRecord, ...]:
         """Every claim, by name."""
@@ -57,6 +58,12 @@ class DynamoClaims:
     def get(self, name: str) -> ClaimRecord | None:
         """One claim, None if there is none."""
         return self._items.get(name)
+
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        """The claim that became this instance, None where none did."""
+        row = self._table.get(self._instances, instance_id)
+        record = self.get(row["claim"]["S"]) if row is not None else None
+        return record if record is not None and record.instance_id == instance_id else None
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
@@ -80,17 +87,18 @@ class DynamoClaims:
         moves = Moves()
         moves.add(first.plan.node_pool, None, first)
         put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
-        return first if self._table.transact([put, *self._counted(moves)]) is None else None
+        operations = [put, *self._counted(moves), *self._indexed(None, first)]
+        return first if self._table.transact(operations) is None else None
 
     def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
         """Replace `before` by `after`; in a transaction with the counters where they move."""
         stored = msgspec.structs.replace(after, version=before.version + 1)
         item, condition = self._items.item(stored.name, stored), at_version(before.version)
-        counted = self._counted(Moves([ClaimChange(before, stored)]))
-        if not counted:
+        others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._indexed(before, stored)]
+        if not others:
             self._table.put(item, condition=condition)
             return stored
-        if self._table.transact([("Put", {"Item": item, **condition}), *counted]) is not None:
+        if self._table.transact([("Put", {"Item": item, **condition}), *others]) is not None:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return stored
 
@@ -145,15 +153,15 @@ class DynamoClaims:
         condition = at_version(record.version)
         moves = Moves()
         moves.add(record.plan.node_pool, record, None)
-        counted = self._counted(moves)
-        if not counted:
+        others = [*self._counted(moves), *self._indexed(record, None)]
+        if not others:
             try:
                 self._table.delete(self._items.partition(record.name), record.name, condition=condition)
             except ConflictError:
                 self._raise_if_stored(record)
             return
         delete = ("Delete", {"Key": key(self._items.partition(record.name), record.name), **condition})
-        if self._table.transact([delete, *counted]) is not None:
+        if self._table.transact([delete, *others]) is not None:
             self._raise_if_stored(record)
 
     def usage(self) -> tuple[PoolUsage, ...]:
@@ -234,6 +242,17 @@ class DynamoClaims:
 
     def _counted(self, moves: Moves) -> list[_Operation]:
         return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
+
+    def _indexed(self, before: ClaimRecord | None, after: ClaimRecord | None) -> list[_Operation]:
+        """What moves in the index of instances, which tells an event's claim without reading all of them."""
+        old, new = (record.instance_id if record is not None else "" for record in (before, after))
+        operations: list[_Operation] = []
+        if old and old != new:
+            operations.append(("Delete", {"Key": key(self._instances, old)}))
+        if after is not None and new and old != new:
+            row = {**key(self._instances, new), "claim": {"S": after.name}}
+            operations.append(("Put", {"Item": row}))
+        return operations
 
     def _command_moved(self, command: CommandChange | None) -> tuple[list[_Operation], CommandRecord | None]:
         if command is None:

@@ -12,7 +12,7 @@ from core.model.taints import DISRUPTED
 from lambdas.controllers.interruption import read_event
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
-from lambdas.ports import DeniedError, OfferingKey
+from lambdas.ports import DeniedError, OfferingKey, TransientError
 from lambdas.wiring import ENDING_STATES
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -107,8 +107,34 @@ def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab
 def test_a_second_notice_changes_nothing(lab: Lab) -> None:
     interrupt(lab)
     before = lab.claim
-    assert interrupt(lab, "EC2 Instance State-change Notification", state="shutting-down").decisions == []
+    interrupt(lab, "EC2 Instance State-change Notification", state="shutting-down")
     assert lab.claim == before
+
+
+def test_a_notice_whose_work_was_not_asked_for_asks_when_it_comes_again(lab: Lab) -> None:
+    """The claim was stored as going, then the queue failed: nobody drained it, and Lambda's second try did nothing."""
+    lab.work.take()
+    sends = lab.work.send
+    lab.work.send = failing  # type: ignore[method-assign]
+    with pytest.raises(TransientError):
+        interrupt(lab)
+    assert lab.claim.deletion is not None
+    lab.work.send = sends  # type: ignore[method-assign]
+    interrupt(lab)
+    assert [message.get("claim") for message, _ in lab.work.sent] == [lab.claim.name]
+
+
+def failing(*_: Any, **__: Any) -> None:
+    raise TransientError("sqs:SendMessageBatch", "down")
+
+
+def test_events_of_other_instances_read_no_claims(lab: Lab) -> None:
+    """A thousand instances of somebody else stop at once."""
+    calls: list[str] = []
+    lab.rows.before_call = calls.append
+    event = an_event("aws.ec2", "EC2 Spot Instance Interruption Warning", **{"instance-id": "i-foreign"})
+    lab.app.interruptions.run(event, Outcome())
+    assert calls == ["read one"]
 
 
 @pytest.mark.parametrize("policy", ["ignore", "drain"])
