@@ -19,6 +19,8 @@ class ClusterConfig:
         audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
         log_retention_days: How long the functions' own logs are kept.
         scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
+        alarm_topic_arn: The SNS topic that alarms are sent to; empty: one of the stack's own.
+        alarm_email: An address that is subscribed to the topic; empty: none.
         pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
         nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
@@ -39,6 +41,8 @@ class ClusterConfig:
     nominate_pods: bool = True
     surge_restarts: bool = False
     table_name: str = ""
+    alarm_topic_arn: str = ""
+    alarm_email: str = ""
     pausing_alarms: tuple[str, ...] = ()
     follow_zonal_shift: bool = True
 
@@ -59,6 +63,8 @@ class ClusterConfig:
             nominate_pods=_as_json(context("nominatePods")) != "false",
             surge_restarts=_as_json(context("surgeRestarts")) == "true",
             table_name=context("tableName") or "",
+            alarm_topic_arn=context("alarmTopicArn") or "",
+            alarm_email=context("alarmEmail") or "",
             pausing_alarms=_as_names(context("pausingAlarms")),
             follow_zonal_shift=_as_json(context("followZonalShift")) != "false",
         )

@@ -8,6 +8,7 @@ from constructs import Construct
 
 from infra import packaging
 from infra.config import ClusterConfig
+from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
 from infra.constructs.dashboard import Dashboard, service_name
 from infra.constructs.function import ProvisionerFunction
@@ -64,6 +65,7 @@ class ProvisionerStack(cdk.Stack):
                 audit_log_group=config.audit_log_group,
             )
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster_name, functions=functions)
+        Alarms(self, "Alarms", config=config, service=service_name(config.cluster_name)).watch(functions, queues)
         Dashboard(self, "Dashboard", cluster=config.cluster_name, functions=functions, queues=queues)
 
     def _code(self) -> lambda_.Code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,20 +26,32 @@ class Decision(msgspec.Struct, frozen=True, order=True):
 
 
 class Outcome:
-    """Collects what one invocation decided. Written by controllers, read by the handler at the end."""
+    """Collects what one invocation decided. Written by controllers, told whether the run succeeds or fails.
 
-    def __init__(self) -> None:
+    Args:
+        hear: Told of each decision when it is made, so that it is in the log even where the run is cut off.
+    """
+
+    def __init__(self, hear: Callable[[Decision], None] | None = None) -> None:
+        self._hear = hear
         self.decisions: list[Decision] = []
         self.counts: dict[str, int] = {}
         self.failed_messages: list[str] = []
 
     def decide(self, kind: str, subject: str, reason: str = "", message: str = "") -> None:
         """Note a decision."""
-        self.decisions.append(Decision(kind, subject, reason, message))
+        decision = Decision(kind, subject, reason, message)
+        self.decisions.append(decision)
+        if self._hear is not None:
+            self._hear(decision)
 
     def count(self, name: str, by: int = 1) -> None:
         """Add to a count of the response, named in camel case."""
         self.counts[name] = self.counts.get(name, 0) + by
+
+    def part(self) -> Outcome:
+        """An empty one for a piece of the same run, to be given to `add` when the piece is done."""
+        return Outcome(self._hear)
 
     def add(self, other: Outcome) -> None:
         """Take over what another collected."""

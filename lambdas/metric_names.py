@@ -31,6 +31,23 @@ DRAINS_BLOCKED: Final = "drainsBlocked"
 DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
 """Those of them that no pod has left for a day: only a person can help."""
 
+FAILED_RUNS: Final = "failedRuns"
+"""Runs that raised."""
+
+DENIED_CALLS: Final = "deniedCalls"
+"""Calls that were refused for good: permission, quota, a broken reference. Told by action too."""
+
+STOPPED: Final = "stopped"
+"""What a brake stopped; `stoppedBy` with the brake's reason code tells which."""
+
+INSTANCES_TERMINATED: Final = "instancesTerminated"
+"""Instances that EC2 was told to end, each once."""
+
+
+def stopped_by(brake: str) -> str:
+    """The count of what one brake stopped, by its reason code."""
+    return f"stoppedBy{brake}"
+
 
 def in_cloudwatch(count: str) -> str:
     """The metric that a count becomes."""

@@ -33,20 +33,26 @@ _ROWS: Final = (
         _Graph("Price of the fleet, thousandths of a dollar per hour", ("FleetMillidollarsPerHour",)),
     ),
     (
-        _Graph("Launched and terminated", ("DecisionsLaunch", "DecisionsTerminate"), "Sum"),
+        _Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
         _Graph("Disrupted, expired, interrupted", ("DecisionsDisrupt", "DecisionsExpire", "DecisionsInterrupt"), "Sum"),
         _Graph("Launches refused for capacity, or denied", ("RefusedLaunches", "DeniedLaunches"), "Sum"),
     ),
     (
         _Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
         _Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
-        _Graph("Calls, runs and searches that failed", ("PortErrors", "FailedRuns", "FailedImprovements"), "Sum"),
+        _Graph(
+            "Calls, runs and searches that failed",
+            ("PortErrors", "DeniedCalls", "FailedRuns", "FailedImprovements"),
+            "Sum",
+        ),
     ),
     (
         _Graph(
             "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
             ("PlannedMicrodollars", "BoundMicrodollars"),
         ),
+        _Graph("Stopped by a brake", ("Stopped",), "Sum"),
+        _Graph("Seconds since the oldest clean sweep", ("OldestCleanSweepSeconds",)),
     ),
 )
 
@@ -57,7 +63,7 @@ def service_name(cluster: str) -> str:
 
 
 class Dashboard(Construct):
-    """The CloudWatch dashboard and the alarms behind it."""
+    """The CloudWatch dashboard."""
 
     def __init__(
         self,
@@ -78,8 +84,6 @@ class Dashboard(Construct):
             self._functions("Duration, 99th percentile", functions, "duration"),
             self._backlog(queues),
         )
-        for function in functions:
-            self._alarm_on_errors(function)
 
     def _graph(self, graph: _Graph) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
@@ -110,15 +114,3 @@ class Dashboard(Construct):
             for name, pair in sorted(queues.by_name.items())
         ]
         return cloudwatch.GraphWidget(title="Age of the oldest message, seconds", left=lines, width=8)
-
-    def _alarm_on_errors(self, function: ProvisionerFunction) -> None:
-        cloudwatch.Alarm(
-            self,
-            f"{function.spec.name}-errors",
-            metric=function.function.metric_errors(period=cdk.Duration.minutes(5)),
-            threshold=3,
-            evaluation_periods=3,
-            datapoints_to_alarm=2,
-            alarm_description=f"{function.spec.name} keeps failing: its log group says at which call",
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        )

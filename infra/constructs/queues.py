@@ -1,11 +1,10 @@
-"""Each queue of the wiring, with a dead-letter queue and an alarm on it."""
+"""Each queue of the wiring, with a dead-letter queue."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -43,20 +42,10 @@ class Queues(Construct):
         return QueuePair(queue, dead_letters)
 
     def _dead_letter_queue(self, name: str) -> sqs.Queue:
-        queue = sqs.Queue(
+        return sqs.Queue(
             self,
             name,
             retention_period=DEAD_LETTER_RETENTION,
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
         )
-        cloudwatch.Alarm(
-            self,
-            f"{name}-alarm",
-            metric=queue.metric_approximate_number_of_messages_visible(period=cdk.Duration.minutes(5)),
-            threshold=1,
-            evaluation_periods=1,
-            alarm_description=f"{name} holds messages that nobody could handle: read one, mend its cause, send it back",
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-        )
-        return queue

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from lambdas.decisions import Outcome
+from lambdas.metric_names import STOPPED, stopped_by
 
 
 class Brakes(Protocol):
@@ -53,4 +54,5 @@ class Breakers(Protocol):
 def skipped(brake: Brake, subject: str, outcome: Outcome) -> None:
     """Say that `subject` is left as it is because of `brake`: a decision, and a count by which an alarm goes off."""
     outcome.decide("skip", subject, brake.kind, brake.message)
-    outcome.count(f"stoppedBy{brake.kind}")
+    outcome.count(STOPPED)
+    outcome.count(stopped_by(brake.kind))

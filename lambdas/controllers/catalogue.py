@@ -13,7 +13,7 @@ class CatalogueRefresh:
         self._source = source
         self._store = store
 
-    def refresh(self) -> Outcome:
+    def refresh(self, outcome: Outcome) -> None:
         """Read what is due and store it; parts that cannot be read stay as they were and are told.
 
         Raises:
@@ -21,7 +21,6 @@ class CatalogueRefresh:
         """
         previous = self._store.facts()
         facts = self._source.read(previous)
-        outcome = Outcome()
         if facts != previous:
             self._store.save(facts)
             outcome.count("catalogueSaved")
@@ -31,4 +30,3 @@ class CatalogueRefresh:
         for problem in facts.problems:
             outcome.count("catalogueProblems")
             outcome.decide("skip", "catalogue", "NotRead", problem)
-        return outcome

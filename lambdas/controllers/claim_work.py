@@ -27,6 +27,7 @@ from lambdas.controllers.node_writes import patch_node
 from lambdas.controllers.nominating import Nominator
 from lambdas.decisions import Outcome
 from lambdas.messages import wake_up
+from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observer import Memory, Observer
 from lambdas.ports import (
     Clock,
@@ -241,6 +242,8 @@ class ClaimWork:
         self._cloud.terminate([record.instance_id])
         reason = record.deletion.reason if record.deletion else ""
         outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
+        if record.deletion is not None and record.deletion.terminated_at is None:
+            outcome.count(INSTANCES_TERMINATED)
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:

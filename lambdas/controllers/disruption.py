@@ -60,7 +60,7 @@ class Disruption:
         if brake is not None:
             skipped(brake, "disruption", outcome)
             return
-        view = _paused(self._observer.look(claims=records), brakes)
+        view = _paused(self._observer.look(claims=records), brakes, outcome)
         write_pod_events(self._memory, view)
         if any(not command.has_started for command in view.commands):
             outcome.decide("skip", view.snapshot.cluster, "CommandPending", "a command waits for its second look")
@@ -128,10 +128,14 @@ def _awaits_repair(view: View) -> bool:
     return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
 
 
-def _paused(view: View, brakes: EngagedBrakes) -> View:
+def _paused(view: View, brakes: EngagedBrakes, outcome: Outcome) -> View:
     """The view with the NodePools told that a brake stops disruption in."""
-    stopped = {pool: brakes.stopping(Action.DISRUPT, pool) for pool in sorted(view.node_pools)}
-    paused = {pool: brake.message for pool, brake in stopped.items() if brake is not None}
+    paused: dict[str, str] = {}
+    for pool in sorted(view.node_pools):
+        brake = brakes.stopping(Action.DISRUPT, pool)
+        if brake is not None:
+            skipped(brake, pool, outcome)
+            paused[pool] = brake.message
     snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
     return msgspec.structs.replace(view, snapshot=snapshot) if paused else view
 

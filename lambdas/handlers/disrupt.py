@@ -9,14 +9,10 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from lambdas.bootstrap import application
 from lambdas.decisions import Outcome
 from lambdas.messages import is_window
-from lambdas.observability import logger, metrics, publish, told
+from lambdas.observability import told
 
 
-@logger.inject_lambda_context
-@metrics.log_metrics
 @told
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
     """Decide which nodes should go."""
-    outcome = Outcome()
     application().disruption.run(outcome, is_window=is_window(event))
-    return publish(outcome)

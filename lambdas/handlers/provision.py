@@ -10,15 +10,12 @@ from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
 from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
-from lambdas.observability import logger, metrics, publish, told
+from lambdas.observability import told
 
 
-@logger.inject_lambda_context
-@metrics.log_metrics
 @told
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
     """Launch what pending pods need."""
-    app, outcome = application(), Outcome()
+    app = application()
     until = looks_until(event, app.clock.now())
     app.provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)
-    return publish(outcome)

@@ -7,12 +7,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
-from lambdas.observability import logger, metrics, publish, told
+from lambdas.decisions import Outcome
+from lambdas.observability import told
 
 
-@logger.inject_lambda_context
-@metrics.log_metrics
 @told
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
     """Read instance types, zones and prices anew."""
-    return publish(application().catalogue_refresh.refresh())
+    application().catalogue_refresh.refresh(outcome)

@@ -129,7 +129,7 @@ def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]
             logger.warning("message cannot be read", extra={"problem": str(error)})
             outcome.failed_messages.append(identifier)
             continue
-        found.setdefault(WorkItem(claim=item.claim, command=item.command), _Message(identifier, item, Outcome()))
+        found.setdefault(WorkItem(claim=item.claim, command=item.command), _Message(identifier, item, outcome.part()))
     return list(found.values())
 
 

@@ -16,6 +16,7 @@ from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsM
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 from lambdas.adapters.aws.service import Service
 from lambdas.controllers.catalogue import CatalogueRefresh
+from lambdas.decisions import Outcome
 from lambdas.ports import JsonObject, NotFoundError, PortError, TransientError
 from simulator.market.embedded import builtin_shapes
 from tests.builders import NOW
@@ -200,7 +201,8 @@ def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -
     """Provision would have no catalogue, or one of its own."""
     with pytest.raises(NotFoundError, match="refresh_catalogue"):
         a_store(bucket).catalogue([])
-    outcome = CatalogueRefresh(market, a_store(bucket)).refresh()
+    outcome = Outcome()
+    CatalogueRefresh(market, a_store(bucket)).refresh(outcome)
     assert outcome.counts == {"catalogueSaved": 1, "instanceTypes": 3, "onDemandPrices": 3, "spotPrices": 2}
     store = a_store(bucket)
     assert store.facts() == market.read(store.facts())
@@ -212,19 +214,19 @@ def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
 ) -> None:
     """Stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
     refresh, store = CatalogueRefresh(market, a_store(bucket)), a_store(bucket)
-    refresh.refresh()
+    refresh.refresh(Outcome())
     first = store.catalogue([])
     assert store.catalogue([]).default is first.default
     clock.time += PRICES_FRESH_FOR
     region.on_demand["m5.large"] = "0.2"
-    refresh.refresh()
+    refresh.refresh(Outcome())
     prices = {o.price for t in store.catalogue([]).default if t.name == "m5.large" for o in t.offerings}
     assert 200_000_000 in prices
 
 
 def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: str) -> None:
     """Pods would be planned by the old kubelet settings until the next hourly reading."""
-    CatalogueRefresh(market, a_store(bucket)).refresh()
+    CatalogueRefresh(market, a_store(bucket)).refresh(Outcome())
     store = a_store(bucket)
     for max_pods in (20, 30):
         node_class = {"metadata": {"name": "c"}, "spec": {"kubelet": {"maxPods": max_pods}}}
@@ -234,9 +236,10 @@ def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: st
 def test_what_could_not_be_read_is_told(market: AwsMarket, region: Region, clock: Clock, bucket: str) -> None:
     """Prices that are days old must not go unnoticed."""
     refresh = CatalogueRefresh(market, a_store(bucket))
-    refresh.refresh()
+    refresh.refresh(Outcome())
     clock.time += PRICES_FRESH_FOR
     region.broken.add("GetProducts")
-    outcome = refresh.refresh()
+    outcome = Outcome()
+    refresh.refresh(outcome)
     assert outcome.counts["catalogueProblems"] == 1
     assert outcome.decisions[0].reason == "NotRead"

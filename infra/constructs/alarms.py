@@ -1,0 +1,182 @@
+"""Every alarm: what goes off, when, and where it is told. docs/how-to/alarms.md says of each what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from infra.config import ClusterConfig
+from infra.constructs.function import ProvisionerFunction
+from infra.constructs.queues import Queues
+from lambdas import metric_names
+from lambdas.observability import NAMESPACE
+
+RUNBOOK: Final = "docs/how-to/alarms.md"
+FIVE_MINUTES: Final = cdk.Duration.minutes(5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Watch:
+    """An alarm on one of our own metrics, over five minutes.
+
+    Attributes:
+        of, periods: How many of how many periods must be beyond the threshold.
+        silence_is_bad: The metric is told by every run, so that its absence is the worst news.
+    """
+
+    name: str
+    metric: str
+    says: str
+    threshold: int = 1
+    statistic: str = "Sum"
+    of: int = 1
+    periods: int = 1
+    silence_is_bad: bool = False
+
+
+_WATCHES: Final = (
+    _Watch(
+        name="no-clean-sweep",
+        metric=metric_names.OLDEST_CLEAN_SWEEP,
+        says="a sweep of reconcile has not been clean for half an hour, or reconcile does not run",
+        threshold=1800,
+        statistic="Maximum",
+        of=3,
+        periods=3,
+        silence_is_bad=True,
+    ),
+    _Watch(
+        name="denied",
+        metric=metric_names.DENIED_CALLS,
+        says="AWS or the API server refuses a call for good: a permission, a quota or a reference",
+        of=2,
+        periods=3,
+    ),
+    _Watch(name="brakes-engaged", metric=metric_names.STOPPED, says="a brake holds the functions back"),
+    _Watch(
+        name="brakes-unreadable",
+        metric=metric_names.stopped_by("BrakeUnreadable"),
+        says="a brake cannot be read, so disruption is paused",
+        of=2,
+        periods=3,
+    ),
+    _Watch(
+        name="breakers-open",
+        metric=metric_names.stopped_by("NodePoolBreakerOpen"),
+        says="new nodes of a NodePool do not join, so its working nodes are kept",
+    ),
+    _Watch(
+        name="unknown-instances",
+        metric=metric_names.SWEEP_BRAKE,
+        says="many instances belong to no claim: the table may be lost or the wrong one, so nothing is ended",
+    ),
+    _Watch(
+        name="drains-blocked",
+        metric=metric_names.DRAINS_BLOCKED_FOR_A_DAY,
+        says="a node that is to go has lost no pod for a day",
+        statistic="Maximum",
+    ),
+)
+"""Thresholds are reached at or above."""
+
+
+class Alarms(Construct):
+    """All alarms of a cluster, and the topic that they are sent to: a given one, or one of the stack's own."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:
+        super().__init__(scope, construct_id)
+        self._cluster = config.cluster_name
+        self._service = service
+        if config.alarm_topic_arn:
+            self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
+        else:
+            self.topic = sns.Topic(self, "Topic", display_name=f"Fleetwright on {self._cluster}", enforce_ssl=True)
+        if config.alarm_email:
+            self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
+
+    def watch(self, functions: Sequence[ProvisionerFunction], queues: Queues) -> None:
+        """Make every alarm."""
+        for watch in _WATCHES:
+            self._on_own_metric(watch)
+        for function in functions:
+            self._on_errors(function)
+        self._on_throttles(functions)
+        for name, pair in sorted(queues.by_name.items()):
+            self._on_dead_letters(
+                f"{name}-dead-letters", pair.dead_letters.metric_approximate_number_of_messages_visible
+            )
+        self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
+
+    def _on_own_metric(self, watch: _Watch) -> None:
+        metric = cloudwatch.Metric(
+            namespace=NAMESPACE,
+            metric_name=metric_names.in_cloudwatch(watch.metric),
+            dimensions_map={"service": self._service},
+            statistic=watch.statistic,
+            period=FIVE_MINUTES,
+        )
+        missing = cloudwatch.TreatMissingData
+        self._alarm(
+            watch.name,
+            metric,
+            watch.says,
+            threshold=watch.threshold,
+            of=watch.of,
+            periods=watch.periods,
+            missing=missing.BREACHING if watch.silence_is_bad else missing.NOT_BREACHING,
+        )
+
+    def _on_errors(self, function: ProvisionerFunction) -> None:
+        """Time-outs are errors too. What runs once an hour has three attempts within minutes, and no second period."""
+        seldom = any(schedule.every.total_seconds() >= 3600 for schedule in function.spec.schedules)
+        name = f"{function.spec.name.replace('_', '-')}-errors"
+        says = f"{function.spec.name} keeps failing or running into its time-out"
+        if seldom:
+            hourly = function.function.metric_errors(period=cdk.Duration.hours(1))
+            self._alarm(name, hourly, says, threshold=3)
+        else:
+            self._alarm(name, function.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3)
+
+    def _on_throttles(self, functions: Sequence[ProvisionerFunction]) -> None:
+        """Functions with a bound on how many run at once are throttled now and then; for half an hour they starve."""
+        used = {f"m{n}": f.function.metric_throttles(period=FIVE_MINUTES) for n, f in enumerate(functions)}
+        metric = cloudwatch.MathExpression(expression="+".join(used), using_metrics=used, period=FIVE_MINUTES)
+        says = "functions are throttled: the account's concurrency is used up, or runs take longer than their schedule"
+        self._alarm("throttles", metric, says, threshold=10, of=6, periods=6)
+
+    def _on_dead_letters(self, name: str, metric: object) -> None:
+        says = f"queue {name} holds messages that nobody could handle"
+        self._alarm(name, metric(period=FIVE_MINUTES, statistic="Maximum"), says)  # type: ignore[operator]  # jsii method
+
+    def _alarm(
+        self,
+        name: str,
+        metric: cloudwatch.IMetric,
+        says: str,
+        *,
+        threshold: int = 1,
+        of: int = 1,
+        periods: int = 1,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+    ) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            name,
+            alarm_name=f"fleetwright-{self._cluster}-{name}",
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            evaluation_periods=periods,
+            datapoints_to_alarm=of,
+            alarm_description=f"Fleetwright on {self._cluster}: {says}. What to do: {RUNBOOK}#{name}",
+            treat_missing_data=missing,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self.topic))

@@ -1,0 +1,110 @@
+"""What a run says of itself: decisions at once, counts at the end, whether it succeeds or fails."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stdout
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from aws_lambda_powertools import Logger, Metrics
+
+from lambdas import observability
+from lambdas.decisions import Outcome
+from lambdas.ports import DeniedError, TransientError
+from simulator.clock import VirtualClock
+from simulator.sandbox import Context
+from tests.builders import NOW
+
+
+class Cut(BaseException):
+    """Stands for the end of a sandbox."""
+
+
+@pytest.fixture(autouse=True)
+def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StringIO:
+    """What logger and metrics of a new sandbox write."""
+    stream = StringIO()
+    monkeypatch.setattr(observability, "logger", Logger(service=request.node.name, stream=stream))
+    monkeypatch.setattr(observability, "metrics", Metrics(namespace="Fleetwright", service="fleetwright-test"))
+    return stream
+
+
+def run(work: Any, written: StringIO, raises: type[BaseException]) -> list[dict[str, Any]]:
+    """Every JSON line that the run wrote."""
+    with redirect_stdout(written), pytest.raises(raises):
+        observability.told(work)({}, a_context())
+    return [json.loads(line) for line in written.getvalue().splitlines() if line.startswith("{")]
+
+
+def a_context() -> Any:
+    clock = VirtualClock(NOW)
+    return Context(
+        function_name="provision",
+        memory_limit_in_mb=512,
+        aws_request_id="r",
+        clock=clock,
+        deadline=clock.now() + timedelta(minutes=1),
+    )
+
+
+def metrics_of(lines: list[dict[str, Any]]) -> dict[str, float]:
+    """Metric → value, as CloudWatch reads them, without those by action."""
+    found: dict[str, float] = {}
+    for line in lines:
+        for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+            if directive["Dimensions"] == [["service"]]:
+                for metric in directive["Metrics"]:
+                    value = line[metric["Name"]]
+                    found[metric["Name"]] = sum(value) if isinstance(value, list) else value
+    return found
+
+
+def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -> None:
+    """If this failed, a launch could stand in no log because a later call failed."""
+
+    def work(event: Any, context: Any, outcome: Outcome) -> None:
+        outcome.decide("launch", "general-1-0", "Launched", "i-0123")
+        outcome.count("pendingPods", 40)
+        raise TransientError("kube:list nodes", "timeout")
+
+    lines = run(work, written, TransientError)
+    assert [line["subject"] for line in lines if line.get("message") == "decision"] == ["general-1-0"]
+    found = metrics_of(lines)
+    assert (found["PendingPods"], found["DecisionsLaunch"], found["FailedRuns"]) == (40, 1, 1)
+
+
+def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None:
+    """Nothing runs after a time-out, so a decision is written when it is made."""
+
+    def work(event: Any, context: Any, outcome: Outcome) -> None:
+        outcome.part().decide("launch", "general-1-0", "Launched", "i-0123")
+        assert "general-1-0" in written.getvalue()
+        raise Cut
+
+    run(work, written, Cut)
+
+
+def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
+    """If this failed, a missing permission would be one line among thousands."""
+
+    def work(event: Any, context: Any, outcome: Outcome) -> None:
+        outcome.decide("forget", "general-1-0", "LaunchDenied", "ec2:CreateFleet: UnauthorizedOperation: no")
+        raise DeniedError("eks:DescribeCluster", "AccessDenied: no")
+
+    lines = run(work, written, DeniedError)
+    assert metrics_of(lines)["DeniedCalls"] == 2
+    assert sorted(line["action"] for line in lines if "action" in line) == ["ec2:CreateFleet", "eks:DescribeCluster"]
+    assert {line["service"] for line in lines if "action" in line} == {"fleetwright-test"}
+
+
+def test_what_is_zero_is_not_written(written: StringIO) -> None:
+    """A custom metric costs for each hour in which it is written."""
+
+    def work(event: Any, context: Any, outcome: Outcome) -> None:
+        outcome.count("pendingPods", 0)
+        raise TransientError("kube:list nodes", "timeout")
+
+    assert "PendingPods" not in metrics_of(run(work, written, TransientError))
