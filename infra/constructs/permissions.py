@@ -55,7 +55,6 @@ class Permissions:
                 self._wakes_provision,
                 self._describes_instances,
                 self._describes_statuses,
-                self._terminates,
                 self._prunes_templates,
                 self._keeps_windows,
             ],

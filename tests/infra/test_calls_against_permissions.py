@@ -58,7 +58,6 @@ SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
         "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
         "s3:ListBucket": _MISSING,
         "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
-        "ec2:TerminateInstances": "Instances that no claim knows are ended, when there are few.",
         "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
         "dynamodb:ConditionCheckItem": "Claims are requested anew only under the lease.",
         "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",

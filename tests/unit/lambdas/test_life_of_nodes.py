@@ -124,7 +124,7 @@ def test_pods_of_a_node_object_that_is_gone_are_evicted_before_its_instance_ends
     assert (lab.claims, lab.cloud.instances()) == ((), ())
 
 
-def test_a_node_object_that_stands_for_nothing_is_deleted() -> None:
+def test_a_deleted_node_object_that_stands_for_nothing_is_let_go() -> None:
     """Else it is counted, and our finalizer keeps it for ever."""
     lab = a_working_node()
     name = lab.claim.node_name
@@ -134,6 +134,8 @@ def test_a_node_object_that_stands_for_nothing_is_deleted() -> None:
     lab.reconcile()
     assert lab.kubernetes.names(kinds.NODES) == [name]
     lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
+    lab.kubernetes.delete(kinds.NODES, name)
+    assert lab.kubernetes.names(kinds.NODES) == [name]
     outcome = lab.reconcile()
     assert lab.kubernetes.names(kinds.NODES) == []
     assert ("forget", name, "StrayNode") in {(d.kind, d.subject, d.reason) for d in outcome.decisions}

@@ -1,4 +1,7 @@
-"""Node objects of ours that stand for nothing: no claim knows them and their instance is gone."""
+"""Node objects of ours that stand for nothing: no claim knows them and their instance is gone.
+
+EKS deletes such Nodes itself; what keeps them then is our finalizer. So it is taken off, and no right to delete is needed.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ STRAY_AFTER: Final = timedelta(minutes=5)
 
 
 class StrayNodes:
-    """Deletes them. EC2 is asked once more by id, and a node that is ready is believed."""
+    """Lets those go that are deleted. EC2 is asked once more by id, and a node that is ready is believed."""
 
     name: Final = "strayNodes"
     every: timedelta = EACH_ROUND
@@ -29,7 +32,7 @@ class StrayNodes:
         self._clock = clock
 
     def run(self, round_: Round) -> None:
-        """Delete those that are old and not ready."""
+        """Free those that are old and not ready."""
         present = {found.provider_id for found in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
         strays = [
@@ -53,7 +56,7 @@ class StrayNodes:
 
     def _is_dead(self, node: Node) -> bool:
         old = node.created_at is None or self._clock.now() - node.created_at >= STRAY_AFTER
-        return old and not node.is_ready
+        return old and not node.is_ready and node.deleted_at is not None
 
 
 def _instance_of(node: Node) -> str:
