@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC
+from typing import Any
 
 import msgspec
 
@@ -33,7 +34,7 @@ class StatusWriter:
         merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
         if all(present.status.get(name) == value for name, value in merged.items()):
             return
-        body = {"status": merged}
+        body = {"status": {name: _replacing(present.status.get(name), value) for name, value in merged.items()}}
         tolerate_gone(
             lambda: self._kubernetes.patch(
                 present.kind, present.name, body, namespace=present.namespace, subresource="status"
@@ -54,6 +55,13 @@ class StatusWriter:
                 "observedGeneration": present.generation,
             }
         return [conditions[name] for name in sorted(conditions)]
+
+
+def _replacing(present: Any, wanted: Any) -> Any:
+    """What a merge patch must say for a mapping to become just this: it keeps every key that it does not name."""
+    if not isinstance(present, dict) or not isinstance(wanted, dict):
+        return wanted
+    return {**dict.fromkeys(sorted(present.keys() - wanted.keys())), **wanted}
 
 
 def condition(kind: str, status: str, message: str = "", *, reason: str = "") -> JsonObject:

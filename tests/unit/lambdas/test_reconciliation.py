@@ -149,6 +149,20 @@ def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"] == version
 
 
+def test_what_the_last_node_of_a_pool_used_leaves_its_status(lab: Lab) -> None:
+    """A merge patch keeps what it does not name: the figures stayed for ever, and each round wrote them anew (seed 1017)."""
+    unused = a_node_pool("unused")
+    unused["status"] = {"resources": {"cpu": "16", "nodes": "1"}}
+    lab.kubernetes.put(unused)
+    lab.reconcile()
+    status = lab.kubernetes.raw(kinds.NODE_POOLS, "unused")
+    assert status["status"]["resources"] == {"nodes": "0"}
+    lab.clock.advance(minutes=30)
+    lab.reconcile()
+    again = lab.kubernetes.raw(kinds.NODE_POOLS, "unused")
+    assert again["metadata"]["resourceVersion"] == status["metadata"]["resourceVersion"]
+
+
 def test_an_invalid_node_pool_says_so_and_the_rest_goes_on(lab: Lab) -> None:
     """Else its owner waits for nodes in silence."""
     lab.kubernetes.put(
