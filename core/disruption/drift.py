@@ -90,11 +90,15 @@ def _is_offered(instance_type: InstanceType | None, claim: NodeClaim) -> bool:
 
 
 def _image_for(node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:
-    """The image that a launch would use for the claim's type today: the first that its type and labels are compatible with."""
+    """The image that a launch would use for the claim's type today: the first whose requirements it meets.
+
+    A label that the type does not have is no match, as at the launch (`core.launch.images`): a variant for accelerators
+    comes first where it is the newest, and a node that never got it would be replaced without end.
+    """
     shape = Requirements.from_labels(claim.labels)
     if instance_type is not None:
         shape = instance_type.requirements().without(labels.ZONE, labels.CAPACITY_TYPE)
     for image, requirements in node_class.amis:
-        if shape.compatible(Requirements(requirements), allow_undefined=labels.WELL_KNOWN):
+        if shape.compatible(Requirements(requirements)):
             return image
     return ""

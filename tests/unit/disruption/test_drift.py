@@ -116,6 +116,18 @@ def test_image(amis: tuple[tuple[str, tuple[Requirement, ...]], ...], image: str
     assert reason(changed(image_id=image), node_classes=(NodeClass(name="default", amis=amis),)) == expected
 
 
+def test_variant_for_accelerators_that_is_newer_is_not_for_nodes_without_them() -> None:
+    """The alias of a family resolves to images for several kinds of machines, the newest first, whichever kind it is for."""
+    nvidia = (Requirement.of(f"{labels.AWS_GROUP}/instance-gpu-count", "Exists"),)
+    neuron = (Requirement.of(f"{labels.AWS_GROUP}/instance-accelerator-count", "Exists"),)
+    amis = (("ami-nvidia", nvidia), ("ami-neuron", neuron), ("ami-1", ()))
+    classes = (NodeClass(name="default", amis=amis),)
+    assert reason(changed(image_id="ami-1"), node_classes=classes) == ""
+    assert reason(changed(image_id="ami-1"), node_classes=classes, types=()) == drift.INSTANCE_TYPE_NOT_FOUND
+    young = changed(image_id="ami-1", created_at=NOW)
+    assert reason(young, node_classes=classes, types=()) == ""
+
+
 def test_class_hash() -> None:
     """A changed EC2NodeClass replaces its nodes."""
     keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
