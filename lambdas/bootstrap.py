@@ -177,7 +177,7 @@ class Application:
             LateNodes(),
             StrayNodes(kubernetes, cloud, clock),
             PodEvents(memory),
-            Statuses(ObjectStatus(kubernetes, cloud, clock)),
+            Statuses(ObjectStatus(kubernetes, cloud, self._brakes, clock)),
             Expiry(letting_go),
             DeletedPools(kubernetes, letting_go),
             *windows,

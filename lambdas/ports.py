@@ -255,10 +255,6 @@ class CloudProvider(Protocol):
         """Terminate them; those that are gone already are fine."""
         ...
 
-    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags. Raises NotFoundError."""
-        ...
-
     def prune_templates(self) -> int:
         """Clear away launch templates that are long out of use, and say how many: an account may have 5,000."""
         ...

@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from core import labels
 from core.api.drift_hash import HASH_VERSION
+from core.brakes.brake import Action, EngagedBrakes
 from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from core.model import resources
 from core.model.node_pool import NodeClass, NodePool
+from lambdas.brakes.ports import Brakes
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
 from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
@@ -28,9 +30,10 @@ RESOLVE_EVERY: Final = timedelta(minutes=5)
 class ObjectStatus:
     """Writes status only where it differs from what is there."""
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, brakes: Brakes, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
+        self._brakes = brakes
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
@@ -92,7 +95,7 @@ class ObjectStatus:
         if pool.problem:
             outcome.count("invalidNodePools")
             outcome.decide("skip", f"NodePool {pool.name}", "ValidationFailed", pool.problem)
-        conditions = _pool_conditions(pool, ready_classes)
+        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
         status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
         self._patch(kinds.NODE_POOLS, manifest, status)
         if pool.template_hash:
@@ -127,6 +130,15 @@ def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -
     ]
     worst = next((c for c in found if c["status"] == "False"), next((c for c in found if c["status"] != "True"), None))
     return [*found, condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
+
+
+def _paused(node_pool: str, brakes: EngagedBrakes) -> JsonObject:
+    """Whether a brake keeps the pool's nodes from going by our choice: the first that does, and what releases it."""
+    found = (brakes.stopping(action, node_pool) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+    brake = next((brake for brake in found if brake is not None), None)
+    if brake is None:
+        return condition("DisruptionPaused", "False", reason="NoBrakeEngaged")
+    return condition("DisruptionPaused", "True", brake.message, reason=brake.kind)
 
 
 def _is_ready(manifest: Mapping[str, Any]) -> bool | None:

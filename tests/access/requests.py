@@ -68,9 +68,6 @@ class Authorizations:
             self._tags[f"launch-template/{template}"] = _tags_of(given, "launch-template")
             kinds = given["LaunchTemplateData"].get("TagSpecifications") or ()
             self._template_tags[template] = {kind["ResourceType"]: _tags(kind["Tags"]) for kind in kinds}
-        if name == "ec2:CreateTags":
-            for resource in given["Resources"]:
-                self._tags.setdefault(f"instance/{resource}", {}).update(_tags(given["Tags"]))
         if name == "iam:CreateInstanceProfile":
             self._paths[given["InstanceProfileName"]] = given["Path"]
 
@@ -140,11 +137,6 @@ class Authorizations:
                 yield self._on(f"ec2:{operation}", f"launch-template/{given['LaunchTemplateName']}")
             case "TerminateInstances":
                 yield from (self._on(f"ec2:{operation}", f"instance/{found}") for found in given["InstanceIds"])
-            case "CreateTags":
-                asked = _tagging("aws:RequestTag", _tags(given["Tags"]))
-                for found in given["Resources"]:
-                    on = self._on("ec2:CreateTags", f"instance/{found}")
-                    yield Request(on.action, on.resource, {**on.context, **asked})
             case _:
                 raise LookupError(f"nobody has said what ec2:{operation} needs")
 

@@ -217,10 +217,6 @@ class FakeCloud:
             self._instances.pop(instance_id, None)
         self.after_call("terminate")
 
-    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        if instance_id not in self._instances:
-            raise NotFoundError("ec2:CreateTags", instance_id)
-
     def prune_templates(self) -> int:
         self.before_call("prune_templates")
         return 0

@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import simulator.run
+from core import labels
 from simulator.record import Event
 from simulator.run import Result
+from simulator.world import World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
 OFF: dict[str, Any] = {"mode": "run", "alarm": "OK", "shiftedZones": []}
 PAUSES = [{"mode": "pause-disruption"}, {"mode": "paus"}, {"alarm": "ALARM"}, {"shiftedZones": ["zone-b"]}]
+
+
+Acts = dict[float, Callable[[World], None]]
+
+
+@pytest.fixture
+def acting(monkeypatch: pytest.MonkeyPatch) -> Callable[[Acts], None]:
+    """Lets things happen to the world, each so many minutes after the start."""
+
+    def arrange(acts: Acts) -> None:
+        @contextmanager
+        def acted(*arguments: Any, **options: Any) -> Iterator[World]:
+            with open_world(*arguments, **options) as world:
+                for at, act in acts.items():
+                    world.clock.after(timedelta(minutes=at), lambda act=act: act(world))
+                yield world
+
+        monkeypatch.setattr(simulator.run, "open_world", acted)
+
+    return arrange
+
+
+def paused(world: World) -> tuple[str, str]:
+    """Status and reason of the NodePool's condition."""
+    (pool,) = world.cluster.objects("NodePool")
+    (found,) = [c for c in pool["status"]["conditions"] if c["type"] == "DisruptionPaused"]
+    return found["status"], found["reason"]
 
 
 def moments(result: Result, event: str) -> list[int]:
@@ -71,13 +104,85 @@ def test_stop_stops_launches_and_interruptions_too_until_it_ends(tmp_path: Path)
     assert (result.summary["podsPending"], result.summary["nodesAtEnd"]) == (0, 6)
 
 
-def test_expired_nodes_stay_while_disruption_is_paused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("brake", [*PAUSES, {"mode": "stop"}], ids=lambda brake: "-".join(map(str, brake.values())))
+def test_expired_nodes_stay_while_disruption_is_paused(tmp_path: Path, brake: dict[str, Any]) -> None:
     """If this failed, a pause would let nodes go for their age alone."""
     pool = node_pool()
     pool["spec"]["template"]["spec"]["expireAfter"] = "8m"
-    steps = [{"at": "5m", "brake": {"mode": "pause-disruption"}}, {"at": "20m", "brake": OFF}]
+    steps = [{"at": "5m", "brake": brake}, {"at": "20m", "brake": OFF}]
     result = play(tmp_path, pool, deployment(2, cpu="12"), steps=steps, duration="27m")
     assert min(moments(result, "nodeTainted")) >= 20
+    assert_lawful(result)
+
+
+def test_expired_nodes_stay_while_new_ones_do_not_join(tmp_path: Path, acting: Callable[[Acts], None]) -> None:
+    """If this failed, working nodes would go for their age, and their pods wait for nodes that never come."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "25m"
+    told: list[tuple[str, str]] = []
+    acting({minute: lambda world: told.append(paused(world)) for minute in (15, 30, 44, 69)})
+    steps = [{"at": "4m", "boot": {"fail": 3}}, scaled("5m", 5), scaled("18m", 2), scaled("45m", 3)]
+    result = play(tmp_path, pool, deployment(2, cpu="12"), steps=steps, duration="70m")
+    assert told == [
+        ("False", "NoBrakeEngaged"),
+        ("True", "NodePoolBreakerOpen"),
+        ("True", "NodePoolBreakerHalfOpen"),
+        ("False", "NoBrakeEngaged"),
+    ]
+    closed = [found for found in result.decisions if found["reason"] == "NodePoolBreakerClosed"]
+    assert len(closed) == 1
+    assert min(moments(result, "nodeTainted")) >= 45
+    assert (result.summary["podsPending"], result.summary["nodesAtEnd"]) == (0, 3)
+    assert_lawful(result)
+
+
+def test_drift_goes_on_when_a_half_open_breaker_sees_a_node_join(tmp_path: Path) -> None:
+    """If this failed, one bad hour of an image would keep a pool on its old one for good."""
+    steps = [
+        {"at": "4m", "boot": {"fail": 3}},
+        {"at": "5m", "ami": {"alias": "al2023", "id": "ami-0mended"}},
+    ]
+    result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=steps, duration="90m")
+    (closed,) = [found for found in result.decisions if found["reason"] == "NodePoolBreakerClosed"]
+    assert closed["kind"] == "release"
+    after = [
+        found.event for found in result.events if minute(found) > 10 and found.event in ("nodeTainted", "nodeJoined")
+    ]
+    assert after[:2] == ["nodeTainted", "nodeJoined"]
+    assert (after.count("nodeTainted"), after.count("nodeJoined")) == (3, 3)
+    assert result.summary["nodesAtEnd"] == 3
+    assert_lawful(result)
+
+
+def test_nothing_goes_while_many_instances_are_unknown_until_they_are_known_again(
+    tmp_path: Path, acting: Callable[[Acts], None]
+) -> None:
+    """If this failed, a lost table and a mistyped tag together would end a fleet, node by node."""
+    told: list[tuple[str, str]] = []
+
+    def tagged(world: World, pool: str) -> None:
+        for instance in world.account.instances.all()[:3]:
+            world.account.instances.tag(instance.id, {labels.NODEPOOL: pool})
+
+    def lose(world: World) -> None:
+        world.account.table.lose(None)
+        tagged(world, "elsewhere")
+
+    acting(
+        {
+            21: lose,
+            33: lambda world: told.append(paused(world)),
+            34: lambda world: tagged(world, "default"),
+            40: lambda world: told.append(paused(world)),
+        }
+    )
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "28m"
+    result = play(tmp_path, pool, deployment(6, cpu="12"), steps=[scaled("23m", 5)], duration="50m")
+    assert told == [("True", "UnknownInstances"), ("False", "NoBrakeEngaged")]
+    assert min(moments(result, "nodeTainted")) >= 34
+    assert min(moments(result, "instanceTerminated")) >= 34
+    assert (result.summary["podsPending"], result.summary["nodesAtEnd"]) == (0, 5)
     assert_lawful(result)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -69,10 +69,6 @@ class Ec2Cloud:
     def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate them; those that are gone already are fine."""
         self._terminated(instance_ids)
-
-    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags. Raises NotFoundError."""
-        self._instances.tag(instance_id, tags)
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
         """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
-from core.launch.template import tag_list
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import Instance, JsonObject, NotFoundError
 
@@ -48,10 +47,6 @@ class Instances:
             except NotFoundError:
                 if len(batch) > 1:
                     self._terminate_one_by_one(batch)
-
-    def tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
-        """Add tags. Raises NotFoundError, PortError."""
-        self._ec2.call("CreateTags", Resources=[instance_id], Tags=tag_list(dict(tags)))
 
     def _terminate_one_by_one(self, ids: Sequence[str]) -> None:
         for instance_id in ids:

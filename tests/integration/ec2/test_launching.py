@@ -225,12 +225,3 @@ def test_one_unknown_id_keeps_no_other_from_being_terminated(account: Account) -
     assert account.cloud.instances() == ()
     account.cloud.terminate([instance])
     account.cloud.terminate([])
-
-
-def test_tags_are_added_to_a_running_instance(account: Account) -> None:
-    """The node's name would be missing in the console and in cost reports."""
-    instance = account.cloud.launch(an_order()).instance.instance_id
-    account.cloud.tag(instance, {"Name": "ip-10-0-0-5"})
-    tags = account.cloud.instances()[0].tags
-    assert tags["Name"] == "ip-10-0-0-5"
-    assert tags["karpenter.sh/nodeclaim"] == "general-1"

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.ports import LaunchOrder, OfferingKey, TransientError
@@ -134,6 +135,7 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
     assert status["nodes"] == 1
     assert status["resources"]["cpu"] == "2"
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "DisruptionPaused": "False",
         "NodeClassReady": "True",
         "Ready": "True",
         "ValidationSucceeded": "True",
@@ -147,6 +149,31 @@ def test_status_is_written_only_when_it_changes(lab: Lab) -> None:
     lab.clock.advance(minutes=30)
     lab.reconcile()
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["metadata"]["resourceVersion"] == version
+
+
+def test_a_node_pool_says_which_brake_keeps_its_nodes(lab: Lab) -> None:
+    """If this failed, whoever wonders why nothing consolidates would have to find the right function's log."""
+    lab.kubernetes.put(a_node_pool("other"))
+    lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "one command at a time", node_pool="default"), lab.clock.now())
+    lab.reconcile()
+    assert paused(lab, "default") == ("True", "NodePoolBreakerHalfOpen", "one command at a time")
+    assert paused(lab, "other") == ("False", "NoBrakeEngaged", "")
+    lab.brakes.hold(Brake(BrakeKind.PAUSE, "set it to run"), lab.clock.now())
+    lab.reconcile()
+    for pool in ("default", "other"):
+        assert paused(lab, pool) == ("True", "KillSwitchPause", "set it to run")
+    version = lab.kubernetes.raw(kinds.NODE_POOLS, "other")["metadata"]["resourceVersion"]
+    lab.reconcile()
+    assert lab.kubernetes.raw(kinds.NODE_POOLS, "other")["metadata"]["resourceVersion"] == version
+    lab.brakes.release(BrakeKind.PAUSE)
+    lab.reconcile()
+    assert paused(lab, "other") == ("False", "NoBrakeEngaged", "")
+
+
+def paused(lab: Lab, pool: str) -> tuple[str, str, str]:
+    conditions = lab.kubernetes.raw(kinds.NODE_POOLS, pool)["status"]["conditions"]
+    found = next(c for c in conditions if c["type"] == "DisruptionPaused")
+    return found["status"], found["reason"], found["message"]
 
 
 def test_what_the_last_node_of_a_pool_used_leaves_its_status(lab: Lab) -> None:
