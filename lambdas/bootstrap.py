@@ -18,7 +18,7 @@ from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
 from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamo_table import DynamoTable
 from lambdas.adapters.aws.scheduler import SchedulerWindows
-from lambdas.adapters.aws.service import PATIENT, QUICK, Service
+from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, Service
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import SystemClock, pause
 from lambdas.controllers.batches.side_by_side import RunTasks, in_threads
@@ -28,6 +28,7 @@ from lambdas.store import SweepLog
 
 if TYPE_CHECKING:
     import boto3
+    from botocore.config import Config
 
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.brakes.panel import Panel, Source
@@ -143,6 +144,7 @@ class Application:
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
         from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
+        from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
         from lambdas.controllers.sweeps.instances.lost import LostInstances
         from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
         from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
@@ -168,7 +170,8 @@ class Application:
         windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
         return (
             UntrackedInstances(rebuilding, unknown, clock),
-            LostInstances(letting_go, clock),
+            LostInstances(cloud, letting_go, clock),
+            InstanceIndex(memory.claims),
             ImpairedInstances(cloud, letting_go, clock),
             DeletedNodes(self._work, clock),
             StrayTaints(kubernetes, cloud, memory, clock),
@@ -221,9 +224,9 @@ class Application:
 
         settings, sources = self.settings, list[Source]((*self._kill_switch, self._brake_rows))
         if settings.pausing_alarms:
-            sources.append(PausingAlarms(self._service("cloudwatch"), settings.pausing_alarms.splitlines()))
+            sources.append(PausingAlarms(self._service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
         if settings.zonal_shift_cluster_arn:
-            sources.append(ZonalShifts(self._service("arc-zonal-shift"), settings.zonal_shift_cluster_arn))
+            sources.append(ZonalShifts(self._service("arc-zonal-shift", BRIEF), settings.zonal_shift_cluster_arn))
         return Panel(sources, self.clock)
 
     @cached_property
@@ -231,7 +234,7 @@ class Application:
         from lambdas.adapters.aws.brakes.parameter import KillSwitch
 
         parameter = self.settings.kill_switch_parameter
-        return (KillSwitch(self._service("ssm"), parameter),) if parameter else ()
+        return (KillSwitch(self._service("ssm", BRIEF), parameter),) if parameter else ()
 
     @cached_property
     def _brake_rows(self) -> DynamoBrakes:
@@ -339,8 +342,8 @@ class Application:
 
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
-    def _service(self, name: str) -> Service:
-        return Service(self._session.client(name, config=PATIENT))
+    def _service(self, name: str, config: Config = PATIENT) -> Service:
+        return Service(self._session.client(name, config=config))
 
 
 class _Sandbox:

@@ -133,6 +133,14 @@ class ClaimStore(Protocol):
         """The claim that became this instance, None where none did; without reading the others."""
         ...
 
+    def indexed(self) -> frozenset[str]:
+        """Ids of the instances in the index by which `of_instance` finds."""
+        ...
+
+    def index(self, claim: ClaimRecord) -> None:
+        """Put a claim that has an instance into that index, where its row there is lost or older than the index."""
+        ...
+
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
     ) -> Requested:

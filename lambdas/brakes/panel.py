@@ -38,10 +38,10 @@ class Panel:
 
     def engaged(self) -> EngagedBrakes:
         """Those that are engaged now, as of a reading that is at most `FRESH_FOR` old."""
-        now = self._clock.now()
-        if self._read is None or now - self._read[0] >= FRESH_FOR:
+        if self._read is None or self._clock.now() - self._read[0] >= FRESH_FOR:
             brakes = [brake for source in self._sources for brake in self._ask(source)]
-            self._read = (now, EngagedBrakes(tuple(sorted(brakes, key=_order))))
+            # From the end of the reading: one that timed out would be out of date at once, and be waited for at each question.
+            self._read = (self._clock.now(), EngagedBrakes(tuple(sorted(brakes, key=_order))))
         return self._read[1]
 
     def _ask(self, source: Source) -> tuple[Brake, ...]:

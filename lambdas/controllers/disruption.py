@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.brake import Action, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.decision import disrupt, startable
 from core.disruption.health import is_anyone_ill
@@ -75,7 +76,8 @@ class Disruption:
         self._report(plan, outcome)
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
-        for command in one_at_a_time(startable(plan), under_way, pool_of, brakes.probed_pools):
+        free = [found for found in startable(plan) if not _is_stopped(found, pool_of, brakes, outcome)]
+        for command in one_at_a_time(free, under_way, pool_of, brakes.probed_pools):
             self._store(command, outcome)
         if not plan.commands and not _awaits_repair(view):
             self._quiet.keep(world, now, plan)
@@ -138,6 +140,15 @@ def _paused(view: View, brakes: EngagedBrakes, outcome: Outcome) -> View:
             paused[pool] = brake.message
     snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
     return msgspec.structs.replace(view, snapshot=snapshot) if paused else view
+
+
+def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, outcome: Outcome) -> bool:
+    """Whether a brake stops what the command is an instance of; some stop repair and leave consolidation a try."""
+    stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
+    brake = next((found for found in stopping if found is not None), None)
+    if brake is not None:
+        skipped(brake, ", ".join(command.nodes), outcome)
+    return brake is not None
 
 
 def _id(command: Command, now: datetime) -> str:

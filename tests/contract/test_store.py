@@ -206,6 +206,9 @@ def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) ->
     assert store.memory.claims.of_instance("i-1") is None
     assert store.memory.claims.restore(launched) is not None
     assert store.memory.claims.of_instance("i-1") is not None
+    assert store.memory.claims.indexed() == {"i-1"}
+    store.memory.claims.index(launched)
+    assert store.memory.claims.of_instance("i-1") is not None
 
 
 def test_forgetting_twice_is_fine(store: Store) -> None:

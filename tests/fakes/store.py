@@ -21,6 +21,7 @@ class Rows:
     def __init__(self) -> None:
         self.claims: dict[str, ClaimRecord] = {}
         self.commands: dict[str, CommandRecord] = {}
+        self.unindexed: set[str] = set()
         self.usage: dict[str, PoolUsage] = {}
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
@@ -58,7 +59,17 @@ class MemoryClaims:
     def of_instance(self, instance_id: str) -> ClaimRecord | None:
         self._rows.before_call("read one")
         found = (record for record in self._rows.claims.values() if record.instance_id == instance_id)
-        return next(found, None)
+        return next(found, None) if instance_id not in self._rows.unindexed else None
+
+    def indexed(self) -> frozenset[str]:
+        self._rows.before_call("read")
+        known = {record.instance_id for record in self._rows.claims.values() if record.machine is not None}
+        return frozenset(known - self._rows.unindexed)
+
+    def index(self, claim: ClaimRecord) -> None:
+        self._rows.before_call("write")
+        self._rows.unindexed.discard(claim.instance_id)
+        self._rows.after_call("write")
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of, sort_of
 from lambdas.adapters.aws.dynamo_shards import ShardedItems
 from lambdas.adapters.aws.dynamo_table import (
     ABSENT,
@@ -64,6 +64,14 @@ class DynamoClaims:
         row = self._table.get(self._instances, instance_id)
         record = self.get(row["claim"]["S"]) if row is not None else None
         return record if record is not None and record.instance_id == instance_id else None
+
+    def indexed(self) -> frozenset[str]:
+        """Ids of the instances in the index by which `of_instance` finds."""
+        return frozenset(sort_of(row) for row in self._table.query(self._instances))
+
+    def index(self, claim: ClaimRecord) -> None:
+        """Put a claim into that index. `of_instance` reads the claim too, so a row of one that is gone does no harm."""
+        self._table.put(self._index_row(claim))
 
     def request(
         self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
@@ -250,9 +258,11 @@ class DynamoClaims:
         if old and old != new:
             operations.append(("Delete", {"Key": key(self._instances, old)}))
         if after is not None and new and old != new:
-            row = {**key(self._instances, new), "claim": {"S": after.name}}
-            operations.append(("Put", {"Item": row}))
+            operations.append(("Put", {"Item": self._index_row(after)}))
         return operations
+
+    def _index_row(self, claim: ClaimRecord) -> Item:
+        return {**key(self._instances, claim.instance_id), "claim": {"S": claim.name}}
 
     def _command_moved(self, command: CommandChange | None) -> tuple[list[_Operation], CommandRecord | None]:
         if command is None:

@@ -23,11 +23,11 @@ BACK_OFF_SECONDS: Final = 3
 """What botocore waits at most before the second and the third attempt together: one and two seconds."""
 
 
-def _config(read_seconds: int) -> Config:
+def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
     return Config(
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         max_pool_connections=10,
         user_agent_extra=f"fleetwright/{VERSION}",
     )
@@ -45,6 +45,9 @@ QUICK: Final = _config(4)
 
 PATIENT: Final = _config(12)
 """For EC2 and what answers as slowly (CreateFleet takes seconds): given up within 45 s, less than a minute."""
+
+BRIEF: Final = _config(2, attempts=2)
+"""For what is asked again within seconds and where silence is an answer, too (brakes): given up within 9 s."""
 
 
 class Service:

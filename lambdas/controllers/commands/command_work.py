@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.brakes.brake import Action, Brake, BrakeKind
+from core.brakes.brake import Brake, BrakeKind, action_of
 from core.lifecycle import steps
 from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
 from core.lifecycle.facts import CommandFacts
@@ -92,7 +92,7 @@ class CommandWork:
         """The brake that stops the command; one that cannot be read holds it back, any other ends it."""
         brakes = self._memory.brakes.engaged()
         pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
-        stopping = (brakes.stopping(Action.DISRUPT, pool) for pool in pools)
+        stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
         return next((brake for brake in stopping if brake is not None), None)
 
     def _remove(self, record: CommandRecord, facts: CommandFacts, outcome: Outcome) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from core.brakes.brake import Action
+from core.brakes.brake import action_of
 from core.disruption.budgets import places
 from core.disruption.validation import Validation
 from core.lifecycle.records import CommandPhase, CommandRecord
@@ -76,7 +76,7 @@ class SecondLook:
             if record.phase is CommandPhase.VERIFYING
             and record.verify_at <= self._clock.now()
             and not any(
-                brakes.stopping(Action.DISRUPT, view.claims[name].plan.node_pool)
+                brakes.stopping(action_of(record.command.reason), view.claims[name].plan.node_pool)
                 for name in record.command.claims
                 if name in view.claims
             )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from core import labels
+from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
+from core.model.node_claim import Hold
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
 from lambdas.ports import Impairment
@@ -175,3 +180,63 @@ def test_impaired_instances_wait_for_a_place_in_the_budgets() -> None:
     outcome = lab.reconcile()
     assert lab.claim.deletion is None
     assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+
+
+def test_an_impaired_node_that_is_not_ready_does_not_stand_in_its_own_way() -> None:
+    """A node that is not Ready uses up a place: with one place it would wait for its own for ever."""
+    lab = a_working_node()
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}))
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, NOT_READY)
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+
+
+def test_budgets_for_other_reasons_do_not_keep_impaired_instances() -> None:
+    """As for node repair: a NodePool that must not drift may well be mended."""
+    lab = a_working_node()
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0", "reasons": ["Drifted"]}]}))
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+
+
+def test_an_impaired_instance_is_left_to_a_pod_that_must_not_be_disrupted() -> None:
+    """Else it is tainted and given back in every round."""
+    lab = a_working_node()
+    veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
+    lab.kubernetes.amend(kinds.PODS, "p", veto, namespace="default")
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    outcome = lab.reconcile()
+    assert lab.claim.deletion is None
+    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+
+
+def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_while() -> None:
+    """What kept it may be there still; it would be closed to pods and opened again in every round."""
+    lab = a_working_node()
+    hold = Hold(lab.clock.now() + IMPAIRED_FOR, "DrainBlocked", "its drain was given back")
+    lab.app._memory.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    lab.reconcile()
+    assert lab.claim.deletion is None
+    lab.clock.advance(seconds=IMPAIRED_FOR.total_seconds())
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_half_open_breaker_stops_repair(*, is_stopped: bool) -> None:
+    """As its table says: ill nodes are not given up for nodes that may not join."""
+    lab = Lab(feature_gates="NodeRepair=true")
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    ill = {"type": "Ready", "status": "Unknown", "lastTransitionTime": lab.clock.now().isoformat()}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, {"status": {"conditions": [ill]}})
+    lab.clock.advance(hours=1)
+    if is_stopped:
+        lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "half open", node_pool="default"), lab.clock.now())
+    outcome = lab.disrupt()
+    assert len(lab.rows.commands) == (not is_stopped)
+    assert (BrakeKind.POOL_PROBE in {d.reason for d in outcome.decisions}) == is_stopped

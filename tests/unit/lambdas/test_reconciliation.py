@@ -79,6 +79,25 @@ def test_a_claim_whose_instance_is_gone_is_let_go_once_its_node_shows_it(lab: La
     assert lab.kubernetes.names(kinds.NODES) == []
 
 
+def test_an_instance_that_a_list_leaves_out_is_not_gone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a list that comes short while a zone is cut off costs all nodes in it."""
+    not_ready = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, not_ready)
+    lab.clock.advance(minutes=3)
+    listed = lab.cloud.instances
+    monkeypatch.setattr(lab.cloud, "instances", lambda ids=(): listed(ids) if ids else ())
+    lab.reconcile()
+    assert lab.claim.deletion is None
+
+
+def test_claims_are_found_by_their_instances_although_they_are_older_than_the_index(lab: Lab) -> None:
+    """Else a spot interruption of theirs is taken for a stranger's, and their pods die with the instance."""
+    lab.rows.unindexed.add(lab.claim.instance_id)
+    assert lab.app._memory.claims.of_instance(lab.claim.instance_id) is None
+    lab.reconcile()
+    assert lab.app._memory.claims.of_instance(lab.claim.instance_id) == lab.claim
+
+
 def test_expired_nodes_go_within_the_budget() -> None:
     """Else a fleet that was launched together goes together."""
     lab = Lab()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from core.disruption.budgets import places
-from core.disruption.reasons import REASONS
+from core.disruption.expiration import objections
+from core.disruption.reasons import UNHEALTHY
+from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
@@ -15,11 +17,12 @@ from lambdas.ports import Clock, CloudProvider, Impairment
 IMPAIRED_FOR: Final = timedelta(minutes=5)
 """EC2 itself recovers many a host within minutes. Karpenter waits for two, and then forces the pods off."""
 
-REASON: Final = "Unhealthy"
-
 
 class ImpairedInstances:
-    """Replaces them within the NodePools' budgets; pods leave as from any node, for many a failed check is a false alarm."""
+    """Replaces them as node repair does: within the NodePools' budgets, and not against the pods (docs/adr/0034).
+
+    Pods leave as from any node, for many a failed check is a false alarm.
+    """
 
     name: Final = "impairedInstances"
     every: timedelta = EACH_ROUND
@@ -36,20 +39,33 @@ class ImpairedInstances:
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
         ours = [found for found in self._cloud.impaired() if found.instance_id in claims]
         round_.outcome.count("impairedInstances", len({found.instance_id for found in ours}))
-        due = [found for found in ours if now - found.since >= IMPAIRED_FOR]
+        due = [
+            found
+            for found in ours
+            if now - found.since >= IMPAIRED_FOR and not _is_held(claims[found.instance_id], now)
+        ]
         if not due:
             return
-        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
-        bounds = places(view.snapshot, state_nodes(view.snapshot), REASONS, holding)
+        names = {claims[found.instance_id].name for found in due}
+        # An instance that fails a check is hardly Ready: the places that such nodes use up must not keep them all from going.
+        holding = names.union(claim.name for claim in view.claims.values() if claim.is_disrupting)
+        bounds = places(view.snapshot, state_nodes(view.snapshot), [UNHEALTHY], holding)
+        kept = objections(view.snapshot, names)
 
         def replace(found: Impairment) -> None:
             name = claims[found.instance_id].name
             message = (
                 f"instance {found.instance_id} fails EC2's {found.check} status check since {found.since:%H:%M} UTC"
             )
-            if not self._letting_go.begin_within(name, REASON, message, bounds, round_.outcome):
-                round_.outcome.decide(
-                    "skip", name, "UnhealthyButBlocked", f"{message}; its NodePool's budgets have no place"
-                )
+            why = kept.get(name, "")
+            if not why and not self._letting_go.begin_within(name, UNHEALTHY, message, bounds, round_.outcome):
+                why = "its NodePool's budgets have no place"
+            if why:
+                round_.outcome.decide("skip", name, "UnhealthyButBlocked", f"{message}; {why}")
 
         round_.each(due, replace, subject=lambda found: found.instance_id)
+
+
+def _is_held(record: ClaimRecord, now: datetime) -> bool:
+    """Whether its last drain was given back, and it is left alone for a while."""
+    return record.hold is not None and now < record.hold.until

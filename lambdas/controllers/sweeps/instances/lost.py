@@ -11,24 +11,32 @@ from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.ports import Clock
+from lambdas.ports import Clock, CloudProvider
 
 
 class LostInstances:
-    """Lets them go once the node shows it, too (Karpenter asks both)."""
+    """Lets them go once the node shows it, too (Karpenter asks both), and EC2 does not know them by id either.
+
+    A list may leave out what is there; where a zone is cut off, no node in it is Ready.
+    """
 
     name: Final = "lostInstances"
     every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
-    def __init__(self, letting_go: LettingGo, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, letting_go: LettingGo, clock: Clock) -> None:
+        self._cloud = cloud
         self._letting_go = letting_go
         self._clock = clock
 
     def run(self, round_: Round) -> None:
-        """Let those go whose instance EC2 does not list."""
+        """Let those go whose instance EC2 neither lists nor finds."""
         view, present = round_.view, {found.instance_id for found in round_.instances}
-        lost = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
+        missing = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
+        if not missing:
+            return
+        alive = {found.instance_id for found in self._cloud.instances([record.instance_id for record in missing])}
+        lost = [record for record in missing if record.instance_id not in alive]
 
         def let_go(record: ClaimRecord) -> None:
             message = f"instance {record.instance_id} is gone and its node is not ready"

@@ -1,0 +1,32 @@
+"""The index by which an event's claim is found: complete also for claims that are older than it, or whose row in it is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.controllers.sweeps.sweep import Round
+from lambdas.store import ClaimStore
+
+
+class InstanceIndex:
+    """Adds the claims that are missing in it: a spot interruption of theirs would be taken for that of a stranger."""
+
+    name: Final = "instanceIndex"
+    every: timedelta = timedelta(minutes=10)
+    is_urgent: Final = True
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+
+    def run(self, round_: Round) -> None:
+        """Add what is missing; a claim that is launched meanwhile adds itself."""
+        indexed = self._claims.indexed()
+        missing = [claim for claim in round_.view.claims.values() if claim.machine and claim.instance_id not in indexed]
+
+        def add(claim: ClaimRecord) -> None:
+            self._claims.index(claim)
+            round_.outcome.count("indexedInstances")
+
+        round_.each(missing, add, subject=lambda claim: claim.name)

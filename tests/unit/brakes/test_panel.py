@@ -1,0 +1,39 @@
+"""What the functions hear of the brakes while one of them cannot be asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from core.brakes.brake import Action, Brake
+from lambdas.brakes.panel import FRESH_FOR, Panel
+from lambdas.ports import TransientError
+from tests.fakes.world import FakeClock
+
+
+class Silent:
+    """A source that answers nothing for longer than a reading serves."""
+
+    name = "a parameter"
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.asked = 0
+
+    def read(self) -> tuple[Brake, ...]:
+        self.asked += 1
+        self._clock.advance(seconds=2 * FRESH_FOR.total_seconds())
+        raise TransientError("ssm:GetParameter", "timed out")
+
+
+def test_a_source_that_does_not_answer_is_not_waited_for_at_each_question() -> None:
+    """Else launches and drains, which it does not stop, come to nothing until their function's time-out."""
+    clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
+    source = Silent(clock)
+    panel = Panel([source], clock)
+    for _ in range(3):
+        assert panel.engaged().stopping(Action.EXPIRE) is not None
+        assert panel.engaged().stopping(Action.LAUNCH) is None
+    assert source.asked == 1
+    clock.advance(seconds=FRESH_FOR.total_seconds())
+    panel.engaged()
+    assert source.asked == 2
