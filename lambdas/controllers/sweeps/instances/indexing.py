@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.sweeps.sweep import Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.store import ClaimStore
 
 
@@ -14,7 +14,7 @@ class InstanceIndex:
     """Adds the claims that are missing in it: a spot interruption of theirs would be taken for that of a stranger."""
 
     name: Final = "instanceIndex"
-    every: timedelta = timedelta(minutes=10)
+    every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
     def __init__(self, claims: ClaimStore) -> None:
