@@ -180,7 +180,7 @@ class Application:
             LateNodes(),
             StrayNodes(kubernetes, cloud, clock),
             PodEvents(memory),
-            Statuses(ObjectStatus(kubernetes, cloud, self._brakes, clock)),
+            Statuses(ObjectStatus(kubernetes, cloud, memory, clock)),
             Expiry(letting_go),
             DeletedPools(kubernetes, letting_go),
             *windows,

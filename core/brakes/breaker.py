@@ -3,6 +3,8 @@
 Closed: nothing is stopped. New nodes that fail one after another open it: the pool's working nodes are not given up for
 nodes that do not come. When its pause is over it is half open: one command of the pool at a time may try. A node that
 becomes ready closes it; one more failure opens it again, for twice as long.
+
+The same results, the last four of them, are what the NodePool's condition NodeRegistrationHealthy tells (Karpenter).
 """
 
 from __future__ import annotations
@@ -22,6 +24,13 @@ FIRST_PAUSE: Final = timedelta(minutes=15)
 
 LONGEST_PAUSE: Final = timedelta(hours=4)
 
+FORGOTTEN_AFTER: Final = timedelta(days=1)
+"""Failures that lie so far apart are not in a row."""
+
+RESULTS: Final = 4
+UNHEALTHY_FROM: Final = 2
+"""Of the last four new nodes, so many that failed make the NodePool's registration unhealthy (Karpenter)."""
+
 JOIN_FAILURES: Final = frozenset(
     {
         "InitializationTimeout",
@@ -36,40 +45,71 @@ JOIN_FAILURES: Final = frozenset(
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of one NodePool; a pool without failures has no record.
+    """What is remembered of one NodePool; a pool of which no node was launched has no record.
 
     Attributes:
         failures: New nodes that failed since the last one that became ready.
         openings: How often it opened since then.
         open_until: When its pause ends; None before it first opens.
+        failed_at: When the last node failed; None for never, or before this was written down.
         message: The last failure.
+        results: Whether each of the last `RESULTS` new nodes became ready, the oldest first.
+        generations: Of NodePool and EC2NodeClass, to which the results belong; empty before `reconcile` said which.
     """
 
     node_pool: str
     failures: int = 0
     openings: int = 0
     open_until: datetime | None = None
+    failed_at: datetime | None = None
     message: str = ""
+    results: tuple[bool, ...] = ()
+    generations: str = ""
     version: int = 0
 
     def after_failure(self, message: str, now: datetime) -> Breaker:
-        """As it is after one more failure; while it is open only the message changes: late news of the same cause."""
+        """As it is after one more failure; while it is open its pause stays: late news of the same cause."""
+        told = msgspec.structs.replace(self._with(False), message=message, failed_at=now)
         if self.open_until is not None and now < self.open_until:
-            return msgspec.structs.replace(self, message=message)
-        failures, openings, open_until = self.failures + 1, self.openings, self.open_until
+            return told
+        before = Breaker(node_pool=self.node_pool) if self._is_forgotten(now) else self
+        failures, openings, open_until = before.failures + 1, before.openings, before.open_until
         if failures >= OPENS_AFTER:
             open_until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(openings, 10))
             openings += 1
+        return msgspec.structs.replace(told, failures=failures, openings=openings, open_until=open_until)
+
+    def after_success(self) -> Breaker:
+        """As it is once a new node became ready: closed. The same again where nothing is left to be said by that."""
         return msgspec.structs.replace(
-            self, failures=failures, openings=openings, open_until=open_until, message=message
+            self._with(True), failures=0, openings=0, open_until=None, failed_at=None, message=""
         )
+
+    def at(self, generations: str) -> Breaker:
+        """As it is for these generations of NodePool and EC2NodeClass: results of others say nothing of them."""
+        results = self.results if self.generations in ("", generations) else ()
+        return msgspec.structs.replace(self, generations=generations, results=results)
+
+    @property
+    def registers(self) -> bool | None:
+        """Whether new nodes join and become ready, None while too little is known (Karpenter, NodeRegistrationHealthy)."""
+        if self.results.count(False) >= UNHEALTHY_FROM:
+            return False
+        return True if any(self.results) else None
 
     def brake(self, now: datetime) -> Brake | None:
         """The brake that it engages now, None while it is closed."""
-        if self.open_until is None:
+        if self.open_until is None or self._is_forgotten(now):
             return None
         told = f"{self.failures} new nodes of NodePool {self.node_pool} failed in a row, the last: {self.message}"
         if now < self.open_until:
             until = self.open_until.isoformat(timespec="seconds")
             return Brake(BrakeKind.POOL_BREAKER, f"{told}; tried again at {until}", node_pool=self.node_pool)
         return Brake(BrakeKind.POOL_PROBE, f"{told}; one command at a time tries again", node_pool=self.node_pool)
+
+    def _with(self, result: bool) -> Breaker:
+        return msgspec.structs.replace(self, results=(*self.results, result)[-RESULTS:])
+
+    def _is_forgotten(self, now: datetime) -> bool:
+        last = self.open_until or self.failed_at
+        return last is not None and now - last >= FORGOTTEN_AFTER

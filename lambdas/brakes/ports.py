@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Protocol
 
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
+from core.brakes.breaker import Breaker
 from lambdas.decisions import Outcome
 from lambdas.metric_names import STOPPED, stopped_by
 
@@ -48,6 +49,14 @@ class Breakers(Protocol):
 
     def joined(self, node_pool: str, now: datetime) -> bool:
         """A new node of the pool is ready for pods; whether that closes an open breaker."""
+        ...
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        """What is remembered of each NodePool of which nodes were launched."""
+        ...
+
+    def renew(self, node_pool: str, generations: str, now: datetime) -> None:
+        """From now on results are those of these generations of NodePool and EC2NodeClass; others' are let go."""
         ...
 
 

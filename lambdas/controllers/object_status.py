@@ -10,14 +10,15 @@ from typing import Any, Final
 from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.breaker import Breaker
 from core.lifecycle.records import ClaimRecord
 from core.manifests import resources as kinds
 from core.manifests.resources import Resource
 from core.model import resources
 from core.model.node_pool import NodeClass, NodePool
-from lambdas.brakes.ports import Brakes
 from lambdas.controllers.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
+from lambdas.observer import Memory
 from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
 from lambdas.view import View
 
@@ -26,14 +27,18 @@ Attempt = Callable[[str, Callable[[], object]], bool]
 RESOLVE_EVERY: Final = timedelta(minutes=5)
 """How often a ready class is resolved anew; images and subnets may change behind its back (Karpenter)."""
 
+REGISTRATION: Final = "NodeRegistrationHealthy"
+"""A condition that tells people and that nothing depends on: neither Ready nor planning (Karpenter)."""
+
 
 class ObjectStatus:
     """Writes status only where it differs from what is there."""
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, brakes: Brakes, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, memory: Memory, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
-        self._brakes = brakes
+        self._brakes = memory.brakes
+        self._breakers = memory.breakers
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
@@ -53,8 +58,14 @@ class ObjectStatus:
         def write_class(name: str, manifest: JsonObject) -> None:
             ready[name] = self._write_class(manifest, known[name], outcome)
 
+        breakers: dict[str, Breaker] = {}
+        are_read = attempt(
+            "breakers", lambda: breakers.update({found.node_pool: found for found in self._breakers.breakers()})
+        )
+
         def write_pool(name: str, manifest: JsonObject) -> None:
-            self._write_pool(manifest, pools[name], ready, view.claims.values(), outcome)
+            found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
+            self._write_pool(manifest, pools[name], found, ready, view.claims.values(), outcome)
 
         for name, manifest in view.node_classes.items():
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
@@ -85,6 +96,7 @@ class ObjectStatus:
         self,
         manifest: JsonObject,
         pool: NodePool,
+        registration: JsonObject | None,
         ready_classes: Mapping[str, bool | None],
         claims: Iterable[ClaimRecord],
         outcome: Outcome,
@@ -96,11 +108,34 @@ class ObjectStatus:
             outcome.count("invalidNodePools")
             outcome.decide("skip", f"NodePool {pool.name}", "ValidationFailed", pool.problem)
         conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
+        if registration is not None:
+            conditions.append(registration)
         status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
         self._patch(kinds.NODE_POOLS, manifest, status)
         if pool.template_hash:
             hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
             self._annotate(kinds.NODE_POOLS, manifest, hashes)
+
+    def _registration(self, manifest: JsonObject, pool: NodePool, view: View, breaker: Breaker | None) -> JsonObject:
+        """NodeRegistrationHealthy: how the last few launches went since NodePool and EC2NodeClass last changed (Karpenter).
+
+        Results of other generations are let go here, where generations are seen.
+        """
+        if breaker is None:
+            return condition(REGISTRATION, "Unknown", "no node has been launched of late")
+        generations = f"{_generation(manifest)}/{_generation(view.node_classes.get(pool.node_class.name) or {})}"
+        if breaker.generations != generations:
+            self._breakers.renew(pool.name, generations, self._clock.now())
+        current = breaker.at(generations)
+        if current.registers is None:
+            return condition(
+                REGISTRATION, "Unknown", "too few nodes were launched since NodePool or EC2NodeClass changed"
+            )
+        if current.registers:
+            return condition(REGISTRATION, "True")
+        told = f"{current.results.count(False)} of the last {len(current.results)} new nodes failed"
+        last = f", the last: {current.message}" if current.message else ""
+        return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
 
     def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> None:
         found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})

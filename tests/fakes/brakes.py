@@ -36,5 +36,13 @@ class FakeBrakes:
         return after.openings > before.openings
 
     def joined(self, node_pool: str, now: datetime) -> bool:
-        found = self._breakers.pop(node_pool, None)
-        return found is not None and found.brake(now) is not None
+        before = self._breakers.get(node_pool, Breaker(node_pool=node_pool))
+        self._breakers[node_pool] = before.after_success()
+        return before.brake(now) is not None
+
+    def breakers(self) -> tuple[Breaker, ...]:
+        return tuple(breaker for _, breaker in sorted(self._breakers.items()))
+
+    def renew(self, node_pool: str, generations: str, now: datetime) -> None:
+        before = self._breakers.get(node_pool, Breaker(node_pool=node_pool))
+        self._breakers[node_pool] = before.at(generations)

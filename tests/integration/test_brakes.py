@@ -116,6 +116,17 @@ def test_a_breaker_opens_pauses_tries_and_closes(rows: DynamoBrakes, clock: Fake
     assert not rows.joined("a", clock.now())
 
 
+def test_results_are_kept_for_the_generations_to_which_they_belong(rows: DynamoBrakes, clock: FakeClock) -> None:
+    rows.failed("a", "did not join", NOW)
+    rows.joined("a", NOW)
+    rows.renew("a", "1/1", NOW)
+    assert [(found.node_pool, found.results, found.generations) for found in rows.breakers()] == [
+        ("a", (False, True), "1/1")
+    ]
+    rows.renew("a", "2/1", NOW)
+    assert [found.results for found in rows.breakers()] == [()]
+
+
 def test_a_row_that_nobody_understands_counts_as_a_brake(session: boto3.Session, clock: FakeClock) -> None:
     table = DynamoTable(session.client("dynamodb"), SETTINGS.table_name)
     rows = DynamoBrakes(table, "test", clock)

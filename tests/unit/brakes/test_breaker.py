@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.brakes.brake import BrakeKind
-from core.brakes.breaker import FIRST_PAUSE, LONGEST_PAUSE, OPENS_AFTER, Breaker
+from core.brakes.breaker import FIRST_PAUSE, FORGOTTEN_AFTER, LONGEST_PAUSE, OPENS_AFTER, Breaker
 from tests.builders import NOW
 
 CLOSED = Breaker(node_pool="a")
@@ -53,3 +53,31 @@ def test_no_pause_is_longer_than_the_longest(waits: list[int]) -> None:
         now += timedelta(minutes=minutes)
         breaker = breaker.after_failure("did not join", now)
         assert breaker.open_until is None or breaker.open_until - now <= LONGEST_PAUSE
+
+
+@given(st.lists(st.booleans(), max_size=12))
+def test_registration_is_told_from_the_last_four_results_alone(results: list[bool]) -> None:
+    """Two of four that failed are too many, and one that joined says more than none (Karpenter)."""
+    breaker = CLOSED
+    for joined in results:
+        breaker = breaker.after_success() if joined else breaker.after_failure("did not join", NOW)
+    last = results[-4:]
+    expected = False if last.count(False) >= 2 else True if any(last) else None
+    assert breaker.registers is expected
+    assert breaker.at("2/1").registers is expected
+    assert breaker.at("1/1").at("2/1").registers is None
+
+
+def test_nodes_that_join_one_after_another_change_nothing_more() -> None:
+    """Else a thousand nodes that join together would all write one row."""
+    breaker = CLOSED
+    for _ in range(4):
+        breaker = breaker.after_success()
+    assert breaker.after_success() == breaker
+
+
+def test_failures_that_lie_a_day_apart_are_not_in_a_row() -> None:
+    later = failing(CLOSED, OPENS_AFTER - 1).after_failure("did not join", NOW + FORGOTTEN_AFTER)
+    assert later.brake(NOW + FORGOTTEN_AFTER) is None
+    assert later.failures == 1
+    assert failing(CLOSED, OPENS_AFTER).brake(NOW + FIRST_PAUSE + FORGOTTEN_AFTER) is None

@@ -7,6 +7,7 @@ import pytest
 
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
+from core.brakes.breaker import Breaker
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from lambdas.ports import LaunchOrder, OfferingKey, TransientError
@@ -156,9 +157,42 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
         "DisruptionPaused": "False",
         "NodeClassReady": "True",
+        "NodeRegistrationHealthy": "True",
         "Ready": "True",
         "ValidationSucceeded": "True",
     }
+
+
+def registration(lab: Lab) -> dict[str, str]:
+    """The condition NodeRegistrationHealthy after a round."""
+    lab.reconcile()
+    conditions = lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["conditions"]
+    return next(found for found in conditions if found["type"] == "NodeRegistrationHealthy")
+
+
+def test_a_node_pool_tells_that_half_of_its_last_nodes_failed_until_it_is_changed(lab: Lab) -> None:
+    """Karpenter's condition, from what the pool's breaker remembers."""
+    assert registration(lab)["status"] == "True"
+    lab.brakes.failed("default", "c2, RegistrationTimeout", NOW)
+    assert registration(lab)["status"] == "True"
+    lab.brakes.failed("default", "c3, RegistrationTimeout", NOW)
+    told = registration(lab)
+    assert (told["status"], told["reason"]) == ("False", "RegistrationFailed")
+    assert told["message"] == "2 of the last 3 new nodes failed, the last: c3, RegistrationTimeout"
+    lab.kubernetes.amend(kinds.NODE_POOLS, "default", {"metadata": {"generation": 7}})
+    assert registration(lab)["status"] == "Unknown"
+    lab.brakes.joined("default", NOW)
+    assert registration(lab)["status"] == "True"
+
+
+def test_breakers_that_cannot_be_read_leave_the_condition_as_it_is(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert registration(lab)["status"] == "True"
+
+    def throttled() -> tuple[Breaker, ...]:
+        raise TransientError("dynamodb:Query", "throttled")
+
+    monkeypatch.setattr(lab.brakes, "breakers", throttled)
+    assert registration(lab)["status"] == "True"
 
 
 def test_status_is_written_only_when_it_changes(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
@@ -17,8 +18,8 @@ from lambdas.wiring import TABLE
 TRIES: Final = 5
 """How often a breaker's row is read and written anew where others write it too; failures of one pool come together."""
 
-FORGOTTEN_AFTER: Final = timedelta(days=1)
-"""Failures that lie so far apart are not in a row."""
+KEPT_FOR: Final = timedelta(days=90)
+"""How long a breaker's row outlives its last result: NodePools are deleted, and their rows with nobody."""
 
 _HELD: Final = "held#"
 _BREAKER: Final = "breaker#"
@@ -61,27 +62,41 @@ class DynamoBrakes:
 
     def failed(self, node_pool: str, message: str, now: datetime) -> bool:
         """Count a failure; whether that opens the breaker. Raises ConflictError where others keep writing it."""
-        for _ in range(TRIES - 1):
-            try:
-                return self._count(node_pool, message, now)
-            except ConflictError:
-                continue
-        return self._count(node_pool, message, now)
+        before, after = self._change(node_pool, lambda breaker: breaker.after_failure(message, now), now)
+        return after.openings > before.openings
 
     def joined(self, node_pool: str, now: datetime) -> bool:
-        """Forget the failures; whether that closes an open breaker."""
-        item = self._table.get(self._partition, _BREAKER + node_pool)
-        if item is None:
-            return False
-        self._table.delete(self._partition, _BREAKER + node_pool)
-        return _breaker(item, now).brake(now) is not None
+        """Forget the failures; whether that closes an open breaker. Raises ConflictError where others keep writing it."""
+        before, _ = self._change(node_pool, Breaker.after_success, now)
+        return before.brake(now) is not None
 
-    def _count(self, node_pool: str, message: str, now: datetime) -> bool:
+    def breakers(self) -> tuple[Breaker, ...]:
+        """All of them, open or not."""
+        now = self._clock.now()
+        return tuple(_breaker(item, now) for item in self._table.query(self._partition) if not _is_held(item))
+
+    def renew(self, node_pool: str, generations: str, now: datetime) -> None:
+        """Let the results of other generations of NodePool and EC2NodeClass go. Raises ConflictError."""
+        self._change(node_pool, lambda breaker: breaker.at(generations), now)
+
+    def _change(self, node_pool: str, change: Callable[[Breaker], Breaker], now: datetime) -> tuple[Breaker, Breaker]:
+        """Before and after; read and written anew where others write it too."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._change_once(node_pool, change, now)
+            except ConflictError:
+                continue
+        return self._change_once(node_pool, change, now)
+
+    def _change_once(
+        self, node_pool: str, change: Callable[[Breaker], Breaker], now: datetime
+    ) -> tuple[Breaker, Breaker]:
         item = self._table.get(self._partition, _BREAKER + node_pool)
         before = Breaker(node_pool=node_pool) if item is None else _breaker(item, now)
-        after = before.after_failure(message, now)
-        self._table.put(self._item(after, now, before.version + 1), condition=_unchanged(item))
-        return after.openings > before.openings
+        after = change(before)
+        if after != before:
+            self._table.put(self._item(after, now, before.version + 1), condition=_unchanged(item))
+        return before, after
 
     def _item(self, breaker: Breaker, now: datetime, version: int) -> Item:
         stored = msgspec.structs.replace(breaker, version=version)
@@ -89,7 +104,7 @@ class DynamoBrakes:
             **key(self._partition, _BREAKER + breaker.node_pool),
             "body": packed(msgspec.json.encode(stored)),
             "version": number(version),
-            TABLE.expiry: number(int(((breaker.open_until or now) + FORGOTTEN_AFTER).timestamp())),
+            TABLE.expiry: number(int((now + KEPT_FOR).timestamp())),
         }
 
 
@@ -113,7 +128,7 @@ def _decoded(item: Item, type_: type[T]) -> T:
 
 
 def _breaker(item: Item, now: datetime) -> Breaker:
-    """The breaker of a row; one that is past its end, and not yet deleted, counts no failures."""
+    """The breaker of a row; one that is past its end, and not yet deleted, remembers nothing."""
     found = _decoded(item, Breaker)
     if int(item[TABLE.expiry]["N"]) <= now.timestamp():
         return Breaker(node_pool=found.node_pool, version=found.version)
