@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Final
 
+from lambdas.controllers.batches.struct_types import prepare_struct_types
+
 WORKERS: Final = 10
 """Threads of one invocation: a whole batch of the work queue. Each holds little, and most of them wait."""
 
@@ -21,6 +23,7 @@ def in_threads(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
     A task that is not through when `patience` is over runs on, in this sandbox's next invocation if need be: what it may
     still write is conditional on what it read, so whoever does the same work meanwhile loses nothing.
     """
+    prepare_struct_types()
     pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="message")
     running = [pool.submit(task) for task in tasks]
     wait(running, timeout=patience.total_seconds())
