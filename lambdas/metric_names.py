@@ -10,7 +10,8 @@ from typing import Final
 OLDEST_CLEAN_SWEEP: Final = "oldestCleanSweepSeconds"
 """Seconds since the sweep of `reconcile` that waits longest was last clean; told by every run, so that silence is bad news.
 
-Written down every few minutes only: an alarm wants a threshold of fifteen minutes or more.
+At least 1, for zeros become no metric. Written down every few minutes only: an alarm wants a threshold of fifteen minutes or
+more.
 """
 
 FAILED_SWEEPS: Final = "failedSweeps"

@@ -57,6 +57,10 @@ class HealthCheck:
                 return f"its condition {policy.type} is {policy.status} since {since:%Y-%m-%dT%H:%M:%SZ}"
         return ""
 
+    def due(self, states: Iterable[StateNode]) -> frozenset[str]:
+        """Names of the claims whose nodes are to be replaced now."""
+        return frozenset(s.claim.name for s in states if s.claim is not None and self.problem(s.node))
+
     def is_widespread(self, pool: str) -> bool:
         """Whether too many nodes of the NodePool are ill, however short a time."""
         return pool in self._too_many

@@ -12,6 +12,7 @@ from core.disruption.balanced import PoolTotals, pool_totals
 from core.disruption.budgets import BudgetLedger, Remaining, places, remaining
 from core.disruption.candidate import Candidate, Survey, survey
 from core.disruption.carrying import carried_out
+from core.disruption.health import HealthCheck
 from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.disruption.simulation import Simulation, Simulator
 from core.model.plan import Blocked, Command, PlannedClaim
@@ -82,9 +83,13 @@ class Round:
         return self._states
 
     def may_repair(self, candidate: Candidate) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go; it does not stand in its own way."""
-        pool = candidate.pool.name
-        bound = places(*self._seen, [reasons.UNHEALTHY], [candidate.claim.name]).get(pool)
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go.
+
+        Nodes that are to be replaced, too, and are not going yet do not stand in its way: each would wait for the others.
+        """
+        pool, (snapshot, states) = candidate.pool.name, self._seen
+        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
+        bound = places(snapshot, states, [reasons.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
         pools = {state.name: state.node_pool for state in self._seen[1]}
         gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])

@@ -41,7 +41,8 @@ class Reconciliation:
         states = {sweep.name: self._swept(sweep, seen, stored, outcome, deadline) for sweep in self._in_order()}
         now = self._clock.now()
         overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
-        outcome.count(OLDEST_CLEAN_SWEEP, max(0, int(overdue.total_seconds())))
+        # At least one: zeros become no metric, and an alarm takes silence for bad news.
+        outcome.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
         if _worth_writing(stored, states):
             boundary.attempt("sweep states", lambda: self._log.write(states))
         _report(seen, outcome)

@@ -10,6 +10,8 @@ import msgspec
 
 from core.brakes.brake import action_of
 from core.disruption.budgets import places
+from core.disruption.health import HealthCheck
+from core.disruption.reasons import UNHEALTHY
 from core.disruption.validation import Validation
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.model.plan import Command
@@ -84,8 +86,11 @@ class SecondLook:
 
     def _starts(self, record: CommandRecord, command: Command, view: View, lease: Lease, outcome: Outcome) -> bool:
         """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
+        states = state_nodes(view.snapshot)
         holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
-        bounds = places(view.snapshot, state_nodes(view.snapshot), [command.reason], holding)
+        if command.reason == UNHEALTHY:  # else each ill node would wait until the others are gone
+            holding |= HealthCheck(states, view.snapshot.now).due(states)
+        bounds = places(view.snapshot, states, [command.reason], holding)
         now = self._clock.now()
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
         changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]

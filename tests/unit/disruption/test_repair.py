@@ -92,6 +92,18 @@ def test_an_ill_node_does_not_use_up_the_place_that_it_needs() -> None:
     assert repaired(world(DEAD, budgets=(Budget("0"),))) == []
 
 
+def test_two_ill_nodes_do_not_wait_for_each_other() -> None:
+    """Found by review: each that is not Ready uses up a place, so a budget of one kept both of them for ever."""
+    snapshot = world(DEAD, nodes=10)
+    second = msgspec.structs.replace(snapshot.nodes[1], is_ready=False, conditions=(DEAD,))
+    snapshot = msgspec.structs.replace(snapshot, nodes=(snapshot.nodes[0], second, *snapshot.nodes[2:]))
+    (command,) = disrupt(snapshot).commands
+    assert command.nodes == ("node-0",)
+    assert Validation([command], snapshot).check(command) == command
+    going = msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)
+    assert disrupt(going).commands == ()
+
+
 def test_a_budget_for_other_reasons_is_no_budget_for_repair() -> None:
     """No consolidation is often written so; the cluster must heal all the same."""
     assert repaired(world(DEAD, budgets=(Budget("10%"), Budget("0", reasons=(UNDERUTILIZED,))))) == ["node-0"]
