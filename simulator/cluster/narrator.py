@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from core import labels
 from core.manifests import resources as kinds
+from core.manifests.resources import Resource
 from simulator.cluster.objects import (
     JsonObject,
     annotations_of,
@@ -28,7 +29,9 @@ DISRUPTION_REASON: Final = "fleetwright.dev/disruption-reason"
 NODE_CLAIM: Final = "simulate.fleetwright.dev/nodeclaim"
 """Annotation of a Node: the claim whose instance it is, as the instance's tags say when it joins."""
 
-_SILENT: Final = (kinds.PODS, kinds.NODES, kinds.EVENTS, kinds.NAMESPACES, kinds.CSI_NODES)
+_SILENT: Final = (kinds.PODS, kinds.NODES, kinds.NAMESPACES, kinds.CSI_NODES)
+_STATUS_TOLD: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS)
+"""Kinds whose status the functions write for users to read. Other kinds' statuses are the embedded controllers' own."""
 
 
 class Narrator:
@@ -99,7 +102,7 @@ class Narrator:
             self._recorder.emit(
                 "objectDeleted", kind=change.resource.kind, name=name, namespace=namespace, by=change.by
             )
-        elif change.old is None or _substance(change.old) != _substance(change.new):
+        elif change.old is None or _news(change.resource, change.old) != _news(change.resource, change.new):
             self._applied(change.resource.kind, change.new, change.by)
 
     def _applied(self, kind: str, obj: JsonObject, by: str) -> None:
@@ -112,7 +115,8 @@ def _taints_of(node: JsonObject) -> dict[tuple[str, str], str]:
     return {(t["key"], t["effect"]): t.get("value", "") for t in spec_of(node).get("taints") or ()}
 
 
-def _substance(obj: JsonObject) -> JsonObject:
-    """The object without its status and without what the API server counts in its metadata."""
+def _news(resource: Resource, obj: JsonObject) -> JsonObject:
+    """The object without what the API server counts in its metadata, and without a status that is not told."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in ("resourceVersion", "generation")}
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+    left_out = () if resource in _STATUS_TOLD else ("status",)
+    return {**{key: value for key, value in obj.items() if key not in left_out}, "metadata": metadata}

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from core.manifests import resources as kinds
+from core.manifests.resources import Resource
 from tests.unit.simulator.cluster.world import World, a_budget, a_node, a_pod, a_workload
 
 ROOT = Path(__file__).parents[4]
@@ -102,3 +105,32 @@ def test_a_status_is_no_news_but_labels_and_sizes_are() -> None:
         ("Deployment", "web", "user"),
     ]
     assert latest[1]["object"]["spec"]["replicas"] == 0
+
+
+def test_events_are_told() -> None:
+    """If this failed, nobody could see in the record what users were told."""
+    world = World()
+    told = {"involvedObject": {"kind": "Pod", "name": "web"}, "reason": "NoOfferingFits", "count": 1}
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "web.1", "namespace": "default"}, **told}
+    world.cluster.api.create(kinds.EVENTS, event, "default")
+    world.cluster.api.patch(kinds.EVENTS, "web.1", {"count": 2}, namespace="default")
+    found = world.events("objectApplied")
+    assert [(e["kind"], e["name"], e["namespace"], e["by"]) for e in found] == [
+        ("Event", "web.1", "default", "program")
+    ] * 2
+    assert [e["object"]["count"] for e in found] == [1, 2]
+
+
+@pytest.mark.parametrize("resource", [kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES, kinds.NODE_CLAIMS])
+def test_the_status_that_functions_write_is_told_once(resource: Resource) -> None:
+    """If this failed, a NodePool's or NodeClaim's conditions would be missing in the record, or repeated in it."""
+    world = World()
+    api_version = f"{resource.group}/{resource.version}"
+    world.cluster.apply([{"apiVersion": api_version, "kind": resource.kind, "metadata": {"name": "a"}, "spec": {}}])
+    for _ in range(2):
+        world.cluster.api.patch(resource, "a", {"status": {"nodes": 3}}, subresource="status")
+    found = world.events("objectApplied")
+    assert [(e["kind"], e["by"], e["object"].get("status")) for e in found] == [
+        (resource.kind, "user", None),
+        (resource.kind, "program", {"nodes": 3}),
+    ]
