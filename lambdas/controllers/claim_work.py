@@ -249,7 +249,7 @@ class ClaimWork:
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
         outcome.decide("forget", record.name, step.reason, step.message)
         self._claims.forget(record)
-        if record.deletion is None:
+        if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), outcome)
 
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:

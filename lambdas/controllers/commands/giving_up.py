@@ -68,5 +68,7 @@ class GivingUp:
         expected = self._memory.nominations.until(self._clock.now())
         if claim.nominated or claim.name in expected or claim.node_name in expected:
             return True
-        pods = look.pods_on(claim.node_name) if claim.node_name else ()
+        # A row that is older than the node, from a restored table, does not name it.
+        joined = {claim.node_name} if claim.node_name else {node.name for node in look.facts(claim).nodes}
+        pods = [pod for node in sorted(joined) for pod in look.pods_on(node)]
         return any(not pod.is_daemon and not pod.is_static and not pod.is_terminal for pod in pods)

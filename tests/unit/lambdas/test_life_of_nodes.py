@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from core import labels
-from core.brakes.brake import Brake, BrakeKind
+from core.brakes.brake import Action, Brake, BrakeKind
+from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase
 from core.manifests import resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
+from lambdas.messages import work_on_claim
 from lambdas.ports import Impairment
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
@@ -264,3 +268,20 @@ def test_two_ill_nodes_are_repaired_one_after_the_other() -> None:
     lab.disrupt()
     lab.tick(4)
     assert sum(claim.is_disrupting for claim in lab.claims) == 1
+
+
+@pytest.mark.parametrize("attempts", [0, 1])
+def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: int) -> None:
+    """A kill switch that holds launches back for five minutes would open the breakers of all pools that were to grow."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    stored, now = lab.claim, lab.clock.now()
+    lab.cloud.terminate([stored.instance_id])
+    untried = {"machine": None, "phase": ClaimPhase.REQUESTED, "requested_at": now - timedelta(minutes=6)}
+    lab.rows.claims[stored.name] = msgspec.structs.replace(stored, attempts=attempts, **untried)
+    for _ in range(OPENS_AFTER - 1):
+        lab.brakes.failed("default", "failed before", now)
+    lab.execute(work_on_claim(stored.name, now))
+    assert lab.claims == ()
+    assert (lab.brakes.engaged().stopping(Action.EXPIRE, "default") is not None) == bool(attempts)

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core import labels
 from core.lifecycle.records import CommandPhase
 from core.manifests import resources as kinds
 from core.model.taints import DISRUPTED
@@ -173,6 +174,25 @@ def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
     lab.execute({"command": command.id})
     assert lab.rows.commands == {}
     assert {claim.name: claim.deletion for claim in lab.claims}[name] is None
+
+
+def test_a_replacement_whose_row_is_older_than_its_node_outlives_its_command_too() -> None:
+    """The table was restored from a copy: the row does not name the node that pods have run on for long."""
+    lab = drifting()
+    lab.disrupt()
+    lab.tick(2)
+    (command,) = lab.rows.commands.values()
+    row = lab.rows.claims[command.replacements[0]]
+    lab.boot()
+    for known in (labels.REGISTERED, labels.INITIALIZED):
+        lab.kubernetes.amend(kinds.NODES, row.instance_id, {"metadata": {"labels": {known: "true"}}})
+    lab.kubernetes.amend(kinds.NODES, row.instance_id, {"metadata": {"labels": row.labels}})
+    moved = {"spec": {"nodeName": row.instance_id}, "status": {"phase": "Running", "conditions": []}}
+    lab.kubernetes.amend(kinds.PODS, "p", moved, namespace="default")
+    lab.clock.advance(minutes=11)
+    lab.execute({"command": command.id})
+    assert lab.rows.commands == {}
+    assert lab.rows.claims[row.name].deletion is None
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
