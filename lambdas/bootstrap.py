@@ -151,6 +151,7 @@ class Application:
         from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
         from lambdas.controllers.sweeps.letting_go import LettingGo
         from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
+        from lambdas.controllers.sweeps.nodes.inconsistent import InconsistentNodes
         from lambdas.controllers.sweeps.nodes.late import LateNodes
         from lambdas.controllers.sweeps.nodes.stray import StrayNodes
         from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
@@ -178,6 +179,7 @@ class Application:
             WorkAgain(memory, self._work, clock),
             Usage(memory.claims),
             LateNodes(),
+            InconsistentNodes(self._work, clock),
             StrayNodes(kubernetes, cloud, clock),
             PodEvents(memory),
             Statuses(ObjectStatus(kubernetes, cloud, memory, clock)),

@@ -32,6 +32,9 @@ DRAINS_BLOCKED: Final = "drainsBlocked"
 DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
 """Those of them that no pod has left for a day: only a person can help."""
 
+INCONSISTENT_NODES: Final = "inconsistentNodes"
+"""Nodes with less than nine tenths of a requested resource of what was launched."""
+
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised."""
 

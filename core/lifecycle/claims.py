@@ -5,13 +5,25 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.lifecycle.consistency import FAILED_CONSISTENCY_CHECK, shortfall
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for
-from core.lifecycle.steps import Adopt, BeginTermination, ClaimStep, Forget, Launch, MarkInitialized, Rest, Wait
+from core.lifecycle.steps import (
+    Adopt,
+    BeginTermination,
+    ClaimStep,
+    Forget,
+    Launch,
+    MarkInitialized,
+    ReportNode,
+    Rest,
+    Wait,
+)
 from core.lifecycle.termination import next_termination_step
 from core.model.node import Node
+from core.model.node_claim import INITIALIZATION_TIMED_OUT
 from core.model.pod import Pod
 
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
@@ -44,7 +56,15 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Cl
         return BeginTermination("NodeDeleted", f"node {node.name} is being deleted")
     if record.phase is ClaimPhase.REGISTERED:
         return _initialize(record, node, facts, now)
-    return Rest()
+    return inconsistency(record, node) or Rest()
+
+
+def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
+    """What is to be told of a working node that is smaller than what was launched, None where nothing new is."""
+    found = shortfall(record, node)
+    if not found or (record.reason, record.message) == (FAILED_CONSISTENCY_CHECK, found):
+        return None
+    return ReportNode(node.name, FAILED_CONSISTENCY_CHECK, found)
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
@@ -113,8 +133,10 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
     missing = waits_for(record, node)
     if missing == STARTED:
         return MarkInitialized(node.name)
-    if is_late_to_initialize(record, now) and not any(_keeps(pod) for pod in facts.pods):
-        return BeginTermination(
-            "InitializationTimeout", f"node {node.name} is not ready for pods in 15 minutes: {missing}"
-        )
+    if is_late_to_initialize(record, now):
+        told = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
+        if record.reason != INITIALIZATION_TIMED_OUT:
+            return ReportNode(node.name, INITIALIZATION_TIMED_OUT, told, record.plan.pods)
+        if not any(_keeps(pod) for pod in facts.pods):
+            return BeginTermination(INITIALIZATION_TIMED_OUT, told)
     return Wait(max(BOOT_PACE, pace(record.phase_since, now)), missing)

@@ -47,6 +47,15 @@ class MarkInitialized(msgspec.Struct, frozen=True):
     node: str
 
 
+class ReportNode(msgspec.Struct, frozen=True):
+    """Tell, once, that something is wrong with the claim's node while it stays; `pods` are those that wait for it."""
+
+    node: str
+    reason: str
+    message: str
+    pods: tuple[str, ...] = ()
+
+
 class BeginTermination(msgspec.Struct, frozen=True):
     """Let the claim go."""
 
@@ -119,6 +128,7 @@ ClaimStep = (
     | Adopt
     | Register
     | MarkInitialized
+    | ReportNode
     | BeginTermination
     | TaintNode
     | Drain

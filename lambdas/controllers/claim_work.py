@@ -23,6 +23,7 @@ from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.giving_back import GivingBack
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching import Launcher
+from lambdas.controllers.node_news import NodeNews
 from lambdas.controllers.node_writes import patch_node
 from lambdas.controllers.nominating import Nominator
 from lambdas.decisions import Outcome
@@ -68,6 +69,7 @@ class ClaimWork:
         self._launcher = launcher
         self._observer = observer
         self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
+        self._node_news = NodeNews(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, memory.claims, surge, clock)
         self._giving_back = GivingBack(kubernetes, memory.claims, clock)
@@ -126,8 +128,21 @@ class ClaimWork:
                 return self._register(record, step, look, outcome)
             case steps.MarkInitialized():
                 return self._mark_initialized(record, step, look, outcome)
+            case steps.ReportNode():
+                return self._report(record, step, look, outcome)
             case steps.BeginTermination():
                 return self.begin_termination(record, step.reason, step.message, outcome)
+            case steps.Forget():
+                self._forget(record, step, outcome)
+                return None
+            case _:
+                return self._take_to_its_end(record, step, look, outcome)
+
+    def _take_to_its_end(
+        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Do one step of a claim that goes."""
+        match step:
             case steps.GiveBack():
                 return self._giving_back.carry_out(record, step, look, outcome)
             case steps.Escalate():
@@ -138,9 +153,6 @@ class ClaimWork:
                 return self._terminate(record, outcome)
             case steps.DeleteNode():
                 return self._draining.delete_node(record, step, look, outcome)
-            case steps.Forget():
-                self._forget(record, step, outcome)
-                return None
             case _:
                 invariant(False, f"{step} is no step to take")
                 return None
@@ -237,6 +249,16 @@ class ClaimWork:
         plan = msgspec.structs.replace(record.plan, pods=())
         became_ready(self._breakers, record, self._clock.now(), outcome)
         return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
+
+    def _report(
+        self, record: ClaimRecord, step: steps.ReportNode, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Store it first: then it is told once."""
+        told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
+        changed = self._claims.change(record, told)
+        outcome.decide("skip", step.node, step.reason, step.message)
+        self._node_news.tell(step, look.waiting(step.pods) if step.pods else ())
+        return changed
 
     def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
         self._cloud.terminate([record.instance_id])

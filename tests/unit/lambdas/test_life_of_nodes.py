@@ -91,6 +91,58 @@ def test_a_node_that_does_not_start_stays_for_the_pods_that_run_on_it() -> None:
     assert lab.kubernetes.evicted == []
 
 
+def told(lab: Lab, reason: str) -> list[tuple[str, str]]:
+    """Kind and name of what events of that reason are about."""
+    found = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    return sorted((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found if e["reason"] == reason)
+
+
+def test_a_node_that_does_not_start_in_time_is_told_on_it_and_on_its_pods_once() -> None:
+    """Else their owner sees a pod that waits and a node that was launched for it, and nothing that joins the two."""
+    lab = a_node_that_does_not_start()
+    lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds() - 60)
+    lab.reconcile()
+    lab.tick(2)
+    assert told(lab, "InitializationTimeout") == []
+    lab.clock.advance(minutes=1)
+    lab.reconcile()
+    lab.tick(4)
+    assert told(lab, "InitializationTimeout") == [("Node", "node"), ("Pod", "p")]
+
+
+def a_small_node(cpu: str) -> Lab:
+    """A working node, launched with two processors and a pod that asks for some, that says it has `cpu`."""
+    lab = a_working_node()
+    assert (lab.claim.machine or pytest.fail("no machine")).capacity["cpu"] == 2000
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.amend(kinds.NODES, name, {"status": {"capacity": {"cpu": cpu}}})
+    lab.clock.advance(minutes=10)
+    return lab
+
+
+def test_a_node_that_is_smaller_than_what_was_launched_is_told_once_and_stays() -> None:
+    """Else nobody learns why pods that were planned for it do not fit (Karpenter, consistency checks)."""
+    lab = a_small_node("1799m")
+    for _ in range(2):
+        outcome = lab.reconcile()
+        assert outcome.counts["inconsistentNodes"] == 1
+        lab.tick(2)
+        lab.clock.advance(minutes=70)
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    assert told(lab, "FailedConsistencyCheck") == [("Node", name)]
+    assert lab.claim.message == f"node {name} has 1799m of cpu where 2 was expected"
+    assert lab.claim.deletion is None
+
+
+def test_a_node_with_nine_tenths_of_what_was_launched_is_large_enough() -> None:
+    """Memory is estimated before a first boot."""
+    lab = a_small_node("1800m")
+    outcome = lab.reconcile()
+    lab.tick(2)
+    assert not outcome.counts.get("inconsistentNodes")
+    assert told(lab, "FailedConsistencyCheck") == []
+
+
 def test_a_node_that_somebody_deletes_is_drained_before_it_goes() -> None:
     """Else `kubectl delete node` kills its pods, whatever protects them."""
     lab = a_working_node(protected=True)

@@ -1,0 +1,34 @@
+"""Whether a node is as large as what was launched for it (Karpenter, consistency checks)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from core.model import resources
+from core.model.node import Node
+
+FAILED_CONSISTENCY_CHECK: Final = "FailedConsistencyCheck"
+"""Karpenter's name of the event."""
+
+AT_LEAST_PERCENT: Final = 90
+"""Of what its type was expected to have; memory is estimated before the first boot, so some less is no finding (Karpenter)."""
+
+
+def shortfall(record: ClaimRecord, node: Node) -> str:
+    """Which requested resources the node has too little of, empty where it has enough of all.
+
+    Only what the claim's pods request is compared (Karpenter). Pods were planned for what is missing and wait for it in vain.
+    """
+    expected = record.machine.capacity if record.machine is not None else {}
+    missing = [
+        name
+        for name, asked in sorted(record.plan.resources.items())
+        if asked > 0 and node.capacity.get(name, 0) * 100 < expected.get(name, 0) * AT_LEAST_PERCENT
+    ]
+    told = (
+        f"{resources.render({name: node.capacity.get(name, 0)})[name]} of {name} where "
+        f"{resources.render({name: expected[name]})[name]} was expected"
+        for name in missing
+    )
+    return f"node {node.name} has {', '.join(told)}" if missing else ""

@@ -1,0 +1,63 @@
+"""Kubernetes events: what `kubectl describe` shows under an object. Nothing hangs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Final
+
+from core.manifests import resources as kinds
+from lambdas.observability import logger
+from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
+
+NODE_NAMESPACE: Final = "default"
+"""Where Kubernetes keeps the events of nodes."""
+
+_LONGEST: Final = 1024
+
+
+def about_node(name: str) -> JsonObject:
+    """What an event of a node is about; `kubectl describe` finds it by the name in place of the UID."""
+    return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
+
+
+def about_pod(namespace: str, name: str, uid: str = "") -> JsonObject:
+    """What an event of a pod is about."""
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": namespace}
+    return {**reference, "uid": uid} if uid else reference
+
+
+def warning(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
+    """The event's body. One of an `identity` in an hour has one name: the API server refuses to keep it twice."""
+    moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    digest = blake2b(f"{identity}/{moment[:13]}".encode(), digest_size=5).hexdigest()
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{about['name']}.{digest}", "namespace": about.get("namespace", NODE_NAMESPACE)},
+        "involvedObject": about,
+        "reason": reason,
+        "message": message[:_LONGEST],
+        "type": "Warning",
+        "source": {"component": "fleetwright"},
+        "reportingComponent": "fleetwright",
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
+    """Write them, up to the first that cannot be written, which is logged; how many stand there now or need not."""
+    count = 0
+    for event in events:
+        try:
+            kubernetes.create(kinds.EVENTS, event, event["metadata"]["namespace"])
+        except (ConflictError, NotFoundError):
+            logger.debug("event exists already, or its namespace is gone", extra={"event": event["metadata"]["name"]})
+        except PortError:
+            logger.exception("event could not be written", extra={"event": event["metadata"]["name"]})
+            return count
+        count += 1
+    return count

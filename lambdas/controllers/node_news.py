@@ -1,0 +1,35 @@
+"""Tells on a node what is wrong with it, and on the pods that wait for it: Kubernetes events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+from core.lifecycle.steps import ReportNode
+from lambdas.controllers.kube_events import about_node, about_pod, warning, write
+from lambdas.ports import Clock, Kubernetes
+
+PODS_TOLD: Final = 10
+"""Pods that get an event of their own; the others read it on the node."""
+
+
+class NodeNews:
+    """Writes an event for the node, and one for each pod."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def tell(self, step: ReportNode, waiting: Iterable[Any]) -> None:
+        """Tell; `waiting` are the pods, as decoded from the wire."""
+        now = self._clock.now()
+        pods = [found.metadata for found in islice(waiting, PODS_TOLD)]
+        about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]
+        write(
+            self._kubernetes,
+            [
+                warning(found, step.reason, step.message, now, identity=f"{step.reason}/{step.message}")
+                for found in about
+            ],
+        )

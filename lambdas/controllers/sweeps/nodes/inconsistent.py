@@ -1,0 +1,35 @@
+"""Nodes that are smaller than what was launched."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.claims import inconsistency
+from core.lifecycle.consistency import shortfall
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.messages import work_on_claim
+from lambdas.metric_names import INCONSISTENT_NODES
+from lambdas.ports import Clock, Queue
+
+
+class InconsistentNodes:
+    """Counts them, and lets `execute` tell of those that are new; they stay: whether to go on with them is for people."""
+
+    name: Final = "inconsistentNodes"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, work: Queue, clock: Clock) -> None:
+        self._work = work
+        self._clock = clock
+
+    def run(self, round_: Round) -> None:
+        """Compare the nodes of claims at rest."""
+        view = round_.view
+        nodes = {node.name: node for node in view.snapshot.nodes}
+        resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_resting and r.node_name in nodes]
+        small = [(record, node) for record, node in resting if shortfall(record, node)]
+        round_.outcome.count(INCONSISTENT_NODES, len(small))
+        now = self._clock.now()
+        self._work.send(work_on_claim(record.name, now) for record, node in small if inconsistency(record, node))
