@@ -123,8 +123,7 @@ class World:
             account.exchange,
             lambda node, claim: self.cluster.join_node(node, node_claim=claim),
             takes=scenario.boot,
-            region=self._region.name,
-            zone_ids=self._region.zone_ids,
+            region=self._region,
         )
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from core.model import resources
 from simulator.aws.exchange import Exchange
 from simulator.aws.instances import Instance
 from simulator.aws.node_size import node_size
+from simulator.aws.region import Region
 from simulator.aws.user_data import KubeletConfig, read_user_data
 from simulator.clock import VirtualClock
 
@@ -33,7 +34,7 @@ class Boot:
 
     Args:
         takes: From launch to the node's registration.
-        zone_ids: Zone ids by zone name.
+        region: What its nodes have, and where they are.
     """
 
     def __init__(
@@ -43,15 +44,15 @@ class Boot:
         join: Join,
         *,
         takes: timedelta,
-        region: str,
-        zone_ids: Mapping[str, str],
+        region: Region,
     ) -> None:
         self._clock = clock
         self._exchange = exchange
         self._join = join
         self._takes = takes
-        self._region = region
-        self._zone_ids = zone_ids
+        self._region = region.name
+        self._zone_ids = region.zone_ids
+        self._facts = region.node_facts()
         self._hitch: _Hitch | None = None
 
     def hinder(self, count: int, takes: timedelta | None) -> None:
@@ -76,8 +77,8 @@ class Boot:
             self._join(self._node(instance, config), instance.tags.get(labels.NODECLAIM, ""))
 
     def _node(self, instance: Instance, config: KubeletConfig) -> dict[str, Any]:
-        instance_type = self._exchange.instance_type(instance.pool.instance_type)
-        size = ({}, {}) if instance_type is None else node_size(instance_type, config)
+        facts = self._facts.get(instance.pool.instance_type)
+        size = ({}, {}) if facts is None else node_size(facts, config)
         capacity, allocatable = size
         return {
             "apiVersion": "v1",

@@ -11,6 +11,7 @@ from core.catalogue.shape import Shape
 from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType
 from simulator.market.embedded import builtin_catalogue, builtin_market, builtin_shapes
+from simulator.market.node_facts import NodeFacts, recorded_facts, stated_facts
 
 NAME = "us-east-1"
 
@@ -21,17 +22,24 @@ class Region(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         zone_ids: Zone ids by zone name, as far as known.
         shapes: EC2's own descriptions of the types; empty for a catalogue of the scenario's own, which has none.
+        is_recorded: Whether nodes of its types have what was recorded of EC2's; otherwise what the types state.
     """
 
     types: tuple[InstanceType, ...]
     zone_ids: dict[str, str] = {}
     shapes: tuple[Shape, ...] = ()
     name: str = NAME
+    is_recorded: bool = False
 
     @property
     def zones(self) -> tuple[str, ...]:
         """Every zone in which something is sold."""
         return tuple(sorted({offering.zone for found in self.types for offering in found.offerings}))
+
+    def node_facts(self) -> dict[str, NodeFacts]:
+        """What nodes of its types have, by the types' names."""
+        facts_of = recorded_facts if self.is_recorded else stated_facts
+        return {found.name: facts_of(found) for found in self.types}
 
 
 def builtin_region() -> Region:
@@ -40,6 +48,7 @@ def builtin_region() -> Region:
         types=builtin_catalogue(NAME).default,
         zone_ids=dict(builtin_market(NAME).zone_ids),
         shapes=builtin_shapes(NAME),
+        is_recorded=True,
     )
 
 

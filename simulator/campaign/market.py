@@ -28,7 +28,7 @@ def campaign_region(*, described: bool) -> Region:
     types = tuple(_in_zones(found) for found in whole.types if found.name in TYPES)
     shapes = tuple(shape for shape in whole.shapes if shape.instance_type in TYPES) if described else ()
     ids = {zone: whole.zone_ids[zone] for zone in ZONES}
-    return Region(types=types, zone_ids=ids, shapes=shapes, name=whole.name)
+    return Region(types=types, zone_ids=ids, shapes=shapes, name=whole.name, is_recorded=whole.is_recorded)
 
 
 def _in_zones(found: InstanceType) -> InstanceType:

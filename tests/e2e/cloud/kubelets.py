@@ -89,8 +89,7 @@ class Kubelets:
             cloud.exchange,
             lambda node, _claim: self._register(node),
             takes=self._pace.boot,
-            region=cloud.region.name,
-            zone_ids=cloud.region.zone_ids,
+            region=cloud.region,
         )
         cloud.instances.on_launch(self.boot.launched)
         cloud.instances.on_end(self._ended)

@@ -270,4 +270,5 @@ def in_zones(region: Region, count: int, families: Iterable[str] = ()) -> Region
         zone_ids={zone: found for zone, found in region.zone_ids.items() if zone in zones},
         shapes=tuple(shape for shape in region.shapes if shape.instance_type in names),
         name=region.name,
+        is_recorded=region.is_recorded,
     )

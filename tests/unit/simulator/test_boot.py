@@ -17,8 +17,10 @@ from simulator.aws.boot import Boot
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.instances import RUNNING, Instance, Subnet
 from simulator.aws.node_size import node_size
+from simulator.aws.region import Region
 from simulator.aws.user_data import KubeletConfig, read_user_data
 from simulator.clock import VirtualClock
+from simulator.market.node_facts import stated_facts
 from simulator.record import Recorder
 from tests.builders import a_type
 
@@ -91,7 +93,7 @@ def test_a_node_keeps_back_what_its_kubelet_is_told_to() -> None:
         system_reserved={"cpu": "100m", "memory": "1Gi"},
         eviction_hard={"memory.available": "10%"},
     )
-    capacity, allocatable = node_size(found, config)
+    capacity, allocatable = node_size(stated_facts(found), config)
     assert (capacity["pods"], allocatable["pods"]) == (20, 20)
     assert allocatable["cpu"] == 3800
     assert allocatable["memory"] == 16 * 2**30 - 2**30 - -(-16 * 2**30 // 10)
@@ -100,7 +102,7 @@ def test_a_node_keeps_back_what_its_kubelet_is_told_to() -> None:
 def test_without_settings_a_node_is_as_the_catalogue_says() -> None:
     """If this failed, every plan would be wrong by the difference."""
     found = a_type(cpu="4", memory="16Gi")
-    capacity, allocatable = node_size(found, KubeletConfig())
+    capacity, allocatable = node_size(stated_facts(found), KubeletConfig())
     assert capacity == found.capacity
     assert allocatable == found.allocatable()
 
@@ -111,14 +113,13 @@ class Bench:
     def __init__(self) -> None:
         self.clock = VirtualClock(START)
         self.joined: list[tuple[datetime, dict, str]] = []
-        exchange = Exchange(Recorder(self.clock), [a_type("m5.large")])
+        region = Region(types=(a_type("m5.large"),), zone_ids={"us-east-1a": "use1-az6"})
         self.boot = Boot(
             self.clock,
-            exchange,
+            Exchange(Recorder(self.clock), region.types),
             lambda node, claim: self.joined.append((self.clock.now(), node, claim)),
             takes=timedelta(seconds=45),
-            region="us-east-1",
-            zone_ids={"us-east-1a": "use1-az6"},
+            region=region,
         )
 
     def launch(self, number: int = 1, data: str = "") -> Instance:
