@@ -6,9 +6,11 @@ reader's to set aside. Status fields come from controllers and are read lenientl
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TypeVar
+from functools import lru_cache
+from typing import Final, TypeVar
 
 from core.api import conversion, drift_hash, status
 from core.api.objects import JsonObject, kind_of, mapping, name_of, sequence, without_nulls
@@ -33,6 +35,28 @@ from core.model.taints import Taint
 
 M = TypeVar("M", bound=ApiModel)
 
+KEPT: Final = 256
+"""How many NodePools, and how many EC2NodeClasses, are kept as read: each look reads all of them, and they seldom change."""
+
+_WITHOUT_REFERENCES: Final = 2
+"""The version of marshal's format in which equal content is written alike, whoever shares it."""
+
+
+class _Written:
+    """An object as written, equal to another one that is written alike. Raises ValueError for what JSON has no value for."""
+
+    __slots__ = ("_content", "obj")
+
+    def __init__(self, obj: JsonObject) -> None:
+        self.obj = obj
+        self._content = marshal.dumps(obj, _WITHOUT_REFERENCES)
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Written) and self._content == other._content
+
 
 def node_pool(obj: JsonObject) -> NodePool:
     """Read a NodePool. A bad budget does not spoil the pool: it is passed on as written, to close the pool by itself.
@@ -40,6 +64,19 @@ def node_pool(obj: JsonObject) -> NodePool:
     Raises:
         InvalidInputError: If anything else in it is wrong.
     """
+    try:
+        written = _Written(obj)
+    except ValueError:
+        return _node_pool(obj)
+    return _kept_node_pool(written)
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_node_pool(written: _Written) -> NodePool:
+    return _node_pool(written.obj)
+
+
+def _node_pool(obj: JsonObject) -> NodePool:
     present = _present(obj)
     spec, budgets = _read(NodePoolObject, _without_budgets(present)).spec, _budgets(present)
     template, annotations = spec.template, status.annotations_of(present)
@@ -71,6 +108,19 @@ def node_class(obj: JsonObject) -> NodeClass:
     Raises:
         InvalidInputError: If its spec is wrong.
     """
+    try:
+        written = _Written(obj)
+    except ValueError:
+        return _node_class(obj)
+    return _kept_node_class(written)
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_node_class(written: _Written) -> NodeClass:
+    return _node_class(written.obj)
+
+
+def _node_class(obj: JsonObject) -> NodeClass:
     present = _present(obj)
     spec = _read(EC2NodeClassObject, present).spec
     found = mapping(present.get("status"))

@@ -142,3 +142,26 @@ def test_an_overlay_s_price_is_exact() -> None:
     assert (overlay.name, overlay.price, overlay.weight) == ("cheaper", 42_500_000, 10)
     adjusted = api.node_overlay(changed(NODE_OVERLAY, "spec.priceAdjustment", "-10%"))
     assert (adjusted.price, adjusted.price_adjustment) == (None, "-10%")
+
+
+@pytest.mark.parametrize(("read", "obj"), [(api.node_pool, NODE_POOL), (api.node_class, NODE_CLASS)])
+def test_what_is_unchanged_is_read_once_and_what_changes_is_read_anew(read: Any, obj: dict[str, Any]) -> None:
+    own = changed(obj, "metadata.uid", "kept")
+    first = read(own)
+    assert read(changed(obj, "metadata.uid", "kept")) is first
+    assert read(changed(own, "metadata.annotations", {"a": "1"})).own_annotations == {"a": "1"}
+    own["metadata"]["uid"] = "other"
+    assert (first.uid, read(own).uid) == ("kept", "other")
+
+
+def test_alike_values_of_other_types_are_not_taken_for_each_other() -> None:
+    assert api.node_pool(changed(NODE_POOL, "spec.weight", 1)).weight == 1
+    with pytest.raises(InvalidInputError):
+        api.node_pool(changed(NODE_POOL, "spec.weight", True))
+    assert api.node_pool(changed(NODE_POOL, "metadata.annotations", {"day": "2026-11-22"})).own_annotations["day"]
+    # YAML files have dates, which are no text.
+    with_date = changed(
+        NODE_POOL, f"{TEMPLATE.removesuffix('.spec')}.metadata.labels", {"day": datetime(2026, 11, 22, tzinfo=UTC)}
+    )
+    with pytest.raises(InvalidInputError):
+        api.node_pool(with_date)
