@@ -14,6 +14,7 @@ from core.manifests import resources as kinds
 from core.manifests import wire
 from core.manifests.resources import Resource
 from core.model import quantity
+from core.model.label_syntax import labels_fault
 from simulator.cluster.objects import RUN_SECONDS, JsonObject
 
 _ANY_TIME: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,6 +60,11 @@ def _check_pod(obj: JsonObject, path: tuple[str, ...]) -> None:
         pod = pod.get(part) or {}
     if not (pod.get("spec") or {}).get("containers"):
         raise InvalidInputError("is required", field=f"{prefix}spec.containers")
+    named = {"metadata.labels": pod.get("metadata") or {}, "spec.nodeSelector": pod["spec"]}
+    for field, holder in named.items():
+        fault = labels_fault(holder.get(field.rpartition(".")[2]) or {})
+        if fault:
+            raise InvalidInputError(fault, field=f"{prefix}{field}")
     for field, quantities in _requests(pod["spec"]):
         _check_quantities(quantities, f"{prefix}{field}")
     seconds = ((pod.get("metadata") or {}).get("annotations") or {}).get(RUN_SECONDS, "0")

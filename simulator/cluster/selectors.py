@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from simulator.cluster.objects import JsonObject, labels_of, name_of
+
+_WHOLE: Final = re.compile(r"[-+]?[0-9]{1,40}")
+_BOUND: Final = 2**63
 
 
 def selects(selector: JsonObject | None, obj: JsonObject) -> bool:
@@ -52,12 +56,18 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt":
-            return _are_whole(value, values) and int(str(value)) > int(values[0])
+            return _compared(value, values) == 1
         case "Lt":
-            return _are_whole(value, values) and int(str(value)) < int(values[0])
+            return _compared(value, values) == -1
         case _:
             return False
 
 
-def _are_whole(value: str | None, values: list[str]) -> bool:
-    return len(values) == 1 and all(text is not None and text.lstrip("-").isdigit() for text in (value, *values))
+def _compared(value: str | None, bounds: list[str]) -> int:
+    """1 where the value is above the one bound, -1 below; 0 where they are equal or one is no whole number of 64 bits."""
+    if value is None or len(bounds) != 1 or not all(map(_WHOLE.fullmatch, (value, bounds[0]))):
+        return 0
+    found, bound = int(value), int(bounds[0])
+    if not all(-_BOUND <= number < _BOUND for number in (found, bound)):
+        return 0
+    return (found > bound) - (found < bound)
