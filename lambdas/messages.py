@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -23,6 +23,10 @@ WINDOW: Final = "fleetwright.windows"
 """`source` of the events that the schedules of budget windows send."""
 
 
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with its zone: one without cannot be compared with ours."""
+
+
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One claim or command that has a next step.
 
@@ -33,7 +37,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     claim: str = ""
     command: str = ""
-    until: datetime | None = None
+    until: Moment | None = None
     failures: int = 0
 
     def to_message(self) -> JsonObject:
@@ -78,7 +82,7 @@ def _end_of(body: Any, now: datetime) -> datetime:
 
 
 class _WakeUp(msgspec.Struct, frozen=True):
-    until: datetime | None = None
+    until: Moment | None = None
 
 
 def is_window(event: JsonObject) -> bool:

@@ -60,7 +60,13 @@ _WATCHES: Final = (
         of=2,
         periods=3,
     ),
-    _Watch(name="brakes-engaged", metric=metric_names.STOPPED, says="a brake holds the functions back"),
+    _Watch(
+        name="brakes-engaged",
+        metric=metric_names.STOPPED,
+        says="a brake holds the functions back",
+        of=2,
+        periods=3,
+    ),
     _Watch(
         name="brakes-unreadable",
         metric=metric_names.stopped_by("BrakeUnreadable"),

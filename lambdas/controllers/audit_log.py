@@ -88,10 +88,12 @@ def read_delivery(event: Any) -> Iterator[dict[str, Any]]:
 
 def reason_to_wake(entry: dict[str, Any]) -> str:
     """Why an audit event may mean work for `provision`, empty if it does not."""
-    target = entry.get("objectRef") or {}
+    target = _object(entry.get("objectRef"))
     verb, resource, part = entry.get("verb"), target.get("resource"), target.get("subresource", "")
-    code = (entry.get("responseStatus") or {}).get("code", 200)
-    if entry.get("stage", "ResponseComplete") != "ResponseComplete" or not 200 <= int(code) < 300:
+    code = _object(entry.get("responseStatus")).get("code", 200)
+    if entry.get("stage", "ResponseComplete") != "ResponseComplete":
+        return ""
+    if not isinstance(code, int) or not 200 <= code < 300:
         return ""
     if resource == "nodepools":
         return NODE_POOL_CHANGED if verb in _CHANGES and not part else ""
@@ -105,6 +107,11 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
     if part == "status" and any(_is_unschedulable(body) for body in bodies if isinstance(body, dict)):
         return UNSCHEDULABLE
     return ""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one: one odd entry must not lose the others of its delivery."""
+    return value if isinstance(value, dict) else {}
 
 
 def _nominates(request: Any) -> bool:

@@ -24,17 +24,20 @@ class Instances:
 
     def all(self) -> tuple[Instance, ...]:
         """Every instance of ours that is not terminated, by id. Raises PortError."""
-        return _in_order(self._described([]))
+        return _in_order(self._described(self._ours()))
 
     def some(self, ids: Sequence[str]) -> tuple[Instance, ...]:
-        """Those of these that are ours and not terminated, by id; unknown ones are left out. Raises PortError."""
+        """Those of these that are not terminated, by id; unknown ones are left out. Raises PortError.
+
+        Our rows name them, so tags are not asked: an instance whose tags somebody took off still runs and costs.
+        """
         wanted = sorted(set(ids))
         batches = (wanted[start : start + _FILTER_VALUES_MAX] for start in range(0, len(wanted), _FILTER_VALUES_MAX))
         return _in_order(i for batch in batches for i in self._described([{"Name": "instance-id", "Values": batch}]))
 
     def of_claim(self, claim: str) -> Instance | None:
         """The living instance that was launched for a claim; the first by id if there were two. Raises PortError."""
-        found = self._described([{"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
+        found = self._described([*self._ours(), {"Name": f"tag:{labels.NODECLAIM}", "Values": [claim]}])
         return next((instance for instance in _in_order(found) if instance.is_alive), None)
 
     def terminate(self, instance_ids: Sequence[str]) -> None:
@@ -55,13 +58,14 @@ class Instances:
             except NotFoundError:
                 continue
 
-    def _described(self, more: Sequence[JsonObject]) -> Iterator[Instance]:
-        filters = [
+    def _ours(self) -> list[JsonObject]:
+        return [
             {"Name": f"tag:{labels.CLUSTER_TAG}", "Values": [self._cluster]},
             {"Name": "tag-key", "Values": [labels.NODEPOOL]},
-            {"Name": "instance-state-name", "Values": list(_NOT_TERMINATED)},
-            *more,
         ]
+
+    def _described(self, more: Sequence[JsonObject]) -> Iterator[Instance]:
+        filters = [{"Name": "instance-state-name", "Values": list(_NOT_TERMINATED)}, *more]
         for reservation in self._ec2.items("DescribeInstances", "Reservations", Filters=filters, MaxResults=1000):
             yield from (_instance(described) for described in reservation.get("Instances", ()))
 

@@ -84,3 +84,11 @@ def test_a_control_message_wakes_nobody() -> None:
 def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         AuditLog(FakeQueue(), FakeClock(NOW)).run(event, Outcome())
+
+
+@pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])
+@pytest.mark.parametrize("odd", [None, "text", 7, [], {"code": None}, {"status": "x"}])
+def test_an_odd_entry_never_stops_the_others(field: str, odd: object) -> None:
+    """If this failed, one entry that is not as the API server writes it would lose the whole delivery, again and again."""
+    entry = {"verb": "patch", "objectRef": {"resource": "pods", "subresource": "status"}, field: odd}
+    assert reason_to_wake(entry) == ""

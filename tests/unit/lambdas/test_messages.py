@@ -1,0 +1,29 @@
+"""Messages that others may have written."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from core.errors import InvalidInputError
+from lambdas.messages import FRESH_LOOKS, looks_until, read_work
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def test_a_time_without_a_zone_is_no_time() -> None:
+    """If this failed, one such message would fail the whole batch that it came with, and all pods of it would wait."""
+    odd, good = {"until": "2026-11-23T00:00:00"}, {"wakeUp": "x"}
+    records = [{"body": json.dumps(body)} for body in (odd, good)]
+    assert looks_until({"Records": records}, NOW) == NOW + FRESH_LOOKS
+    with pytest.raises(InvalidInputError):
+        read_work(json.dumps({"claim": "a", "until": "2026-11-23T00:00:00"}))
+
+
+@pytest.mark.parametrize("body", [None, 7, "", "[]", "{", '{"until": 7}'])
+def test_a_body_that_is_no_message_ends_no_chain_later_than_now(body: object) -> None:
+    assert looks_until({"Records": [{"body": body}]}, NOW) == NOW
+    assert looks_until({"Records": []}, NOW) == NOW
+    assert looks_until({}, NOW) > NOW + timedelta(0)
