@@ -69,6 +69,7 @@ fix: setup ## Mend what a machine can mend
 
 docs: setup ## Write the reference pages and the CustomResourceDefinitions anew from the code
 	$(BIN)/python -m cli.reference
+	$(BIN)/python -m tests.access.page
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
 	$(BIN)/python app.py

@@ -6,8 +6,10 @@ Both take the service's name, which is a dimension of every metric, from POWERTO
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
+from threading import Lock, Timer
 from typing import Any, Final
 
 from aws_lambda_powertools import Logger, Metrics, single_metric
@@ -21,6 +23,9 @@ NAMESPACE: Final = "Fleetwright"
 DENIED: Final = ("DeniedError", "LaunchDenied")
 """Reasons of decisions that a refused permission, a quota or a request that cannot be is behind."""
 
+LAST_SECONDS: Final = 2.0
+"""So long before a run is cut off its counts are told: a line takes milliseconds, but a busy solver lets others wait."""
+
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 Work = Callable[[dict[str, Any], LambdaContext, Outcome], None]
 
@@ -31,32 +36,86 @@ metrics = Metrics(namespace=NAMESPACE)
 def told(work: Work) -> Handler:
     """The handler that does this work and tells of it, whether the run succeeds or fails.
 
-    Each decision is logged when it is made, so one that is cut off at its time-out has told of those until then; counts become
-    metrics at the end. A run that fails says why in one line and is counted: Lambda's own metric says only that it failed.
+    Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A run
+    that fails says why in one line and is counted: Lambda's own metric says only that it failed.
     """
 
     @logger.inject_lambda_context
     @wraps(work)
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         outcome = Outcome(_log)
-        denied: list[str] = []
-        try:
-            work(event, context, outcome)
-        except Exception as error:
-            kind = type(error).__name__
-            logger.error("run failed", extra={"reason": kind, "detail": str(error)})  # noqa: TRY400 - Lambda logs where
-            outcome.count(FAILED_RUNS)
-            outcome.count(f"{FAILED_RUNS}{kind}")
-            denied += [str(error)] if kind in DENIED else []
-            raise
-        finally:
-            denied += [decision.message for decision in outcome.decisions if decision.reason in DENIED]
-            _count(outcome, denied)
-            if metrics.provider.metric_set:
-                metrics.flush_metrics()
+        counts = _Counts(outcome)
+        with _before_the_end(context, counts.tell):
+            try:
+                work(event, context, outcome)
+            except Exception as error:
+                kind = type(error).__name__
+                logger.error("run failed", extra={"reason": kind, "detail": str(error)})  # noqa: TRY400 - Lambda logs where
+                outcome.count(FAILED_RUNS)
+                outcome.count(f"{FAILED_RUNS}{kind}")
+                counts.denied += [str(error)] if kind in DENIED else []
+                raise
+            finally:
+                counts.tell()
         return outcome.to_response()
 
     return handler
+
+
+@contextmanager
+def _before_the_end(context: LambdaContext, tell: Callable[[], None]) -> Iterator[None]:
+    """While this lasts, `tell` is called if the invocation comes close to its time-out: nothing runs after it."""
+    timer = Timer(max(context.get_remaining_time_in_millis() / 1000 - LAST_SECONDS, 0), tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class _Counts:
+    """What a run has counted, made metrics of once; told twice, the second time has what came between.
+
+    Attributes:
+        denied: Messages of refused calls that are in no decision.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        self._outcome = outcome
+        self._lock = Lock()
+        self._told: Counter[str] = Counter()
+        self._told_calls: Counter[str] = Counter()
+        self.denied: list[str] = []
+
+    def tell(self) -> None:
+        """Write what was not written yet. Zeros are not: each metric costs by the hour in which it is."""
+        with self._lock:
+            decisions = tuple(self._outcome.decisions)
+            messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
+            calls = Counter(message.partition(": ")[0] for message in messages)
+            counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
+            counts.update(dict(self._outcome.counts))
+            counts[DENIED_CALLS] += calls.total()
+            _write(counts - self._told, calls - self._told_calls)
+            self._told, self._told_calls = counts, calls
+
+
+def _write(counts: Counter[str], calls: Counter[str]) -> None:
+    """Make metrics of counts, and of refused calls by their action."""
+    for name, value in sorted(counts.items()):
+        metrics.add_metric(name=in_cloudwatch(name), unit=MetricUnit.Count, value=value)
+    for call, number in sorted(calls.items()):
+        with single_metric(
+            name=in_cloudwatch(DENIED_CALLS),
+            unit=MetricUnit.Count,
+            value=number,
+            namespace=NAMESPACE,
+            default_dimensions={"service": str(metrics.service)},
+        ) as metric:
+            metric.add_dimension("action", call[:100])
+    if metrics.provider.metric_set:
+        metrics.flush_metrics()
 
 
 def _log(decision: Decision) -> None:
@@ -69,23 +128,3 @@ def _log(decision: Decision) -> None:
             "detail": decision.message,
         },
     )
-
-
-def _count(outcome: Outcome, denied: Iterable[str]) -> None:
-    """Make metrics of what was counted. Zeros are not written: each metric costs by the hour in which it is."""
-    calls = Counter(message.partition(": ")[0] for message in denied)
-    counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in outcome.decisions)
-    counts.update(outcome.counts)
-    counts[DENIED_CALLS] += calls.total()
-    for name, value in sorted(counts.items()):
-        if value:
-            metrics.add_metric(name=in_cloudwatch(name), unit=MetricUnit.Count, value=value)
-    for call, number in sorted(calls.items()):
-        with single_metric(
-            name=in_cloudwatch(DENIED_CALLS),
-            unit=MetricUnit.Count,
-            value=number,
-            namespace=NAMESPACE,
-            default_dimensions={"service": str(metrics.service)},
-        ) as metric:
-            metric.add_dimension("action", call[:100])

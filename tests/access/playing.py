@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from infra.cluster_role import RULES_OF, verbs
 from lambdas import bootstrap
 from lambdas.wiring import BY_NAME, FunctionSpec
+from simulator.run import run
 from simulator.world import World
+from tests.access import world
 from tests.access.recording import Access, CheckedKubernetes, CheckedSession, Verb
 from tests.access.requests import Authorizations
 from tests.access.template import ACCOUNT, REGION, Deployment
@@ -17,25 +21,37 @@ from tests.access.template import ACCOUNT, REGION, Deployment
 NODE_ROLE: Final = "FleetwrightNodeRole"
 
 
+def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
+    """What each function asked for in the worlds of `tests.access.world`, held to its permissions; `folder` is empty."""
+    with held_to(deployment, {name: verbs(rules) for name, rules in RULES_OF.items()}) as accesses:
+        for scenario in (world.life, world.market):
+            own = folder / scenario.__name__
+            own.mkdir()
+            run(scenario(own))
+    return accesses
+
+
 @contextmanager
-def held_to(deployment: Deployment, verbs: Mapping[str, frozenset[Verb]]) -> Iterator[dict[str, Access]]:
+def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> Iterator[dict[str, Access]]:
     """While this lasts, simulated functions ask policy and ClusterRole first; function → what it asked for."""
     authorizations = Authorizations(NODE_ROLE)
-    accesses = {name: Access(deployment.policy(name), verbs.get(name, frozenset()), authorizations) for name in BY_NAME}
+    accesses = {
+        name: Access(deployment.policy(name), allowed.get(name, frozenset()), authorizations) for name in BY_NAME
+    }
     build = World._application
 
-    def checked(world: World, spec: FunctionSpec) -> bootstrap.Application:
+    def checked(of: World, spec: FunctionSpec) -> bootstrap.Application:
         settings, access = deployment.settings(spec.name), accesses[spec.name]
-        authorizations.rename(world.account.settings, settings)
-        session, api = world.account.session, world.cluster.api
+        authorizations.rename(of.account.settings, settings)
+        session, api = of.account.session, of.cluster.api
         arn = f"arn:aws:eks:{REGION}:{ACCOUNT}:cluster/{settings.cluster_name}"
-        world.account.session = CheckedSession(session, access)  # type: ignore[assignment]
-        world.cluster.api = CheckedKubernetes(api, access, arn)  # type: ignore[assignment]
-        world._catalogues = None
+        of.account.session = CheckedSession(session, access)  # type: ignore[assignment]
+        of.cluster.api = CheckedKubernetes(api, access, arn)  # type: ignore[assignment]
+        of._catalogues = None
         try:
-            return build(world, spec)
+            return build(of, spec)
         finally:
-            world.account.session, world.cluster.api = session, api
+            of.account.session, of.cluster.api = session, api
 
     with patch.object(World, "_application", checked):
         yield accesses

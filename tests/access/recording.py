@@ -25,6 +25,7 @@ class Access:
 
     Attributes:
         used: AWS actions that were asked for and allowed.
+        granted: The same by the policy's statements: a statement's number, and the action.
         verbs: Kubernetes verbs, likewise.
         refused: What was asked for in vain, in words.
     """
@@ -34,6 +35,7 @@ class Access:
         self._verbs = verbs
         self._authorizations = authorizations
         self.used: set[str] = set()
+        self.granted: set[tuple[int, str]] = set()
         self.verbs: set[Verb] = set()
         self.refused: set[str] = set()
 
@@ -55,6 +57,8 @@ class Access:
                 name.partition(":")[2],
             )
         self.used.add(request.action)
+        statements = enumerate(self._policy.statements)
+        self.granted |= {(number, request.action) for number, statement in statements if statement.matches(request)}
 
     def ask_kubernetes(self, verb: Verb) -> None:
         """Raises DeniedError where the ClusterRole does not allow it."""

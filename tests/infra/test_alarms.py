@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from core.brakes.brake import BrakeKind
 from infra.constructs.alarms import RUNBOOK
 from lambdas import metric_names
+from lambdas.observability import NAMESPACE
 from lambdas.wiring import FUNCTIONS, QUEUES
 from tests.infra.conftest import ROOT, synthesize
 
@@ -41,11 +43,41 @@ def test_each_alarm_has_a_section_that_its_description_names(alarms: dict[str, A
 
 
 def test_each_alarm_on_our_own_metrics_stands_on_a_name_that_is_counted(alarms: dict[str, Alarm]) -> None:
-    told = {value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)}
-    told |= {metric_names.stopped_by(kind) for kind in ("BrakeUnreadable", "NodePoolBreakerOpen")}
-    own = [alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == "Fleetwright"]
+    """If this failed, an alarm would be silent for ever: CloudWatch does not mind a metric that nobody writes."""
+    code = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py") if path.name != "metric_names.py")
+    counted = {
+        value
+        for name, value in vars(metric_names).items()
+        if name.isupper() and isinstance(value, str) and re.search(rf"\b{name}\b", code)
+    }
+    counted |= {metric_names.stopped_by(kind) for kind in BrakeKind}
+    own = [alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE]
     assert own
-    assert set(own) <= {metric_names.in_cloudwatch(name) for name in told}
+    assert set(own) <= {metric_names.in_cloudwatch(name) for name in counted}
+
+
+def test_each_alarm_on_our_own_metrics_has_the_dimension_that_functions_write(
+    alarms: dict[str, Alarm], templates: dict[str, dict[str, Any]]
+) -> None:
+    """One dimension more or less, or another value, is another metric."""
+    resources = templates["fleetwright-fleetwright"]["Resources"].values()
+    functions = [r["Properties"] for r in resources if r["Type"] == "AWS::Lambda::Function"]
+    ours = [found["Environment"]["Variables"] for found in functions if found["Handler"].startswith("lambdas.")]
+    services = {variables["POWERTOOLS_SERVICE_NAME"] for variables in ours}
+    assert len(ours) == len(FUNCTIONS)
+    for name, alarm in alarms.items():
+        if alarm.get("Namespace") == NAMESPACE:
+            assert {(d["Name"], d["Value"]) for d in alarm["Dimensions"]} == {("service", one) for one in services}, (
+                name
+            )
+
+
+def test_the_page_says_how_many_alarms_there_are_and_what_they_cost(alarms: dict[str, Alarm]) -> None:
+    """CloudWatch bills each metric that an alarm looks at."""
+    looked_at = [1 if "MetricName" in a else sum("MetricStat" in m for m in a["Metrics"]) for a in alarms.values()]
+    told = re.search(r"(\d+) alarms look at (\d+) metrics, \$(\d+\.\d+) a month", (ROOT / RUNBOOK).read_text())
+    assert told is not None
+    assert told.groups() == (str(len(alarms)), str(sum(looked_at)), f"{sum(looked_at) * 0.1:.2f}")
 
 
 def test_every_function_and_every_queue_is_watched(alarms: dict[str, Alarm]) -> None:

@@ -5,7 +5,6 @@ Nothing is refused, and nothing is idle without a reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,97 +14,28 @@ from infra.cluster_role import RULES_OF, group_of, verbs
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.wiring import BY_NAME
 from simulator.run import run
-from tests.access import world
+from tests.access import page, world
 from tests.access.iam import Policy, Request, UnknownPolicyError, read_statement
 from tests.access.playing import held_to
+from tests.access.playing import played as play_worlds
+from tests.access.reasons import BY_LAMBDA, SELDOM, SELDOM_DONE, SELDOM_LISTED
 from tests.access.recording import Access
 from tests.access.template import Deployment
 from tests.builders import NOW
 from tests.fakes.world import FakeClock
 from tests.infra.conftest import synthesize
 
-BY_LAMBDA: Final = {
-    "logs:CreateLogStream": "Lambda writes the function's log.",
-    "logs:PutLogEvents": "Lambda writes the function's log.",
-    "sqs:ReceiveMessage": "Lambda polls the queue for the function.",
-    "sqs:DeleteMessage": "Lambda polls the queue for the function.",
-    "sqs:ChangeMessageVisibility": "Lambda polls the queue for the function.",
-    "sqs:GetQueueAttributes": "Lambda polls the queue, and sends failed invocations to another.",
-    "sqs:GetQueueUrl": "Lambda polls the queue, and sends failed invocations to another.",
-    "sqs:SendMessage": "Lambda sends failed invocations to the queue of failures.",
-}
-_MISSING: Final = "An object that is not there yet is told as missing, not as denied."
-_CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
-_RESOLVES: Final = {
-    "ec2:DescribeImages": _CLASS,
-    "ec2:DescribeSecurityGroups": _CLASS,
-    "ec2:DescribeSubnets": _CLASS,
-    "iam:AddRoleToInstanceProfile": _CLASS,
-    "iam:CreateInstanceProfile": _CLASS,
-    "iam:GetInstanceProfile": _CLASS,
-    "iam:TagInstanceProfile": _CLASS,
-    "ssm:GetParameters": _CLASS,
-}
-SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
-    "provision": {
-        "s3:ListBucket": _MISSING,
-        "dynamodb:DeleteItem": "A claim that EC2 refuses is forgotten.",
-        **_RESOLVES,
-    },
-    "disrupt": {"s3:ListBucket": _MISSING},
-    "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
-    "reconcile": {
-        "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
-        "s3:ListBucket": _MISSING,
-        "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
-        "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
-        "dynamodb:ConditionCheckItem": "Claims are requested anew only under the lease.",
-        "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",
-    },
-    "refresh_catalogue": {"s3:ListBucket": _MISSING},
-}
-"""Function → what two short worlds do not ask for, and why it is needed all the same."""
-
-_VOLUMES: Final = "where a pod has a volume"
-_SPREADS: Final = "where the scheduler has default spread constraints"
-_BUFFERS: Final = "with the feature gate CapacityBuffer"
-SELDOM_LISTED: Final = {
-    "persistentvolumes": _VOLUMES,
-    "persistentvolumeclaims": _VOLUMES,
-    "storageclasses": _VOLUMES,
-    "csinodes": _VOLUMES,
-    "volumeattachments": _VOLUMES,
-    "services": _SPREADS,
-    "replicationcontrollers": _SPREADS,
-    "replicasets": _SPREADS,
-    "statefulsets": _SPREADS,
-    "deployments": _BUFFERS,
-    "podtemplates": _BUFFERS,
-    "capacitybuffers": _BUFFERS,
-    "nodeoverlays": "with the feature gate NodeOverlay",
-}
-SELDOM_DONE: Final = {
-    ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
-    ("execute", "", "events", "create"): "a drain that comes no further is told",
-    ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
-    ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",
-    ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
-}
-
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Deployment:
     """Templates with every optional brake on, so that every permission is in them."""
-    return Deployment(synthesize(tmp_path_factory.mktemp("cdk"), "pausingAlarms=checkout-errors"))
+    return Deployment(synthesize(tmp_path_factory.mktemp("cdk"), page.CONTEXT))
 
 
 @pytest.fixture(scope="module")
-def played(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Access]]:
+def played(deployment: Deployment, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Access]:
     """What each function asked for in two worlds, held to its permissions."""
-    with held_to(deployment, {name: verbs(rules) for name, rules in RULES_OF.items()}) as accesses:
-        for scenario in (world.life, world.market):
-            run(scenario(tmp_path_factory.mktemp("scenario")))
-        yield accesses
+    return play_worlds(deployment, tmp_path_factory.mktemp("worlds"))
 
 
 @pytest.mark.parametrize("function", sorted(BY_NAME))
@@ -129,6 +59,11 @@ def test_every_verb_is_used_or_has_a_reason(played: dict[str, Access], function:
     idle = verbs(RULES_OF[function]) - played[function].verbs
     listed = {found for found in idle if found[2] == "list" and found[1] in SELDOM_LISTED}
     assert {(function, *found) for found in idle - listed} - SELDOM_DONE.keys() == set()
+
+
+def test_the_page_of_permissions_is_up_to_date(deployment: Deployment, played: dict[str, Access]) -> None:
+    """Whoever reviews what they let into their account would read of other permissions; `make docs` writes it anew."""
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(deployment, played), "run `make docs`"
 
 
 def test_only_functions_that_ask_the_cluster_are_let_in(deployment: Deployment) -> None:

@@ -11,6 +11,7 @@ from cli import reference
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
+from lambdas.wiring import FUNCTIONS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -39,6 +40,14 @@ def test_every_setting_and_gate_has_a_meaning() -> None:
     assert all(f"| `{field.upper()}` |" in text for field in Settings.__struct_fields__)
     assert len(GATES) == len(FeatureGates.__struct_fields__)
     assert not [line for line in text.splitlines() if line.startswith("| `") and line.rstrip("| ").count("|") < 3]
+
+
+def test_the_guide_names_the_concurrency_that_is_reserved() -> None:
+    """An account with too little left refuses the deployment."""
+    guide = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    assert f"reserve {sum(spec.concurrency or 0 for spec in FUNCTIONS)} of the account" in guide
+    for spec in FUNCTIONS:
+        assert spec.concurrency in (None, 1) or f"`{spec.name}` {spec.concurrency}" in guide
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from datetime import timedelta
 from io import StringIO
@@ -17,6 +18,19 @@ from lambdas.ports import DeniedError, TransientError
 from simulator.clock import VirtualClock
 from simulator.sandbox import Context
 from tests.builders import NOW
+
+
+class HandTimer:
+    """A `threading.Timer` that a test rings."""
+
+    def __init__(self, seconds: float, function: Callable[[], None]) -> None:
+        self.seconds, self.function, self.runs = seconds, function, False
+
+    def start(self) -> None:
+        self.runs = True
+
+    def cancel(self) -> None:
+        self.runs = False
 
 
 class Cut(BaseException):
@@ -85,6 +99,34 @@ def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None
         raise Cut
 
     run(work, written, Cut)
+
+
+def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
+    written: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If this failed, alarms would sleep while a function is always cut off: nothing runs after a time-out."""
+    timers: list[HandTimer] = []
+
+    def timer(seconds: float, function: Callable[[], None]) -> HandTimer:
+        timers.append(HandTimer(seconds, function))
+        return timers[-1]
+
+    monkeypatch.setattr(observability, "Timer", timer)
+
+    def work(event: Any, context: Any, outcome: Outcome) -> None:
+        outcome.count("pendingPods", 40)
+        (ringing,) = timers
+        assert (ringing.seconds, ringing.runs) == (60 - observability.LAST_SECONDS, True)
+        ringing.function()
+        outcome.count("pendingPods", 2)
+        outcome.decide("skip", "pool", "NoCapacity")
+        raise Cut
+
+    lines = run(work, written, Cut)
+    seen = [line["PendingPods"] for line in lines if "PendingPods" in line]
+    assert seen == [[40.0], [2.0]]
+    assert metrics_of(lines)["DecisionsSkip"] == 1
+    assert not timers[0].runs
 
 
 def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:

@@ -1,0 +1,183 @@
+"""Why a function has each permission: the page `docs/reference/permissions.md` says it, and the test of calls asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_LOOKS_UP: Final = "Resolves an EC2NodeClass."
+_PROFILE: Final = "Makes the instance profile of an EC2NodeClass that names a role."
+_BRAKE: Final = "Reads a brake."
+_TABLE: Final = "Keeps claims, commands, leases, counters and brakes."
+_LAUNCH: Final = "Launches an instance for a claim."
+_MARKET: Final = "Reads instance types, zones and prices."
+_WINDOW: Final = "Keeps a schedule for each budget window of a NodePool."
+
+WHY_ACTION: Final[Mapping[str, str]] = {
+    "arc-zonal-shift:GetManagedResource": _BRAKE,
+    "cloudwatch:DescribeAlarms": _BRAKE,
+    "dynamodb:ConditionCheckItem": "Writes only while its lease holds.",
+    "dynamodb:DeleteItem": _TABLE,
+    "dynamodb:GetItem": _TABLE,
+    "dynamodb:PutItem": _TABLE,
+    "dynamodb:Query": _TABLE,
+    "dynamodb:UpdateItem": _TABLE,
+    "ec2:CreateFleet": _LAUNCH,
+    "ec2:CreateLaunchTemplate": _LAUNCH,
+    "ec2:CreateTags": "Tags what a launch creates, in the same call.",
+    "ec2:DeleteLaunchTemplate": "Prunes launch templates that are long out of use.",
+    "ec2:DescribeImages": _LOOKS_UP,
+    "ec2:DescribeInstanceStatus": "Finds instances that fail their status checks.",
+    "ec2:DescribeInstanceTypeOfferings": _MARKET,
+    "ec2:DescribeInstanceTypes": _MARKET,
+    "ec2:DescribeInstances": "Finds the cluster's instances by their tags.",
+    "ec2:DescribeLaunchTemplates": "Prunes launch templates that are long out of use.",
+    "ec2:DescribeSecurityGroups": _LOOKS_UP,
+    "ec2:DescribeSpotPriceHistory": _MARKET,
+    "ec2:DescribeSubnets": _LOOKS_UP,
+    "ec2:RunInstances": _LAUNCH,
+    "ec2:TerminateInstances": "Ends the instance of a claim whose node is drained.",
+    "eks:DescribeCluster": "Finds the API server.",
+    "iam:AddRoleToInstanceProfile": _PROFILE,
+    "iam:CreateInstanceProfile": _PROFILE,
+    "iam:GetInstanceProfile": _PROFILE,
+    "iam:PassRole": "Hands the node role to instances, or the role of schedules to the scheduler.",
+    "iam:TagInstanceProfile": _PROFILE,
+    "pricing:GetProducts": _MARKET,
+    "s3:GetObject": "Reads the last reading of the market.",
+    "s3:ListBucket": "Tells a reading that is not there from one that is denied.",
+    "s3:PutObject": "Stores the reading of the market.",
+    "scheduler:CreateSchedule": _WINDOW,
+    "scheduler:DeleteSchedule": _WINDOW,
+    "scheduler:GetSchedule": _WINDOW,
+    "scheduler:ListSchedules": _WINDOW,
+    "scheduler:UpdateSchedule": _WINDOW,
+    "sqs:SendMessage": "Wakes another function.",
+    "ssm:GetParameter": _BRAKE,
+    "ssm:GetParameters": _LOOKS_UP,
+}
+"""AWS action → what a function does by it; `BY_LAMBDA` says it of what Lambda does under the function's role."""
+
+_SPREADING: Final = "Finds the pods that a default spread constraint is about."
+_VOLUME: Final = "Knows where a pod's volumes can be, and how many a node holds."
+_BUFFER: Final = "Reads CapacityBuffers and what they keep room for."
+
+WHY_LISTED: Final[Mapping[str, str]] = {
+    "capacitybuffers": _BUFFER,
+    "csinodes": _VOLUME,
+    "daemonsets": "Knows what runs on each new node.",
+    "deployments": _BUFFER,
+    "ec2nodeclasses": "Reads what nodes are made of.",
+    "namespaces": "Matches namespace selectors of affinity terms.",
+    "nodeoverlays": "Reads prices and capacities that the user changed.",
+    "nodepools": "Reads which nodes may be.",
+    "nodes": "Knows which nodes are there, and in which state.",
+    "persistentvolumeclaims": _VOLUME,
+    "persistentvolumes": _VOLUME,
+    "poddisruptionbudgets": "Evicts and plans only what budgets allow.",
+    "pods": "Knows which pods wait, and what runs where.",
+    "podtemplates": _BUFFER,
+    "priorityclasses": "Plans pods in the order of their priority.",
+    "replicasets": _SPREADING,
+    "replicationcontrollers": _SPREADING,
+    "services": _SPREADING,
+    "statefulsets": _SPREADING,
+    "storageclasses": _VOLUME,
+    "volumeattachments": "Ends an instance only when its volumes are detached.",
+}
+"""Kubernetes resource → why a look at the cluster lists it."""
+
+WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
+    ("capacitybuffers/status", "patch"): "Says whether a buffer's room is there.",
+    (
+        "deployments",
+        "patch",
+    ): "Restarts a single replica: its new pod is up before the old one goes.",
+    ("ec2nodeclasses", "get"): "Launches from the class as it is now.",
+    ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by.",
+    ("ec2nodeclasses/status", "patch"): "Says what a class resolves to, and whether it is ready.",
+    ("events", "create"): "Tells a pod or node what was decided about it.",
+    ("nodepools", "get"): "Compares with a NodePool as it is now.",
+    ("nodepools", "patch"): "Annotates the hash that drift is found by.",
+    ("nodepools/status", "patch"): "Says what a NodePool uses, whether it is ready, and which brake keeps its nodes.",
+    ("nodes", "delete"): "Takes away the Node of an instance that is gone.",
+    ("nodes", "get"): "Writes to a node only as it is now.",
+    ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
+    ("pods", "delete"): "Ends pods when a drain's time is over.",
+    ("pods/eviction", "create"): "Drains a node.",
+    ("pods/status", "patch"): "Nominates pods for the node that was launched for them (`nominatePods`).",
+}
+"""Kubernetes resource and verb other than list → what a function does by it."""
+
+BY_LAMBDA: Final[Mapping[str, str]] = {
+    "logs:CreateLogStream": "Lambda writes the function's log.",
+    "logs:PutLogEvents": "Lambda writes the function's log.",
+    "sqs:ReceiveMessage": "Lambda polls the queue for the function.",
+    "sqs:DeleteMessage": "Lambda polls the queue for the function.",
+    "sqs:ChangeMessageVisibility": "Lambda polls the queue for the function.",
+    "sqs:GetQueueAttributes": "Lambda polls the queue, or sends failed invocations to it.",
+    "sqs:GetQueueUrl": "Lambda polls the queue, or sends failed invocations to it.",
+    "sqs:SendMessage": "Lambda sends failed invocations to the queue of failures.",
+}
+"""What no function asks for itself."""
+
+_MISSING: Final = "An object that is not there yet is told as missing, not as denied."
+_CLASS: Final = "A class whose status nobody has written yet is resolved at the launch."
+_RESOLVES: Final = {
+    "ec2:DescribeImages": _CLASS,
+    "ec2:DescribeSecurityGroups": _CLASS,
+    "ec2:DescribeSubnets": _CLASS,
+    "iam:AddRoleToInstanceProfile": _CLASS,
+    "iam:CreateInstanceProfile": _CLASS,
+    "iam:GetInstanceProfile": _CLASS,
+    "iam:TagInstanceProfile": _CLASS,
+    "ssm:GetParameters": _CLASS,
+}
+SELDOM: Final[Mapping[str, Mapping[str, str]]] = {
+    "provision": {
+        "s3:ListBucket": _MISSING,
+        "dynamodb:DeleteItem": "A claim that EC2 refuses is forgotten.",
+        **_RESOLVES,
+    },
+    "disrupt": {"s3:ListBucket": _MISSING},
+    "execute": {"s3:ListBucket": _MISSING, **_RESOLVES},
+    "reconcile": {
+        "s3:GetObject": "An instance found by its tag is adopted with what its type has.",
+        "s3:ListBucket": _MISSING,
+        "ec2:DeleteLaunchTemplate": "Templates are pruned when they are weeks old.",
+        "dynamodb:DeleteItem": "A brake is released; what a lost table left over is dropped.",
+        "dynamodb:ConditionCheckItem": "Claims are requested anew only under the lease.",
+        "scheduler:UpdateSchedule": "A schedule that another run has just made is set right.",
+    },
+    "refresh_catalogue": {"s3:ListBucket": _MISSING},
+}
+"""Function → what the played worlds do not ask for, and why it is needed all the same."""
+
+_VOLUMES: Final = "where a pod has a volume"
+_SPREADS: Final = "where the scheduler has default spread constraints"
+_BUFFERS: Final = "with the feature gate CapacityBuffer"
+SELDOM_LISTED: Final[Mapping[str, str]] = {
+    "persistentvolumes": _VOLUMES,
+    "persistentvolumeclaims": _VOLUMES,
+    "storageclasses": _VOLUMES,
+    "csinodes": _VOLUMES,
+    "volumeattachments": _VOLUMES,
+    "services": _SPREADS,
+    "replicationcontrollers": _SPREADS,
+    "replicasets": _SPREADS,
+    "statefulsets": _SPREADS,
+    "deployments": _BUFFERS,
+    "podtemplates": _BUFFERS,
+    "capacitybuffers": _BUFFERS,
+    "nodeoverlays": "with the feature gate NodeOverlay",
+}
+"""Kubernetes resource → when it is listed, where the played worlds do not."""
+
+SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
+    ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
+    ("execute", "", "events", "create"): "a drain that comes no further is told",
+    ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
+    ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",
+    ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
+}
+"""Function, API group, resource and verb → when it is asked for, where the played worlds do not."""
