@@ -156,6 +156,7 @@ class Application:
         from lambdas.controllers.sweeps.nodes.stray import StrayNodes
         from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
         from lambdas.controllers.sweeps.pod_events import PodEvents
+        from lambdas.controllers.sweeps.scheduled_changes import ScheduledChanges
         from lambdas.controllers.sweeps.status import Statuses
         from lambdas.controllers.sweeps.templates import LaunchTemplates
         from lambdas.controllers.sweeps.usage import Usage
@@ -184,6 +185,7 @@ class Application:
             PodEvents(memory),
             Statuses(ObjectStatus(kubernetes, cloud, memory, clock)),
             Expiry(letting_go),
+            ScheduledChanges(letting_go, clock),
             DeletedPools(kubernetes, letting_go),
             *windows,
             LaunchTemplates(cloud),

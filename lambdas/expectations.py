@@ -27,7 +27,12 @@ def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
     return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
 
 
-def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], removed: Collection[str] = ()) -> Snapshot:
+def with_expected_pods(
+    snapshot: Snapshot,
+    records: Iterable[ClaimRecord],
+    removed: Collection[str] = (),
+    leaving: Collection[str] = (),
+) -> Snapshot:
     """The snapshot with these pods bound to their claims, as they will be; pods that are bound elsewhere stay there.
 
     Once the node is initialized the scheduler has the word. A pod that it still holds room for there, because we nominated
@@ -39,6 +44,8 @@ def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], remov
         snapshot: The look.
         records: Every claim.
         removed: Names of claims that commands are removing: nobody is expected there.
+        leaving: Names of the nodes that go: their pods are as good as moved, unless they are on their way out already, for
+            then the pods that follow them need the room.
     """
     records = tuple(records)
     stay = [record for record in records if record.name not in removed]
@@ -56,7 +63,7 @@ def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], remov
         return snapshot
     return msgspec.structs.replace(
         snapshot,
-        pods=tuple(_expected(pod, node_of, standing) for pod in snapshot.pods),
+        pods=tuple(_expected(pod, node_of, standing, leaving) for pod in snapshot.pods),
         node_claims=tuple(
             msgspec.structs.replace(claim, node_name=waiting[claim.name]) if claim.name in waiting else claim
             for claim in snapshot.node_claims
@@ -64,11 +71,15 @@ def with_expected_pods(snapshot: Snapshot, records: Iterable[ClaimRecord], remov
     )
 
 
-def _expected(pod: Pod, node_of: Mapping[str, str], standing: Mapping[tuple[str, str], bool]) -> Pod:
-    if pod.node_name:
+def _expected(
+    pod: Pod, node_of: Mapping[str, str], standing: Mapping[tuple[str, str], bool], leaving: Collection[str]
+) -> Pod:
+    if pod.node_name and (pod.node_name not in leaving or pod.is_terminating):
         return pod
     if pod.key in node_of:
         return msgspec.structs.replace(pod, node_name=node_of[pod.key])
+    if pod.node_name:
+        return pod
     stands = standing.get((pod.key, pod.nominated_node_name)) if pod.nominated_node_name else None
     if stands is None:
         return pod

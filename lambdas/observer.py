@@ -12,6 +12,7 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
+from core.lifecycle.replacing import awaits_replacements
 from core.lifecycle.view import node_claim
 from core.manifests import resources as kinds
 from core.manifests.assemble import Problem, assemble
@@ -21,6 +22,7 @@ from core.manifests.zone_ids import zones_by_id
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.expectations import with_expected_pods
@@ -134,6 +136,7 @@ class Observer:
         return View(
             snapshot=self._joined(snapshot, current, commands),
             claims={record.name: record for record in sorted(records, key=lambda record: record.name)},
+            displaced=_displaced(records, snapshot.pods),
             pod_events=tuple(
                 (before, after) for before, after in zip(records, current, strict=True) if before is not after
             ),
@@ -200,11 +203,13 @@ class Observer:
     ) -> Snapshot:
         """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for.
 
-        Those are pods that wait, and pods on a node that a command is removing, for which the launch is the replacement.
-        Pods that wait for the node of a launched claim count as bound to it.
+        Those are pods that wait, and pods on a node that is leaving or that a command is removing, for which the launch is the
+        replacement. Pods that a launched claim is for count as bound to it.
         """
         removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
-        leaving = {record.node_name for record in records if record.name in removed}
+        leaving = frozenset(
+            r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed)
+        )
         patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
         requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
         spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
@@ -226,11 +231,21 @@ class Observer:
             marked_for_deletion=tuple(sorted(removed)),
             nominated_until=self._memory.nominations.until(snapshot.now),
         )
-        return with_expected_pods(joined, records, removed)
+        return with_expected_pods(joined, records, removed, leaving)
 
 
 def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:
     return patience.get(record.plan.node_pool)
+
+
+def _displaced(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
+    """Pods that must move, by the claim whose drain may wait for their replacements."""
+    claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
+    found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
+    for pod in pods:
+        if pod.node_name in claims and pod.is_reschedulable:
+            found[claims[pod.node_name]].append(pod.key)
+    return {name: tuple(sorted(keys)) for name, keys in found.items()}
 
 
 def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:

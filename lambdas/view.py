@@ -18,6 +18,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
         claims: Claims by name, in that order.
         node_pools, node_classes: The manifests behind the snapshot's, by name.
         buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
+        displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
         pod_events: Claims on whose node a pod came or went since the last look that was written down: before and after.
         problems: Objects that could not be used, or not without a reservation.
     """
@@ -28,5 +29,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     node_pools: dict[str, JsonObject]
     node_classes: dict[str, JsonObject]
     buffers: tuple[CapacityBuffer, ...] = ()
+    displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     problems: tuple[Problem, ...] = ()

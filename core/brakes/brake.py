@@ -33,7 +33,7 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
     {
         Action.LAUNCH: "Claims for pending pods, and the launch of their instances.",
         Action.DISRUPT: "Consolidation and drift: deciding, verifying and starting a command.",
-        Action.EXPIRE: "Letting go of nodes older than expireAfter.",
+        Action.EXPIRE: "Letting go of nodes older than expireAfter, or days before AWS retires their instance.",
         Action.REPAIR: "Replacing unhealthy nodes.",
         Action.DELETED_POOL: "Letting go of nodes whose NodePool is gone.",
         Action.END_UNKNOWN: "Terminating instances that carry our tags and that no claim knows.",
@@ -138,6 +138,7 @@ def action_of(reason: str) -> Action:
 _ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
     {
         "Expired": Action.EXPIRE,
+        "ScheduledChange": Action.EXPIRE,
         "NodePoolDeleted": Action.DELETED_POOL,
         "Unhealthy": Action.REPAIR,
         "UnknownInstance": Action.END_UNKNOWN,

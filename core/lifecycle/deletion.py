@@ -10,18 +10,40 @@ from datetime import datetime
 
 import msgspec
 
+from core.lifecycle.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model import resources
 from core.model.node_claim import Hold
 
 
-def leaving(record: ClaimRecord, reason: str, message: str, now: datetime) -> ClaimRecord:
+def leaving(
+    record: ClaimRecord, reason: str, message: str, now: datetime, ends_at: datetime | None = None
+) -> ClaimRecord:
     """The claim that is to go from now on. Its node counts in the budgets if it has ever been initialized (Karpenter)."""
     return msgspec.structs.replace(
         record,
-        deletion=Deletion(reason=reason, message=message, asked_at=now),
+        deletion=Deletion(reason=reason, message=message, asked_at=now, ends_at=ends_at),
         is_disrupting=record.is_disrupting or record.phase is ClaimPhase.INITIALIZED,
     )
+
+
+def hurried(record: ClaimRecord, reason: str, message: str, ends_at: datetime | None) -> ClaimRecord:
+    """The claim that goes already, where it now must or must sooner; the same object where it does not.
+
+    A drain that may have begun does not wait for replacements because of an end that becomes known later.
+    """
+    deletion = record.deletion
+    if deletion is None or deletion.terminated_at is not None:
+        return record
+    must = is_voluntary(deletion) and reason not in VOLUNTARY
+    sooner = ends_at is not None and deletion.ends_at is not None and ends_at < deletion.ends_at
+    if not must and not sooner:
+        return record
+    waits = deletion.tainted_at is None or sooner
+    deletion = msgspec.structs.replace(
+        deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+    )
+    return msgspec.structs.replace(record, deletion=deletion)
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:

@@ -22,6 +22,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         budgets: PodDisruptionBudgets, where the node may still be given back and pods are on it.
         attachments: Volumes still attached to its node, but for those of pods that stay until the end.
         tagged_instance: Id of an instance that carries the claim's tag although the record knows of none; empty for none.
+        has_replacements: Whether everything that was planned for its pods is ready; asked while its drain waits for that.
         is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
     """
 
@@ -30,6 +31,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     budgets: tuple[PodDisruptionBudget, ...] = ()
     attachments: tuple[VolumeAttachment, ...] = ()
     tagged_instance: str = ""
+    has_replacements: bool = False
     is_instance_gone: bool | None = None
 
     @property

@@ -19,7 +19,7 @@ from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 
 CONSOLIDATION: Final = ("Underutilized", "Empty")
-LASTING: Final = ("Drifted", "Expired", "Unhealthy")
+LASTING: Final = ("Drifted", "Expired", "Unhealthy", "ScheduledChange")
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
 """Reasons for which a node goes although it could stay. A pod's objection counts for `LASTING` only where no
 terminationGracePeriod bounds the drain (Karpenter)."""

@@ -70,6 +70,9 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         tries: UID of each pod that would not go so far → how that went. About 100 bytes a pod, of pods that are there only.
         rung: How far up the ladder of blocked drains it is told to be (`core.lifecycle.ladder`).
         is_final: The node cannot be given back any more.
+        ends_at: When the instance is expected to be taken away: until a while before, its pods wait for replacements. None:
+            they are drained at once.
+        replacements: The claims that its pods wait for, as planned last; None as long as one of them has no place.
         evicted_at: When a pod last left because we asked or forced it, None while none has.
         terminated_at: When EC2 was last told to terminate the instance.
     """
@@ -84,6 +87,8 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     evicted_at: datetime | None = None
     rung: int = 0
     is_final: bool = False
+    ends_at: datetime | None = None
+    replacements: tuple[str, ...] | None = None
 
 
 class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +108,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
         hold: Until when it is not disrupted voluntarily, because its drain was given back; None for never yet.
         given_back: How often that happened.
+        retires_at: When AWS retires or restarts its instance, the earliest date announced; None for never.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -128,6 +134,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     deletion: Deletion | None = None
     hold: Hold | None = None
     given_back: int = 0
+    retires_at: datetime | None = None
     reason: str = ""
     message: str = ""
 

@@ -15,6 +15,7 @@ from core.lifecycle.ladder import climb
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.registration import has_registered
+from core.lifecycle.replacing import wait_for_replacements
 from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode, TerminateInstance, Wait
 from core.model.node import Node
 from core.model.pod import Pod
@@ -38,7 +39,7 @@ REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
 
 
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
-    """Taint, drain tier by tier, wait for volumes, terminate the instance, delete the node, forget the claim."""
+    """Taint, wait for replacements, drain tier by tier, wait for volumes, terminate the instance, delete the node, forget."""
     deletion = record.deletion
     invariant(deletion is not None, f"claim {record.name} is not to go")
     assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
@@ -57,8 +58,8 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)
-    kept = last_look(record, facts, waiting, now) or climb(record, facts, waiting, now)
-    return kept or _drain(deletion, facts, waiting, now) or TerminateInstance()
+    kept = last_look(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
+    return kept or climb(record, facts, waiting, now) or _drain(deletion, facts, waiting, now) or TerminateInstance()
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:

@@ -13,7 +13,6 @@ from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import deletion, steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from lambdas.brakes.joining import became_ready, went
@@ -21,6 +20,7 @@ from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.giving_back import GivingBack
+from lambdas.controllers.draining.replacing import Replacing
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching import Launcher
 from lambdas.controllers.node_news import NodeNews
@@ -72,6 +72,7 @@ class ClaimWork:
         self._node_news = NodeNews(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, memory.claims, surge, clock)
+        self._replacing = Replacing(memory.claims)
         self._giving_back = GivingBack(kubernetes, memory.claims, clock)
         self._brakes = memory.brakes
         self._breakers = memory.breakers
@@ -88,7 +89,7 @@ class ClaimWork:
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            facts = look.facts(record)
+            facts = self._replacing.with_replacements(record, look.facts(record))
             step = next_claim_step(record, facts, self._clock.now())
             if isinstance(step, steps.Rest):
                 return None
@@ -157,29 +158,39 @@ class ClaimWork:
                 invariant(False, f"{step} is no step to take")
                 return None
 
-    def begin_termination(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> ClaimRecord:
+    def begin_termination(
+        self, record: ClaimRecord, reason: str, message: str, outcome: Outcome, *, ends_at: datetime | None = None
+    ) -> ClaimRecord:
         """Store that the claim is to go, whatever the budgets say; it counts in them.
 
-        One that is going already stays as it is, but for its reason where it went by our own choice and now must.
+        One that is going already stays as it is, unless it went by our own choice and now must, or must sooner.
+        `ends_at` says until when it would stay, and so how long replacements may be waited for.
         """
         if record.deletion is not None:
-            if not is_voluntary(record.deletion) or reason in VOLUNTARY:
+            after = deletion.hurried(record, reason, message, ends_at)
+            if after is record:
                 return record
-            must = msgspec.structs.replace(record.deletion, reason=reason, message=message)
             outcome.decide("terminate", record.name, reason, message)
-            return self._claims.change(record, msgspec.structs.replace(record, deletion=must))
-        changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now()))
+            return self._claims.change(record, after)
+        changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now(), ends_at))
         self._has_begun(changed, reason, message, outcome)
         return changed
 
     def begin_within(
-        self, record: ClaimRecord, reason: str, message: str, places: Mapping[str, int], outcome: Outcome
+        self,
+        record: ClaimRecord,
+        reason: str,
+        message: str,
+        places: Mapping[str, int],
+        outcome: Outcome,
+        *,
+        ends_at: datetime | None = None,
     ) -> bool:
         """As `begin_termination`, for a claim that is not going yet, if its NodePool's budgets have a place; whether they have.
 
         `places` says how many of a NodePool's claims may hold one (`core.disruption.budgets.places`).
         """
-        after = deletion.leaving(record, reason, message, self._clock.now())
+        after = deletion.leaving(record, reason, message, self._clock.now(), ends_at)
         if not after.is_disrupting:
             self._claims.change(record, after)
         elif self._claims.disrupt([ClaimChange(record, after)], places).spent:

@@ -1,7 +1,12 @@
-"""EC2 and Health events about our instances: remember the offering, let the claim go, and wake those who replace it."""
+"""EC2 and Health events about our instances: remember the offering, let the claim go, and wake those who replace it.
+
+A change that AWS announces days ahead is only remembered: `reconcile` lets the claim go in time.
+"""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
 
@@ -9,8 +14,10 @@ import msgspec
 
 from core import labels
 from core.brakes.brake import Action
-from core.lifecycle.giving_back import is_voluntary
+from core.lifecycle.deletion import hurried
 from core.lifecycle.records import ClaimRecord
+from core.lifecycle.replacing import REPLACED_WITHIN, SPOT_NOTICE
+from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, is_due
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.claim_work import ClaimWork
@@ -22,7 +29,6 @@ from lambdas.settings import Settings
 
 SPOT: Final = "SpotInterrupted"
 REBALANCE: Final = "RebalanceRecommended"
-SCHEDULED_CHANGE: Final = "ScheduledChange"
 STOPPED: Final = "InstanceStopped"
 TERMINATED: Final = "InstanceTerminated"
 
@@ -35,10 +41,16 @@ _STATES: Final = {
 
 
 class Interruption(msgspec.Struct, frozen=True):
-    """What an event says: `kind` is one of the reasons above."""
+    """What an event says.
+
+    Attributes:
+        kind: One of the reasons above, or `SCHEDULED_CHANGE`.
+        ends_at: When the instances are taken away, or are expected to be; None where they are gone, or at any moment.
+    """
 
     kind: str
     instance_ids: tuple[str, ...]
+    ends_at: datetime | None = None
 
 
 class Interruptions:
@@ -70,12 +82,27 @@ class Interruptions:
         record = self._memory.claims.of_instance(instance_id)
         if record is None:
             return
-        if record.deletion is None or is_voluntary(record.deletion):
+        if found.kind == SCHEDULED_CHANGE:
+            self._announced(record, found, outcome)
+            return
+        if record.deletion is None or hurried(record, found.kind, "", found.ends_at) is not record:
             self._interrupt(record, found, outcome)
             return
         if record.deletion.tainted_at is None:
             self._wake_ups.send([wake_up(found.kind)])
         self._work.send([work_on_claim(record.name, self._clock.now())])
+
+    def _announced(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        """Remember the date, the earliest counts; one that is near or past is acted on at once."""
+        now = self._clock.now()
+        retires_at = found.ends_at or now
+        if record.retires_at is None or retires_at < record.retires_at:
+            message = f"instance {record.instance_id} at {retires_at:%Y-%m-%dT%H:%M:%SZ}"
+            outcome.decide("interrupt", record.name, found.kind, message)
+            record = self._memory.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
+        if is_due(record, now):
+            ends_at = min(retires_at, now + REPLACED_WITHIN)
+            self._interrupt(record, Interruption(SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), outcome)
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
         outcome.decide("interrupt", record.name, found.kind, f"instance {record.instance_id}")
@@ -90,12 +117,18 @@ class Interruptions:
             skipped(brake, record.name, outcome)
             return
         try:
-            self._claim_work.begin_termination(record, found.kind, f"instance {record.instance_id}", outcome)
+            self._begin(record, found, outcome)
         except ConflictError:
             latest = self._memory.claims.get(record.name)
             if latest is not None:
-                self._claim_work.begin_termination(latest, found.kind, f"instance {record.instance_id}", outcome)
+                self._begin(latest, found, outcome)
         self._work.send([work_on_claim(record.name, now)])
+
+    def _begin(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        message = f"instance {record.instance_id}"
+        self._claim_work.begin_termination(record, found.kind, message, outcome, ends_at=found.ends_at)
+        if record.deletion is not None:  # what its pods wait for is to be noted only now
+            self._wake_ups.send([wake_up(found.kind)])
 
     def _avoid(self, offering: OfferingKey, outcome: Outcome) -> None:
         """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
@@ -112,17 +145,38 @@ def read_event(event: Any) -> Interruption | None:
         return None
     detail: dict[str, Any] = event["detail"]
     kind = (event.get("source"), event.get("detail-type"))
-    instance = str(detail.get("instance-id", ""))
+    instance, told_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
     if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
-        return Interruption(SPOT, (instance,))
+        return Interruption(SPOT, (instance,), told_at and told_at + SPOT_NOTICE)
     if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
-        return Interruption(REBALANCE, (instance,))
+        return Interruption(REBALANCE, (instance,), told_at and told_at + REPLACED_WITHIN)
     if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
         reason = _STATES.get(str(detail.get("state", "")).lower())
         return Interruption(reason, (instance,)) if reason else None
     if kind == ("aws.health", "AWS Health Event"):
-        if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
-            return None
-        entities = detail.get("affectedEntities") or ()
-        return Interruption(SCHEDULED_CHANGE, tuple(str(entity.get("entityValue", "")) for entity in entities))
+        return _scheduled_change(detail)
+    return None
+
+
+def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
+    """What a Health event announces for instances; None where it is about something else, or over or called off."""
+    if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
+        return None
+    if detail.get("statusCode") == "closed":
+        return None
+    entities = detail.get("affectedEntities") or ()
+    instances = tuple(str(entity.get("entityValue", "")) for entity in entities)
+    return Interruption(SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
+
+
+def _moment(written: Any) -> datetime | None:
+    """A time as EventBridge (RFC 3339) or Health (RFC 1123) writes it, UTC; None where it is neither."""
+    if not isinstance(written, str):
+        return None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            found = parse(written)
+        except ValueError:
+            continue
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     return None

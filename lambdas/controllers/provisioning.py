@@ -20,6 +20,7 @@ from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.buffer_status import BufferStatus
+from lambdas.controllers.draining.replacing import Replacing
 from lambdas.controllers.launching import Launcher, with_class_hash
 from lambdas.controllers.pod_news import PodNews
 from lambdas.controllers.waiting import Batch, displaces_pods, is_unlaunched, waiting
@@ -31,7 +32,7 @@ from lambdas.messages import wake_up, work_on_claim
 from lambdas.observer import Memory, Observer
 from lambdas.ports import Clock, JsonObject, Queue
 from lambdas.settings import Settings
-from lambdas.store import PLANNER, Lease, Leases
+from lambdas.store import PLANNER, Lease, Leases, Requested
 from lambdas.view import View
 
 NOMINATED_FOR: Final = timedelta(seconds=20)
@@ -67,6 +68,7 @@ class Provisioning:
         self._memory = memory
         self._leases = leases
         self._launcher = launcher
+        self._replacing = Replacing(memory.claims)
         self._wake_ups, self._work = queues
         self._news, self._buffers = news
         self._settings = settings
@@ -119,12 +121,13 @@ class Provisioning:
             records = self._records(plan, view, lease, used)
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
-            requested = self._memory.claims.request(records, limits, lease) if records else None
-            refused = self._launch(requested.accepted, view, outcome, deadline) if requested else 0
+            requested = self._memory.claims.request(records, limits, lease) if records else Requested(())
+            refused = self._launch(requested.accepted, view, outcome, deadline)
+            self._replacing.note(plan, requested, refused, view, outcome)
             self._nominate(plan, view, outcome)
             self._buffers.write(view, plan, outcome)
             if not refused:
-                self._report(plan, requested.refused if requested else (), outcome)
+                self._report(plan, requested.refused, outcome)
                 return
             if self._clock.now() + MARGIN > deadline or number == self._settings.plan_rounds:
                 self._report(plan, (), outcome)
@@ -173,8 +176,8 @@ class Provisioning:
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
         return records
 
-    def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> int:
-        """Launch as many as there is time for; `execute` gets the others. Returns how many EC2 refused.
+    def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> list[str]:
+        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused.
 
         What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
         """
@@ -194,7 +197,7 @@ class Provisioning:
         boundary.attempt(
             "work queue", lambda: self._work.send([work_on_claim(name, now) for name in failed], delay=TRY_AGAIN)
         )
-        return len(refused)
+        return refused
 
     def _launch_one(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], outcome: Outcome

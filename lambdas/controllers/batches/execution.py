@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -118,7 +118,7 @@ class Execution:
 
 
 def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]:
-    """The messages, each claim and command once; those that cannot be read are marked as failed."""
+    """The messages, of each claim and command the one whose looks go on longest; what cannot be read is marked as failed."""
     found: dict[WorkItem, _Message] = {}
     for record in records:
         identifier = str(record.get("messageId", ""))
@@ -129,8 +129,14 @@ def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]
             logger.warning("message cannot be read", extra={"problem": str(error)})
             outcome.failed_messages.append(identifier)
             continue
-        found.setdefault(WorkItem(claim=item.claim, command=item.command), _Message(identifier, item, outcome.part()))
+        key = WorkItem(claim=item.claim, command=item.command)
+        if key not in found or _lasts_until(item) > _lasts_until(found[key].item):
+            found[key] = _Message(identifier, item, outcome.part())
     return list(found.values())
+
+
+def _lasts_until(item: WorkItem) -> datetime:
+    return item.until or datetime.min.replace(tzinfo=UTC)
 
 
 def _after(error: PortError, failures: int) -> timedelta:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.budgets import places
 from core.disruption.expiration import expired, objections
-from core.disruption.reasons import REASONS
-from core.model.state_node import state_nodes
-from lambdas.controllers.sweeps.letting_go import LettingGo
+from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 
 
@@ -26,8 +23,7 @@ class Expiry:
     def run(self, round_: Round) -> None:
         """Let those go that may."""
         view = round_.view
-        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
-        bounds = places(view.snapshot, state_nodes(view.snapshot), REASONS, holding)
+        bounds = places_for_any_reason(view)
         due = expired(view.snapshot)
         kept = objections(view.snapshot, due)
 

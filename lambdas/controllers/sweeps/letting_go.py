@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from core.brakes.brake import action_of
+from core.disruption.budgets import places
+from core.disruption.reasons import REASONS
+from core.lifecycle.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
+from core.model.state_node import state_nodes
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.ports import Clock, Queue
 from lambdas.store import ClaimStore
+from lambdas.view import View
 
 
 class LettingGo:
@@ -24,33 +30,53 @@ class LettingGo:
         self._work = work
         self._clock = clock
 
-    def begin(self, name: str, reason: str, message: str, outcome: Outcome) -> None:
+    def begin(self, name: str, reason: str, message: str, outcome: Outcome, *, ends_at: datetime | None = None) -> None:
         """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError.
 
-        What a brake stops stays as it is, and is told.
+        What a brake stops stays as it is, and is told. `ends_at`: how long replacements may be waited for.
         """
         record = self._staying(name, reason, outcome)
         if record is not None:
-            self._claim_work.begin_termination(record, reason, message, outcome)
+            self._claim_work.begin_termination(record, reason, message, outcome, ends_at=ends_at)
             self._work.send([work_on_claim(name, self._clock.now())])
 
-    def begin_within(self, name: str, reason: str, message: str, places: Mapping[str, int], outcome: Outcome) -> bool:
+    def begin_within(
+        self,
+        name: str,
+        reason: str,
+        message: str,
+        bounds: Mapping[str, int],
+        outcome: Outcome,
+        *,
+        ends_at: datetime | None = None,
+    ) -> bool:
         """As `begin`, if the NodePool's budgets have a place for the claim; False where they have none."""
         record = self._staying(name, reason, outcome)
         if record is None:
             return True
-        if not self._claim_work.begin_within(record, reason, message, places, outcome):
+        if not self._claim_work.begin_within(record, reason, message, bounds, outcome, ends_at=ends_at):
             return False
         self._work.send([work_on_claim(name, self._clock.now())])
         return True
 
     def _staying(self, name: str, reason: str, outcome: Outcome) -> ClaimRecord | None:
-        """The claim as it is now, None where it is gone or going, or a brake stops what is to be done."""
+        """The claim as it is now, None where it is gone or going, or a brake stops what is to be done.
+
+        One that goes by our own choice is not going yet for a reason for which it must.
+        """
         record = self._claims.get(name)
-        if record is None or record.deletion is not None:
+        if record is None:
+            return None
+        if record.deletion is not None and (reason in VOLUNTARY or not is_voluntary(record.deletion)):
             return None
         brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
         if brake is not None:
             skipped(brake, name, outcome)
             return None
         return record
+
+
+def places_for_any_reason(view: View) -> dict[str, int]:
+    """How many claims of each NodePool may go together where budgets cannot name the reason: as for the strictest."""
+    holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
+    return places(view.snapshot, state_nodes(view.snapshot), REASONS, holding)

@@ -62,6 +62,19 @@ def test_one_message_twice_is_handled_once(lab: Lab) -> None:
     assert len(lab.work.sent) == 1
 
 
+def test_of_two_messages_the_one_that_goes_on_longer_counts(lab: Lab) -> None:
+    """Else a chain of looks that is about to end swallows the new one of a spot notice, and the drain stands still."""
+    interrupt(lab)
+    lab.tick()
+    name, now = lab.claim.name, lab.clock.now()
+    lab.work.take()
+    longer = work_on_claim(name, now)
+    lab.execute(
+        work_on_claim(name, now, looks=timedelta(seconds=3)), longer, work_on_claim(name, now, looks=timedelta(0))
+    )
+    assert [message["until"] for message, _ in lab.work.sent] == [longer["until"]]
+
+
 def test_a_message_about_a_claim_that_is_gone_is_dropped(lab: Lab) -> None:
     """Messages come late; claims end."""
     outcome = lab.execute(work_on_claim("long-gone", lab.clock.now()))

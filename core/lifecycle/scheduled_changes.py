@@ -1,0 +1,58 @@
+"""When claims go whose instance AWS retires or restarts at a date announced days ahead (docs/adr/0031)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+from core.lifecycle.giving_back import is_voluntary
+from core.lifecycle.records import ClaimRecord
+
+SCHEDULED_CHANGE: Final = "ScheduledChange"
+"""Why a claim goes some time before its date: by our own choice, within budgets."""
+
+SCHEDULED_CHANGE_DUE: Final = "ScheduledChangeDue"
+"""Why it goes in the last hours: it must."""
+
+BEGINS_BEFORE: Final = timedelta(hours=72)
+"""Three nights, so that a budget whose window is at night is open at least twice."""
+
+SPREAD: Final = timedelta(hours=24)
+"""Over which the claims with one date begin to go: AWS may announce a date for a whole rack."""
+
+DUE_BEFORE: Final = timedelta(hours=6)
+"""From when budgets are not asked any more."""
+
+
+def is_due(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the claim must go now: its date is near or past, and it is not going for a reason that must be already."""
+    must_go = record.deletion is not None and not is_voluntary(record.deletion)
+    return record.retires_at is not None and not must_go and now >= record.retires_at - DUE_BEFORE
+
+
+def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: datetime) -> tuple[str, ...]:
+    """Names of the claims that may go now within budgets, the nearest date first, ties by name.
+
+    Args:
+        records: All claims.
+        removed: Names of claims that commands are removing already.
+        now: The moment.
+    """
+    found = [
+        (record.retires_at, record.name)
+        for record in records
+        if record.retires_at is not None
+        and record.deletion is None
+        and record.name not in removed
+        and (record.hold is None or record.hold.until <= now)
+        and begins_at(record.name, record.retires_at) <= now < record.retires_at - DUE_BEFORE
+    ]
+    return tuple(name for _, name in sorted(found))
+
+
+def begins_at(name: str, retires_at: datetime) -> datetime:
+    """From when the claim of this name may go: the same at each look."""
+    draw = int.from_bytes(blake2b(name.encode(), digest_size=4).digest())
+    return retires_at - BEGINS_BEFORE + timedelta(microseconds=SPREAD // timedelta(microseconds=1) * draw >> 32)

@@ -1,0 +1,76 @@
+"""What the pods of a leaving node wait for: noted by the planner, asked by whoever drains the node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.replacing import awaits_replacements, replacements
+from core.model.plan import Plan
+from lambdas.decisions import Outcome
+from lambdas.ports import ConflictError
+from lambdas.store import ClaimStore, Requested
+from lambdas.view import View
+
+ATTEMPTS: Final = 2
+"""The node is tainted, and that written down, while its pods are planned: at most one conflict is to be expected."""
+
+
+class Replacing:
+    """Keeps `Deletion.replacements`. A note that is lost costs the wait: the node is drained when time forces it."""
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+
+    def note(self, plan: Plan, requested: Requested, refused: Collection[str], view: View, outcome: Outcome) -> None:
+        """Write down what was planned for pods that must move.
+
+        Args:
+            plan: The plan.
+            requested: Its claims.
+            refused: Names of those that EC2 refused.
+            view: The look that it was made from.
+            outcome: Told what could not be written.
+        """
+        if not view.displaced:
+            return
+        stored = [record for record in requested.accepted if record.name not in refused]
+        lost = [*requested.refused, *(record for record in requested.accepted if record.name in refused)]
+        homeless = {found.pod for found in plan.unschedulable} | {pod for record in lost for pod in record.plan.pods}
+        records = (*view.claims.values(), *stored)
+        for name, pods in view.displaced.items():
+            self._write(name, replacements(pods, records, plan.bindings, homeless), outcome)
+
+    def with_replacements(self, record: ClaimRecord, facts: ClaimFacts) -> ClaimFacts:
+        """The facts with whether all that was planned for the claim's pods is ready; asked by name, where it matters."""
+        deletion = record.deletion
+        if deletion is None or deletion.tainted_at is None or not awaits_replacements(record):
+            return facts
+        names = deletion.replacements
+        is_ready = names is not None and all(self._is_ready(name) for name in names)
+        return msgspec.structs.replace(facts, has_replacements=is_ready)
+
+    def _is_ready(self, name: str) -> bool:
+        found = self._claims.get(name)
+        return found is not None and found.phase is ClaimPhase.INITIALIZED and found.deletion is None
+
+    def _write(self, name: str, planned: tuple[str, ...] | None, outcome: Outcome) -> None:
+        for _ in range(ATTEMPTS):
+            record = self._claims.get(name)
+            if record is None or record.deletion is None or not awaits_replacements(record):
+                return
+            if record.deletion.replacements == planned:
+                return
+            deletion = msgspec.structs.replace(record.deletion, replacements=planned)
+            try:
+                self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
+            except ConflictError:
+                continue
+            return
+        outcome.decide(
+            "skip", name, "ReplacementsNotNoted", "its claim was changed meanwhile; the next plan notes them"
+        )

@@ -1,0 +1,56 @@
+"""Claims whose instance AWS is going to retire or restart."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.disruption.expiration import objections
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.replacing import REPLACED_WITHIN
+from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, approaching, is_due
+from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.ports import Clock
+
+
+class ScheduledChanges:
+    """Lets them go within budgets some days before their date, and without in the last hours (Karpenter: when told)."""
+
+    name: Final = "scheduledChanges"
+    every: timedelta = EACH_ROUND
+    is_urgent: Final = False
+
+    def __init__(self, letting_go: LettingGo, clock: Clock) -> None:
+        self._letting_go = letting_go
+        self._clock = clock
+
+    def run(self, round_: Round) -> None:
+        """Let those go that must, then those that may."""
+        view, now = round_.view, self._clock.now()
+        must = [record for record in view.claims.values() if is_due(record, now)]
+        round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)
+        may = approaching(view.claims.values(), view.snapshot.marked_for_deletion, now)
+        kept = objections(view.snapshot, may)
+        bounds = places_for_any_reason(view) if may else {}
+
+        def let_go(name: str) -> None:
+            if name in kept:
+                round_.outcome.decide("skip", name, "ScheduledChangeBlocked", kept[name])
+            elif self._letting_go.begin_within(
+                name, SCHEDULED_CHANGE, _told(view.claims[name]), bounds, round_.outcome, ends_at=now + REPLACED_WITHIN
+            ):
+                return
+            round_.outcome.count("scheduledChangesBlocked")
+
+        round_.each(may, let_go, subject=lambda name: name)
+
+    def _must_go(self, record: ClaimRecord, round_: Round) -> None:
+        ends_at = self._clock.now() + REPLACED_WITHIN
+        if record.retires_at is not None:
+            ends_at = min(ends_at, record.retires_at)
+        self._letting_go.begin(record.name, SCHEDULED_CHANGE_DUE, _told(record), round_.outcome, ends_at=ends_at)
+
+
+def _told(record: ClaimRecord) -> str:
+    return f"AWS announced a change of instance {record.instance_id} for {record.retires_at:%Y-%m-%dT%H:%M:%SZ}"

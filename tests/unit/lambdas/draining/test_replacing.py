@@ -1,0 +1,248 @@
+"""A spot notice with two minutes left, and a date days ahead: what is planned, noted, waited for, and when it ends."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.brakes.brake import Brake, BrakeKind
+from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
+from core.manifests import resources as kinds
+from lambdas.controllers.interruption import read_event
+from lambdas.decisions import Outcome
+from tests.builders import NOW
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+SPOT = "EC2 Spot Instance Interruption Warning"
+REBALANCE = "EC2 Instance Rebalance Recommendation"
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """One node with one pod on it; what a recommendation does is set to `drain`."""
+    found = Lab(rebalance_policy="drain")
+    found.kubernetes.put(a_pending_pod("p"))
+    found.settle()
+    found.bind("p")
+    found.work.take()
+    return found
+
+
+def notice(lab: Lab, kind: str = SPOT, *, late: timedelta = timedelta(0)) -> None:
+    """EC2's event about the oldest claim, as it is delivered so long after it was written."""
+    event = {
+        "source": "aws.ec2",
+        "detail-type": kind,
+        "time": (lab.clock.now() - late).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "detail": {"instance-id": lab.claims[0].instance_id},
+    }
+    lab.app.interruptions.run(event, Outcome())
+
+
+def announce(lab: Lab, start: datetime, **detail: Any) -> Outcome:
+    """AWS Health's event about the only claim."""
+    outcome = Outcome()
+    written = {
+        "service": "EC2",
+        "eventTypeCategory": "scheduledChange",
+        "startTime": start.strftime("%a, %d %b %Y %H:%M:%S GMT"),
+        "affectedEntities": [{"entityValue": lab.claim.instance_id}],
+        **detail,
+    }
+    event = {"source": "aws.health", "detail-type": "AWS Health Event", "detail": written}
+    lab.app.interruptions.run(event, outcome)
+    return outcome
+
+
+def make_scarce(lab: Lab) -> None:
+    lab.cloud.scarce |= {
+        (found.name, offering.zone, offering.capacity_type) for found in lab.types for offering in found.offerings
+    }
+
+
+def noted(lab: Lab) -> tuple[str, ...] | None:
+    deletion = lab.claims[0].deletion
+    assert deletion is not None
+    return deletion.replacements
+
+
+def test_the_pod_stays_until_its_new_node_is_initialized(lab: Lab) -> None:
+    """Else it is down for as long as a node takes to boot."""
+    notice(lab)
+    lab.tick()
+    lab.provision()
+    (old, new) = lab.claims
+    assert noted(lab) == (new.name,)
+    assert labels.DISRUPTED_TAINT in [
+        taint["key"] for taint in lab.kubernetes.raw(kinds.NODES, old.node_name)["spec"]["taints"]
+    ]
+    lab.tick(4)
+    assert lab.kubernetes.evicted == []
+    lab.boot()
+    lab.tick(5)
+    assert lab.kubernetes.evicted == ["default/p"]
+
+
+def test_its_pods_are_planned_once(lab: Lab) -> None:
+    """Else each look of the planner would launch another node for them."""
+    notice(lab)
+    lab.tick()
+    for _ in range(3):
+        lab.provision()
+        lab.tick()
+    assert len(lab.claims) == 2
+    assert noted(lab) == (lab.claims[1].name,)
+
+
+def test_without_capacity_it_stays_as_long_as_its_grace_permits(lab: Lab) -> None:
+    make_scarce(lab)
+    notice(lab)
+    begun = lab.clock.now()
+    while not lab.kubernetes.evicted and lab.clock.now() < begun + timedelta(minutes=3):
+        lab.provision()
+        lab.tick()
+    assert timedelta(seconds=70) <= lab.clock.now() - begun <= timedelta(seconds=85)
+
+
+def test_a_replacement_that_dies_is_not_there(lab: Lab) -> None:
+    """Its row is gone or going: the pod waits for the next one."""
+    notice(lab)
+    lab.tick()
+    lab.provision()
+    lab.app._claim_work.begin_termination(lab.claims[1], "InstanceGone", "test", Outcome())
+    lab.tick(3)
+    assert lab.kubernetes.evicted == []
+
+
+@pytest.mark.parametrize("late", [timedelta(seconds=80), timedelta(minutes=9)])
+def test_a_notice_that_comes_late_is_acted_on_at_once(lab: Lab, late: timedelta) -> None:
+    notice(lab, late=late)
+    lab.tick()
+    assert lab.kubernetes.evicted == ["default/p"]
+
+
+def test_pods_that_fit_elsewhere_leave_as_soon_as_that_is_known(lab: Lab) -> None:
+    """Nothing is to be waited for, and the planner says so."""
+    lab.kubernetes.put(a_pending_pod("q", cpu="3500m"))
+    lab.provision()
+    lab.boot()
+    lab.tick(4)
+    lab.kubernetes.drop(kinds.PODS, "q", "default")
+    notice(lab)
+    lab.provision()
+    assert noted(lab) == ()
+    lab.tick()
+    assert lab.kubernetes.evicted == ["default/p"]
+
+
+def test_a_recommendation_waits_longer_until_a_notice_follows(lab: Lab) -> None:
+    make_scarce(lab)
+    notice(lab, REBALANCE)
+    lab.tick(30)
+    assert lab.kubernetes.evicted == []
+    notice(lab)
+    lab.tick(12)
+    assert lab.kubernetes.evicted == []
+    lab.tick(5)
+    assert lab.kubernetes.evicted == ["default/p"]
+
+
+def test_a_note_is_written_although_the_claim_has_just_changed(lab: Lab) -> None:
+    """The node is tainted while its pods are planned."""
+    notice(lab)
+    changes = lab.rows.memory(lab.brakes).claims.change
+    taken = iter([True])
+
+    def before(call: str) -> None:
+        if call == "change" and next(taken, False):
+            record = lab.claims[0]
+            changes(record, record)
+
+    lab.rows.before_call = before
+    lab.provision()
+    lab.rows.before_call = lambda _: None
+    assert noted(lab) == (lab.claims[1].name,)
+
+
+def test_a_date_days_ahead_is_remembered_and_the_earliest_counts(lab: Lab) -> None:
+    for days, expected in ((14, 14), (20, 14), (14, 14), (10, 10)):
+        announce(lab, NOW + days * DAY)
+        assert (lab.claim.retires_at, lab.claim.deletion) == (NOW + expected * DAY, None)
+    assert lab.reconcile().counts.get("scheduledChangesBlocked") is None
+    assert lab.claim.deletion is None
+
+
+@pytest.mark.parametrize("left", [timedelta(hours=-1), DUE_BEFORE])
+def test_a_date_that_is_near_or_past_is_acted_on_at_once(lab: Lab, left: timedelta) -> None:
+    outcome = announce(lab, lab.clock.now() + left)
+    assert [d.reason for d in outcome.decisions] == ["ScheduledChange", "ScheduledChangeDue", "ScheduledChangeDue"]
+    assert lab.claim.deletion is not None
+
+
+def test_what_is_called_off_or_over_is_not_acted_on(lab: Lab) -> None:
+    announce(lab, lab.clock.now(), statusCode="closed")
+    assert (lab.claim.retires_at, lab.claim.deletion) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("Sat, 04 Jun 2022 05:01:10 GMT", "2022-06-04T05:01:10+00:00"),
+        ("2022-06-04T05:01:10Z", "2022-06-04T05:01:10+00:00"),
+        ("2022-06-04T07:01:10+02:00", "2022-06-04T05:01:10+00:00"),
+        ("soon", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_both_ways_of_writing_a_date_are_read(written: Any, expected: str | None) -> None:
+    detail = {"service": "EC2", "eventTypeCategory": "scheduledChange", "startTime": written}
+    found = read_event({"source": "aws.health", "detail-type": "AWS Health Event", "detail": detail})
+    assert found is not None
+    assert (found.ends_at.isoformat() if found.ends_at else None) == expected
+
+
+def near(lab: Lab) -> None:
+    """A date for which the claim may go by now, and need not yet."""
+    announce(lab, lab.clock.now() + BEGINS_BEFORE - SPREAD)
+
+
+def test_days_before_its_date_it_goes_within_the_budgets(lab: Lab) -> None:
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0"}]}))
+    near(lab)
+    assert lab.reconcile().counts["scheduledChangesBlocked"] == 1
+    assert lab.claim.deletion is None
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}))
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+    assert (lab.claim.deletion.reason, lab.claim.is_disrupting) == ("ScheduledChange", True)
+
+
+def test_a_pod_may_object_and_a_brake_may_hold_until_the_last_hours(lab: Lab) -> None:
+    near(lab)
+    protected = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
+    lab.kubernetes.amend(kinds.PODS, "p", protected, namespace="default")
+    outcome = lab.reconcile()
+    assert [d.reason for d in outcome.decisions if d.subject == lab.claim.name] == ["ScheduledChangeBlocked"]
+    lab.kubernetes.amend(kinds.PODS, "p", {"metadata": {"annotations": None}}, namespace="default")
+    lab.brakes.hold(Brake(BrakeKind.PAUSE, "test"), lab.clock.now())
+    lab.reconcile()
+    assert lab.claim.deletion is None
+    lab.clock.advance(days=2)
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == "ScheduledChangeDue"
+
+
+def test_who_goes_by_our_choice_must_go_in_the_last_hours(lab: Lab) -> None:
+    """Else a brake, or a pod that objects, would keep it beyond its date."""
+    near(lab)
+    lab.reconcile()
+    lab.clock.advance(days=2)
+    lab.reconcile()
+    assert lab.claim.deletion is not None
+    assert lab.claim.deletion.reason == "ScheduledChangeDue"

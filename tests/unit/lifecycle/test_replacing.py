@@ -1,0 +1,144 @@
+"""Pods of a node that is taken away would be turned out too early, or die with it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.lifecycle import steps
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.deletion import hurried
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.replacing import MARGIN, SHORTEST_DRAIN, drain_by, replacements
+from core.model.plan import Binding
+from core.model.pod import Owner
+from tests.builders import NOW, a_pod
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_plan, a_record
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SOON = NOW + 2 * MINUTE
+POD = a_pod("a", node_name="n", phase="Running", termination_grace_seconds=30)
+DAEMON = a_pod("d", node_name="n", phase="Running", owners=(Owner("DaemonSet", "d", "apps/v1", is_controller=True),))
+
+
+def step_of(*pods: object, is_ready: bool = False, now: datetime = NOW, **deletion: object) -> object:
+    record = a_leaving(**{"reason": "SpotInterrupted", "ends_at": SOON, **deletion})
+    facts = ClaimFacts(nodes=(a_node(leaving=True),), pods=pods or (POD,), has_replacements=is_ready)
+    return next_claim_step(record, facts, now)
+
+
+def test_the_node_is_closed_before_anything_is_waited_for() -> None:
+    record = a_leaving(tainted=None, ends_at=SOON)
+    assert isinstance(next_claim_step(record, ClaimFacts(nodes=(a_node(),), pods=(POD,)), NOW), steps.TaintNode)
+
+
+def test_pods_stay_until_what_was_planned_for_them_is_ready() -> None:
+    assert isinstance(step_of(), steps.Wait)
+    assert isinstance(step_of(is_ready=True), steps.Drain)
+
+
+@pytest.mark.parametrize(
+    "deletion",
+    [
+        {"ends_at": None},
+        {"ends_at": NOW + SHORTEST_DRAIN},
+        {"ends_at": NOW - MINUTE},
+        {"evicted_at": NOW},
+        {"deadline": NOW + 30 * SECOND},
+    ],
+)
+def test_what_cannot_wait_does_not(deletion: dict[str, object]) -> None:
+    """No end is known, it is near or past, the drain has begun, or pods are about to be forced off."""
+    assert isinstance(step_of(**deletion), steps.Drain)
+
+
+def test_pods_that_need_no_other_node_are_not_waited_for() -> None:
+    assert isinstance(step_of(DAEMON), steps.Drain)
+
+
+@given(
+    graces=st.lists(st.integers(0, 600), min_size=1, max_size=4),
+    notice=st.integers(-60, 900),
+    period=st.none() | st.integers(0, 900),
+    passed=st.integers(0, 900),
+)
+def test_no_drain_begins_later_than_its_pods_need(
+    graces: list[int], notice: int, period: int | None, passed: int
+) -> None:
+    """Law: from the moment on at which the time left is the longest grace and a margin, nothing is waited for."""
+    pods = [
+        a_pod(f"p{number}", node_name="n", phase="Running", termination_grace_seconds=grace)
+        for number, grace in enumerate(graces)
+    ]
+    ends_at = NOW + notice * SECOND
+    deadline = None if period is None else NOW + period * SECOND
+    now = NOW + passed * SECOND
+    first = ends_at if deadline is None else min(ends_at, deadline)
+    needed = max(SHORTEST_DRAIN, max(graces) * SECOND + MARGIN)
+    step = step_of(*pods, now=now, ends_at=ends_at, deadline=deadline, tainted=timedelta(0))
+    waits = isinstance(step, steps.Wait) and "planned" in step.reason
+    assert waits == (first - now > needed)
+    if waits:
+        assert isinstance(step, steps.Wait)
+        assert now + step.delay <= first - needed + 2 * SECOND
+
+
+def test_pods_on_a_node_that_is_dead_are_not_left_there() -> None:
+    record = a_leaving(reason="SpotInterrupted", ends_at=SOON)
+    facts = ClaimFacts(nodes=(a_node(leaving=True, is_ready=False),), pods=(POD,))
+    assert isinstance(next_claim_step(record, facts, NOW), steps.Drain)
+
+
+def test_pods_that_are_leaving_already_do_not_hurry_the_others() -> None:
+    record = a_leaving(ends_at=SOON)
+    assert record.deletion is not None
+    slow = a_pod("s", node_name="n", phase="Running", termination_grace_seconds=600, deleted_at=NOW)
+    assert drain_by(record.deletion, (POD, slow)) == SOON - SHORTEST_DRAIN
+
+
+def test_pods_wait_for_the_claims_that_were_planned_for_them() -> None:
+    """New ones, those of an earlier plan, and those under way that have room; not for nodes that work."""
+    new = a_record(ClaimPhase.REQUESTED, plan=a_plan(pods=("default/a",)))
+    booting = a_record(ClaimPhase.REGISTERED, plan=a_plan(pods=()))
+    records = (
+        new,
+        _named(booting, "booting", node_name="b"),
+        _named(a_record(ClaimPhase.INITIALIZED, plan=a_plan(pods=())), "working", node_name="w"),
+    )
+    bindings = (Binding("default/b", "b"), Binding("default/c", "w"), Binding("default/other", "b"))
+    assert replacements(("default/a", "default/b", "default/c"), records, bindings, ()) == ("booting", "c")
+    assert replacements(("default/c",), records, bindings, ()) == ()
+    assert replacements(("default/c", "default/d"), records, bindings, ("default/d",)) is None
+
+
+def test_a_sooner_end_counts_and_a_later_one_does_not() -> None:
+    """A recommendation is followed by a notice; events come twice and late."""
+    waits = a_leaving(reason="RebalanceRecommended", ends_at=SOON)
+    assert hurried(waits, "SpotInterrupted", "", SOON) is waits
+    after = hurried(waits, "SpotInterrupted", "", SOON - MINUTE).deletion
+    assert after is not None
+    assert (after.reason, after.ends_at) == ("SpotInterrupted", SOON - MINUTE)
+
+
+@pytest.mark.parametrize("tainted", [None, MINUTE])
+def test_a_drain_that_has_begun_does_not_wait_for_an_end_that_becomes_known(tainted: timedelta | None) -> None:
+    """What was chosen to go has its replacements ready when its drain begins."""
+    chosen = a_leaving(tainted=tainted, reason="Underutilized")
+    after = hurried(chosen, "SpotInterrupted", "", SOON).deletion
+    assert after is not None
+    assert (after.reason, after.ends_at) == ("SpotInterrupted", None if tainted else SOON)
+
+
+def test_what_ends_already_has_no_other_reason() -> None:
+    """EC2 tells of each instance that we terminate."""
+    ending = a_leaving(reason="Empty", terminated_at=NOW)
+    assert hurried(ending, "InstanceTerminated", "", None) is ending
+
+
+def _named(record: ClaimRecord, name: str, **changes: object) -> ClaimRecord:
+    return msgspec.structs.replace(record, name=name, **changes)
