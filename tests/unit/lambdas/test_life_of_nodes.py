@@ -16,6 +16,8 @@ from core.manifests import resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
+from lambdas.controllers.sweeps.sweep import Round, Seen
+from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.ports import Impairment
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
@@ -266,6 +268,31 @@ def test_an_impaired_instance_is_left_to_a_pod_that_must_not_be_disrupted() -> N
     outcome = lab.reconcile()
     assert lab.claim.deletion is None
     assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+
+
+def test_an_impaired_instance_is_left_to_whoever_marked_its_node() -> None:
+    """The annotation on the node is the veto, for failed status checks as for node repair."""
+    lab = a_working_node()
+    veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
+    lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, veto)
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    outcome = lab.reconcile()
+    assert lab.claim.deletion is None
+    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+
+
+def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
+    """Else the node is drained before its replacements are ready, and the command is given up."""
+    lab = Lab(feature_gates="NodeRepair=true")
+    lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
+    lab.settle()
+    lab.bind("p")
+    lab.app._memory.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
+    lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
+    outcome = Outcome()
+    round_ = Round(Seen((), lab.app._observer.look()), outcome, lab.clock.now() + timedelta(minutes=5), lab.clock)
+    next(sweep for sweep in lab.app._sweeps if sweep.name == "impairedInstances").run(round_)
+    assert lab.claim.deletion is None
 
 
 def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_while() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from core import labels
 from core.disruption.budgets import places
 from core.disruption.expiration import objections
 from core.disruption.reasons import UNHEALTHY
@@ -13,6 +14,7 @@ from core.model.state_node import state_nodes
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Clock, CloudProvider, Impairment
+from lambdas.view import View
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
 """EC2 itself recovers many a host within minutes. Karpenter waits for two, and then forces the pods off."""
@@ -42,7 +44,7 @@ class ImpairedInstances:
         due = [
             found
             for found in ours
-            if now - found.since >= IMPAIRED_FOR and not _is_held(claims[found.instance_id], now)
+            if now - found.since >= IMPAIRED_FOR and not _is_left_alone(claims[found.instance_id], now)
         ]
         if not due:
             return
@@ -50,7 +52,7 @@ class ImpairedInstances:
         # An instance that fails a check is hardly Ready: the places that such nodes use up must not keep them all from going.
         holding = names.union(claim.name for claim in view.claims.values() if claim.is_disrupting)
         bounds = places(view.snapshot, state_nodes(view.snapshot), [UNHEALTHY], holding)
-        kept = objections(view.snapshot, names)
+        kept = {**objections(view.snapshot, names), **_vetoed(view)}
 
         def replace(found: Impairment) -> None:
             name = claims[found.instance_id].name
@@ -66,6 +68,13 @@ class ImpairedInstances:
         round_.each(due, replace, subject=lambda found: found.instance_id)
 
 
-def _is_held(record: ClaimRecord, now: datetime) -> bool:
-    """Whether its last drain was given back, and it is left alone for a while."""
-    return record.hold is not None and now < record.hold.until
+def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
+    """Whether a command replaces it already, repair's perhaps, or its last drain was given back a while ago."""
+    return record.is_disrupting or (record.hold is not None and now < record.hold.until)
+
+
+def _vetoed(view: View) -> dict[str, str]:
+    """Claim → why its node is left to whoever looks for the cause there, as node repair leaves it."""
+    nodes = {node.name for node in view.snapshot.nodes if node.annotations.get(labels.DO_NOT_DISRUPT) == "true"}
+    found = [record for record in view.claims.values() if record.node_name in nodes]
+    return {record.name: f"node {record.node_name} has {labels.DO_NOT_DISRUPT}" for record in found}
