@@ -11,7 +11,7 @@ from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
 
-SEEDS = (6,)
+SEEDS = (1, 3, 5, 6, 8, 9, 11)
 """Played in every test run; `.ci/run` plays many more."""
 
 
