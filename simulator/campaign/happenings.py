@@ -14,6 +14,9 @@ JsonObject = dict[str, Any]
 FIRST: Final = 20
 """Seconds after the start: earlier the world is only put together."""
 
+BUDGETS_HOLD: Final = 720
+"""Seconds after the faults at which NodePools' budgets open."""
+
 
 def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -> list[JsonObject]:
     """The steps of a world whose faults last for `lasting`; what takes capacity away is given back at their end."""
@@ -96,13 +99,22 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
 
 
 def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:
-    """Nodes that are launched from then on stay: a world that renews them for ever is never at rest."""
+    """Nodes that are launched from then on stay: a world that renews them for ever is never at rest.
+
+    That and what users changed makes nodes drift, and a budget of one node with slow drains makes hours of it: once budgets
+    were held to for a while, they open.
+    """
     deleted = {found["name"] for step in changes for found in step.get("delete", ())}
     latest = {found["metadata"]["name"]: found for found in objects if found["kind"] == "NodePool"}
     for step in sorted(changes, key=lambda step: int(step["at"])):
         latest.update({f["metadata"]["name"]: f for f in step.get("apply", ()) if f["kind"] == "NodePool"})
     for name, pool in latest.items():
-        if name not in deleted and pool["spec"]["template"]["spec"]["expireAfter"] != "Never":
-            lasting = copy.deepcopy(pool)
-            lasting["spec"]["template"]["spec"]["expireAfter"] = "Never"
+        if name in deleted:
+            continue
+        lasting = copy.deepcopy(pool)
+        lasting["spec"]["template"]["spec"]["expireAfter"] = "Never"
+        if lasting != pool:
             yield {"at": last, "apply": [lasting]}
+        opened = copy.deepcopy(lasting)
+        opened["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]
+        yield {"at": last + BUDGETS_HOLD, "apply": [opened]}

@@ -73,7 +73,7 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
     if listener is not None:
         recorder.listen(listener)
     with seeded(plan.seed), open_world(scenario, drawn.region, plan.seed, recorder, clock, QUICK) as world:
-        judge = CallJudge(world.judges.report)
+        judge = CallJudge(world.judges.report, world.judges.ledger.running)
         _watch_calls(world, judge)
         chances = _trouble(world, drawn, plan)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)

@@ -10,7 +10,10 @@ WRITES_MAX: Final = 150
 """Writes of one kind that one function may make within a minute, in worlds of a few dozen nodes."""
 
 OTHERS_MAX: Final = 600
-"""The same for reads, and for the table and the queues: a claim under way is looked after every two seconds."""
+"""The same for reads, and for the table and the queues."""
+
+EACH_MAX: Final = 45
+"""And where instances are many, so many for each: a claim under way is looked after every two seconds, and at events."""
 
 _OFTEN: Final = ("dynamodb", "sqs")
 
@@ -52,10 +55,11 @@ Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Hears every attempt of every call. `report(law, message)` takes what is wrong."""
+    """Hears every attempt of every call. `report(law, message)` takes what is wrong, `instances` says how many there are."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, instances: Callable[[], int] = int) -> None:
         self._report = report
+        self._instances = instances
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
         self._rests_from: datetime | None = None
         self._writes: dict[str, datetime] = {}
@@ -85,6 +89,8 @@ class CallJudge:
         if now - since >= _MINUTE:
             since, count = now, 0
         self._minute[function, call] = since, count + 1
-        bound = WRITES_MAX if call.startswith(_WRITES) and not call.startswith(_OFTEN) else OTHERS_MAX
-        if count + 1 == bound:
-            self._report("callRates", f"{function} made {bound} {call} within a minute, from {since:%H:%M:%S}")
+        is_dear = call.startswith(_WRITES) and not call.startswith(_OFTEN)
+        bound = WRITES_MAX if is_dear else OTHERS_MAX
+        if count + 1 >= bound and (is_dear or count + 1 >= EACH_MAX * self._instances()):
+            self._minute[function, call] = since, 0
+            self._report("callRates", f"{function} made {count + 1} {call} within a minute, from {since:%H:%M:%S}")

@@ -112,6 +112,10 @@ class Ledger:
         """The pods that run on a node."""
         return ((name, pod) for name, pod in self.pods.items() if pod.node == node and not pod.is_finished)
 
+    def running(self) -> int:
+        """How many instances there are."""
+        return sum(1 for facts in self.instances.values() if facts.ended_at is None)
+
     def node_of(self, instance: str) -> tuple[str, NodeFacts] | None:
         """The node that runs on an instance, with its name."""
         return next(((name, node) for name, node in self.nodes.items() if node.instance == instance), None)

@@ -110,6 +110,29 @@ def test_a_node_that_stays_after_all_counts_no_longer() -> None:
     assert story.verdict().count("budgetViolations") == 0
 
 
+def test_a_window_that_opened_after_a_node_took_its_place_does_not_hold_it_back() -> None:
+    """If this failed, a taint that a fault delayed past the start of a window would be called a broken budget."""
+    closed = {"nodes": "0", "schedule": "0 12 * * *", "duration": "1h"}
+    story = Story().apply("NodePool", "default", pool(budgets=[closed])).node("a").node("b")
+    story.wait(minutes=2).taint("a", "Expired").wait(minutes=3).taint("b", "Expired")
+    assert story.verdict().count("budgetViolations") == 1
+
+
+def test_places_may_have_been_taken_in_another_order_than_taints_show() -> None:
+    """If this failed, a node that was first to take its place and last to be tainted would be called one too many."""
+    story = Story().apply("NodePool", "default", pool(budgets=[{"nodes": "1", "reasons": ["Drifted"]}]))
+    story.node("a").node("b").node("c").taint("a", "Empty").wait(minutes=1).taint("b", "Drifted")
+    assert story.verdict().count("budgetViolations") == 0
+    assert story.taint("c", "Drifted").verdict().count("budgetViolations") == 1
+
+
+def test_budgets_of_a_deleted_node_pool_hold_nothing() -> None:
+    """If this failed, nodes that go with their NodePool would be held to a default that nobody set."""
+    story = Story().apply("NodePool", "default", pool()).node("a").node("b")
+    story.tell("objectDeleted", kind="NodePool", name="default", namespace="").taint("a", "Empty").taint("b", "Empty")
+    assert story.verdict().count("budgetViolations") == 0
+
+
 @pytest.mark.parametrize(
     ("expression", "hours", "moment", "opened"),
     [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.checkers.calls import OTHERS_MAX, WRITES_MAX, CallJudge
+from simulator.checkers.calls import EACH_MAX, OTHERS_MAX, WRITES_MAX, CallJudge
 from simulator.checkers.ledger import Ledger
 from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
 from simulator.record import Event
@@ -153,6 +153,16 @@ def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> l
 def test_no_call_is_made_over_and_over(calls: int, call: str, broken: list[str]) -> None:
     """If this failed, a loop without a pace would be paid by the API server, unseen."""
     assert heard(calls, call) == broken
+
+
+def test_more_instances_are_looked_after_by_more_calls() -> None:
+    """If this failed, a world of many claims under way would be called a loop, or a loop in a small one would not."""
+    broken: list[str] = []
+    for instances in (OTHERS_MAX // EACH_MAX, OTHERS_MAX // EACH_MAX + 20):
+        judge = CallJudge(lambda law, _: broken.append(law), lambda instances=instances: instances)
+        for number in range(OTHERS_MAX):
+            judge.hear(NOW + timedelta(milliseconds=number), "execute", "dynamodb:GetItem")
+    assert broken == ["callRates"]
 
 
 @pytest.mark.parametrize(
