@@ -73,7 +73,7 @@ class PodDisruptionBudgetJudge:
         """How many pods there should be: the controllers' replicas, and one for each pod without such a controller."""
         total, counted = 0, set()
         for pod in covered:
-            kind, _, name = pod.owner.partition("/")
+            kind, _, name = self._scaled(pod)
             replicas = self._ledger.spec_of(kind, name, pod.namespace).get("replicas") if kind else None
             if replicas is None:
                 total += 1
@@ -81,6 +81,15 @@ class PodDisruptionBudgetJudge:
                 counted.add((kind, name))
                 total += replicas
         return total
+
+    def _scaled(self, pod: PodFacts) -> tuple[str, str, str]:
+        """What says how many such pods there are to be: a ReplicaSet's Deployment in its place, as in Kubernetes."""
+        kind, slash, name = pod.owner.partition("/")
+        replica_set = self._ledger.applied.get((kind, pod.namespace, name), {}) if kind == "ReplicaSet" else {}
+        for owner in replica_set.get("metadata", {}).get("ownerReferences") or ():
+            if owner.get("kind") == "Deployment" and owner.get("controller"):
+                return owner["kind"], slash, owner["name"]
+        return kind, slash, name
 
 
 def _amount(given: Any, of: int) -> int:

@@ -184,6 +184,20 @@ def test_pod_disruption_budgets(budget: dict[str, Any], evicted: int, broken: in
     assert story.verdict().count("podDisruptionBudgetViolations") == broken
 
 
+def test_a_rollout_has_the_replicas_of_its_deployment() -> None:
+    """If this failed, the surge of a rollout would make a budget wish for pods that are to go anyway."""
+    story = guarded({"minAvailable": "50%"}, replicas=3)
+    owner = {"kind": "Deployment", "name": "web", "controller": True}
+    story.apply("Deployment", "web", {"replicas": 3}, "shop")
+    for name, replicas in (("web", 3), ("web-2", 2)):
+        metadata = {"name": name, "namespace": "shop", "ownerReferences": [owner]}
+        found = {"kind": "ReplicaSet", "metadata": metadata, "spec": {"replicas": replicas}}
+        story.tell("objectApplied", kind="ReplicaSet", name=name, namespace="shop", by="controller", object=found)
+    story.pod("new", "n", owner="ReplicaSet/web-2").tell("podUnready", pod="shop/new", node="n")
+    assert story.evict("p0", "n").verdict().count("podDisruptionBudgetViolations") == 0
+    assert story.evict("p1", "n").verdict().count("podDisruptionBudgetViolations") == 1
+
+
 def test_an_unready_pod_may_go_whatever_the_budget_says() -> None:
     """If this failed, a broken pod would count as one that serves."""
     story = guarded({"minAvailable": 3}).tell("podUnready", pod="shop/p0", node="n").evict("p0", "n")
