@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,8 @@ CRASHES: Final = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 DEEPEST: Final = 6
 """The function dies at the so-manieth such call at most: later ones are like the earlier."""
 
-TOGETHER: Final = 3
-"""Crashes in one world."""
+TOGETHER: Final = 4
+"""Crashes in one world: a lap over all sites is shorter than the hundred gentle worlds of two hundred seeds."""
 
 Site = tuple[str, str]
 
@@ -82,32 +83,46 @@ def write(worlds: Mapping[int, Meetings]) -> None:
 def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
     """The world and the crashes of this turn; None where nothing is recorded.
 
-    A lap over all of (sites, before and after) takes some of them together each turn, in a world that has the first and most of
-    the others; the next lap begins with another of them, and dies at another repetition of the call.
+    A lap takes all of (sites, before and after), some of them together each turn, in a world that has them; the next lap begins
+    with others, in other worlds, and dies at another repetition of the call.
     """
+    if not recorded().sites():
+        return None
+    number = 0
+    while turn >= len(lap(number)):
+        turn -= len(lap(number))
+        number += 1
+    return lap(number)[turn]
+
+
+@cache
+def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
+    """The worlds and crashes of the turns of one lap."""
     record = recorded()
     wanted = [(site, kind) for site in record.sites() for kind in CRASHES]
-    if not wanted:
-        return None
-    turns = -(-len(wanted) // TOGETHER)
-    lap, place = divmod(turn, turns)
-    together = [wanted[(place + turns * ((step + lap) % TOGETHER)) % len(wanted)] for step in range(TOGETHER)]
-    world = _home_of([site for site, _ in together], record, turn)
-    met = record.worlds[world]
-    crashes = [
-        Crash(site, kind, 1 + (lap + place) % min(met[" ".join(site)], DEEPEST))
-        for site, kind in together
-        if " ".join(site) in met
-    ]
-    return world, tuple(crashes)
+    start = number * TOGETHER % len(wanted)
+    left = wanted[start:] + wanted[:start]
+    turns: list[tuple[int, tuple[Crash, ...]]] = []
+    while left:
+        homes = sorted(world for world, met in record.worlds.items() if " ".join(left[0][0]) in met)
+        world = homes[(len(turns) + number) % len(homes)]
+        met = record.worlds[world]
+        together = _together(left, met)
+        left = [found for found in left if found not in together]
+        crashes = [Crash(site, kind, 1 + number % min(met[" ".join(site)], DEEPEST)) for site, kind in together]
+        turns.append((world, tuple(crashes)))
+    return tuple(turns)
 
 
-def _home_of(sites: Sequence[Site], record: Record, turn: int) -> int:
-    names = [" ".join(site) for site in sites]
-    homes = {world: sum(name in met for name in names) for world, met in record.worlds.items() if names[0] in met}
-    enough = min(max(homes.values()), len(sites) - 1)
-    best = sorted(world for world, held in homes.items() if held >= enough)
-    return best[turn % len(best)]
+def _together(left: Sequence[tuple[Site, str]], met: Mapping[str, int]) -> list[tuple[Site, str]]:
+    """The first that is left, and others from all over the rest that this world has; no site twice."""
+    taken = [left[0]]
+    for step in range(1, TOGETHER):
+        start = len(left) * step // TOGETHER
+        sites = {site for site, _ in taken}
+        others = (f for f in (*left[start:], *left[:start]) if " ".join(f[0]) in met and f[0] not in sites)
+        taken.extend(islice(others, 1))
+    return taken
 
 
 def _site(text: str) -> Site:

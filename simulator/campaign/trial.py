@@ -59,7 +59,7 @@ def plan_of(seed: int) -> Plan:
     if heavy:
         return Plan(seed=seed, world=seed, intensity=HEAVY)
     intensity = _GENTLE[turn % len(_GENTLE)]
-    world, crashes = scheduled(turn) or (seed, ())
+    world, crashes = scheduled(max(0, turn - 1)) or (seed, ())
     return Plan(seed=seed, world=world, intensity=intensity, crashes=crashes)
 
 

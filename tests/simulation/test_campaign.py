@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 import pytest
 
 from simulator import calls
-from simulator.campaign.call_sites import TOGETHER, Record, scheduled
+from simulator.campaign import call_sites
+from simulator.campaign.call_sites import CRASHES, TOGETHER, Record, recorded, scheduled
 from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
@@ -21,6 +24,7 @@ def sites(monkeypatch: pytest.MonkeyPatch) -> Record:
     common = {f"execute kube:verb{number} things": 4 for number in range(7)}
     record = Record(worlds={1: {**common, "provision ec2:CreateFleet": 9}, 5: {**common, "reconcile s3:GetObject": 1}})
     monkeypatch.setattr("simulator.campaign.call_sites.recorded", lambda: record)
+    monkeypatch.setattr("simulator.campaign.call_sites.lap", cache(call_sites.lap.__wrapped__))
     return record
 
 
@@ -38,6 +42,13 @@ def test_crashes_are_scheduled_where_their_site_is(sites: Record) -> None:
         world, crashes = scheduled(turn) or (0, ())
         assert crashes
         assert all(1 <= crash.nth <= sites.worlds[world][" ".join(crash.site)] for crash in crashes)
+
+
+def test_two_hundred_seeds_crash_at_every_site() -> None:
+    """If this failed, `.ci/run` would leave calls out, before or after which no function ever died."""
+    plans = [plan_of(seed) for seed in range(1, 201)]
+    wanted = {(site, kind) for site in recorded().sites() for kind in CRASHES}
+    assert {(crash.site, crash.kind) for plan in plans for crash in plan.crashes} == wanted
 
 
 def test_half_of_the_seeds_are_heavy() -> None:
