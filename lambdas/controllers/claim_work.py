@@ -15,6 +15,7 @@ from core.lifecycle import deletion, steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import registration_of
 from lambdas.brakes.joining import became_ready, went
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.cluster_look import ClusterLook
@@ -237,6 +238,8 @@ class ClaimWork:
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
         nominated = self._nominator.nominate(record, step.node, look, outcome)
+        # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
+        step = registration_of(record, seen.node)
         patch_node(
             self._kubernetes,
             seen,
