@@ -72,7 +72,7 @@ def test_a_node_that_a_finalizer_keeps_is_let_be(tmp_path: Path) -> None:
     result = play(tmp_path, *objects, steps=steps, duration="40m")
     reasons = [(d["kind"], d["reason"]) for d in result.decisions if d["reason"].endswith("Finalizers")]
     assert reasons == [("terminate", "AwaitingFinalizers"), ("forget", "NodeHeldByFinalizers")]
-    assert result.summary["invocations"]["execute"] < 150
+    assert result.summary["invocations"]["execute"] < 240, "six a minute; without patience it was 27 a minute"
 
 
 def test_an_expired_node_that_can_never_be_emptied_is_not_begun(tmp_path: Path) -> None:
