@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from core.api import crds
+from lambdas.metric_names import FAILED_SWEEPS
 from lambdas.ports import JsonObject, NotFoundError
 from lambdas.wiring import BY_NAME
 from tests.e2e.cloud.server import HostedCluster
-from tests.e2e.functions.sandbox import ERROR
+from tests.e2e.functions.sandbox import ERROR, OK
 from tests.e2e.parts.admin import until
 from tests.e2e.report import Report
 from tests.e2e.scenarios.objects import deployment, namespace, node_class, node_pool
@@ -82,19 +83,31 @@ def test_definitions_of_another_version(waiting: World) -> None:
 
 
 def assert_refused(world: World, reason: str, *said: str) -> None:
-    """Each function fails with this reason and says so; no instance and no claim comes of it."""
+    """Each function says why it could do nothing; no instance and no claim comes of it."""
     for name in FUNCTIONS:
         log = world.log_of(name)
         size = log.stat().st_size if log.exists() else 0
         invocation = world.wake(name)
-        assert (invocation.outcome, invocation.response["errorType"]) == (ERROR, reason), name
         lines = [json.loads(line) for line in _new_lines(log, size) if line.startswith("{")]
+        if name == "reconcile":
+            assert_told_by_sweeps(invocation, lines, reason, said)
+            continue
+        assert (invocation.outcome, invocation.response["errorType"]) == (ERROR, reason), name
         (told,) = [line for line in lines if line.get("message") == "run failed"]
         assert told["reason"] == reason
         assert all(part in told["detail"] for part in said), told["detail"]
         assert any(line.get("FailedRuns") == [1.0] for line in lines)
     assert world.planned.current() == ()
     assert not [found for found in world.cloud.instances.all() if found.is_alive]
+
+
+def assert_told_by_sweeps(invocation: Any, lines: Sequence[JsonObject], reason: str, said: Iterable[str]) -> None:
+    """`reconcile` goes on with what needs no cluster: its look is told as left out, and sweeps count as failed."""
+    assert invocation.outcome == OK
+    assert invocation.response[FAILED_SWEEPS] > 0
+    (told,) = [line for line in lines if (line.get("message"), line.get("subject")) == ("decision", "look")]
+    assert told["reason"] == reason
+    assert all(part in told["detail"] for part in said), told["detail"]
 
 
 @contextmanager

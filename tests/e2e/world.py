@@ -17,7 +17,7 @@ from lambdas.adapters.aws.dynamo_claims import DynamoClaims
 from lambdas.adapters.aws.dynamo_commands import DynamoCommands
 from lambdas.adapters.aws.dynamo_records import partition_of
 from lambdas.adapters.aws.dynamo_table import DynamoTable
-from lambdas.ports import JsonObject
+from lambdas.ports import JsonObject, NotFoundError
 from lambdas.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_book import WRITES_EVENTS, AuditBook
 from tests.e2e.cloud import kubelets
@@ -140,7 +140,7 @@ class World(Together):
             alive = [instance.id for instance in self.cloud.instances.all() if instance.is_alive]
             self.cloud.instances.terminate(alive, "reset")
         for node in self.admin.list("nodes"):
-            self.admin.delete("nodes", node["metadata"]["name"], grace_seconds=0)
+            self._delete_node(node["metadata"]["name"])
         until(self._is_clear, seconds=RESET_SECONDS, what="no pods and nodes of the last scenario")
         self._wipe_table()
         sqs = self.cloud.client("sqs")
@@ -219,6 +219,12 @@ class World(Together):
         for kind in WORKLOADS:
             for namespace in sorted({found["metadata"]["namespace"] for found in self.admin.list(kind)}):
                 self.admin.delete_all(kind, namespace, grace_seconds=0)
+
+    def _delete_node(self, name: str) -> None:
+        """Delete a Node for good: the functions, which take their finalizer off, are at rest."""
+        with suppress(NotFoundError):
+            self.admin.patch("nodes", name, {"metadata": {"finalizers": None}})
+            self.admin.delete("nodes", name, grace_seconds=0)
 
     def _is_clear(self) -> bool:
         return not self.admin.list("pods") and not self.admin.list("nodes")
