@@ -102,6 +102,22 @@ class Round:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
 
+    def replaced(self, candidate: Candidate, reason: str, method: str) -> Command | None:
+        """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place."""
+        simulation = self.simulate([candidate], consolidation=False)
+        if simulation.stranded:
+            self.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+            return None
+        return Command(
+            reason=reason,
+            method=method,
+            nodes=(candidate.name,),
+            claims=(candidate.claim.name,),
+            replacements=simulation.claims,
+            moves=simulation.moves,
+            savings=candidate.price - sum(claim.price for claim in simulation.claims),
+        )
+
     def simulate(
         self, candidates: Collection[Candidate], *, consolidation: bool, below: int | None = None
     ) -> Simulation:

@@ -16,21 +16,8 @@ def find(plan_round: Round) -> list[Command]:
             break
         if candidate.name in plan_round.refusals:  # the world has only become fuller since
             continue
-        simulation = plan_round.simulate([candidate], consolidation=False)
-        if simulation.stranded:
-            plan_round.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
-            continue
-        return [
-            Command(
-                reason=reasons.DRIFTED,
-                method="drift",
-                nodes=(candidate.name,),
-                claims=(candidate.claim.name,),
-                replacements=simulation.claims,
-                moves=simulation.moves,
-                savings=candidate.price - sum(claim.price for claim in simulation.claims),
-            )
-        ]
+        if command := plan_round.replaced(candidate, reasons.DRIFTED, "drift"):
+            return [command]
     return []
 
 

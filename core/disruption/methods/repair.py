@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from core.disruption import reasons
-from core.disruption.candidate import Candidate
 from core.disruption.health import HealthCheck
 from core.disruption.round import Round
 from core.model.plan import Command
@@ -21,22 +20,8 @@ def find(plan_round: Round) -> list[Command]:
         if health.is_widespread(candidate.pool.name):
             text = f"too many nodes of NodePool {candidate.pool.name} are ill for a replacement to help"
             plan_round.refuse(candidate, reasons.MANY_UNHEALTHY, text)
-        elif plan_round.may_repair(candidate) and (command := _replaced(candidate, plan_round)):
+        elif plan_round.may_repair(candidate) and (
+            command := plan_round.replaced(candidate, reasons.UNHEALTHY, "repair")
+        ):
             return [command]
     return []
-
-
-def _replaced(candidate: Candidate, plan_round: Round) -> Command | None:
-    simulation = plan_round.simulate([candidate], consolidation=False)
-    if simulation.stranded:
-        plan_round.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
-        return None
-    return Command(
-        reason=reasons.UNHEALTHY,
-        method="repair",
-        nodes=(candidate.name,),
-        claims=(candidate.claim.name,),
-        replacements=simulation.claims,
-        moves=simulation.moves,
-        savings=candidate.price - sum(claim.price for claim in simulation.claims),
-    )
