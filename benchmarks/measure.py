@@ -35,7 +35,7 @@ from core.model.plan import Plan
 from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
-from core.scheduling.ground import Ground
+from core.scheduling.context import Ground
 from lambdas.garbage import collector_at_rest
 
 JsonObject = dict[str, Any]

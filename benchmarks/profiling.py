@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.files import Files
 from benchmarks.measure import clock, decoded, with_steps
 from core.scheduling import Planner
-from core.scheduling.ground import Ground
+from core.scheduling.context import Ground
 
 _FUNCTIONS_SHOWN: Final = 15
 _PARTS: Final = (

@@ -17,8 +17,8 @@ from core.model.pod import Pod
 from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
-from core.scheduling import reasons as scheduling_reasons
-from core.scheduling.diagnosis import Verdict
+from core.scheduling.explanation.diagnosis import Verdict
+from core.scheduling.primitives import reasons as scheduling_reasons
 
 POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons.MEANINGS))
 """Code of `unschedulable[].reason` → what it means."""

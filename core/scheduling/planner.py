@@ -10,14 +10,14 @@ import msgspec
 from core.model.plan import Binding, Cost, Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.packing.budget import Budget
-from core.scheduling.diagnosis import Diagnosis, Verdict
-from core.scheduling.ground import Ground
-from core.scheduling.improve import improved
-from core.scheduling.pending import is_virtual
-from core.scheduling.results import buffer_rooms, planned_claims
-from core.scheduling.second_turn import SecondTurn
-from core.scheduling.solve import Solution, Solve, batches_of
+from core.packing.search_budget import Budget
+from core.scheduling.context import Ground
+from core.scheduling.explanation.diagnosis import Diagnosis, Verdict
+from core.scheduling.greedy.requeue import SecondTurn
+from core.scheduling.greedy.scheduler import Solution, Solve, batches_of
+from core.scheduling.optimization.optimizer import improved
+from core.scheduling.plan_output import buffer_rooms, planned_claims
+from core.scheduling.pods.pending_pods import is_virtual
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

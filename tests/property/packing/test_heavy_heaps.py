@@ -10,18 +10,18 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.packing.budget import Budget
-from core.packing.improve import improve
-from core.packing.prepared import prepared
+from core.packing.optimize import improve
+from core.packing.relaxation.preparation import prepared
+from core.packing.search_budget import Budget
 from tests.unit.packing.heaps import a_heavy_heap, one_each
 
 SEEDS = st.integers(0, 2**32)
 ROOT = Path(__file__).parents[3]
 
 PRINT_PACKINGS = """
-from core.packing.budget import Budget
-from core.packing.improve import improve
-from core.packing.prepared import prepared
+from core.packing.search_budget import Budget
+from core.packing.optimize import improve
+from core.packing.relaxation.preparation import prepared
 from tests.unit.packing.heaps import a_heavy_heap, one_each
 for seed in range(3):
     problem = a_heavy_heap(seed)

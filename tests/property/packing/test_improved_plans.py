@@ -17,7 +17,7 @@ from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
-from core.scheduling.repacking import repack
+from core.scheduling.optimization import repacker as repack
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.judge import violations
 from tests.property.packing.worlds import a_plain_world, a_ruled_world, with_steps

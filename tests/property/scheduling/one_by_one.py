@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.model.taints import first_untolerated
-from core.scheduling.books import Books
-from core.scheduling.claim_search import ClaimSearch
-from core.scheduling.existing_node import can_attach, ports_free
-from core.scheduling.ground import Ground
-from core.scheduling.in_flight import InFlight
-from core.scheduling.look import Looks
-from core.scheduling.new_claims import Fit, NewClaims
-from core.scheduling.node_search import NodeSearch
-from core.scheduling.pinning import Draft, Pinning
-from core.scheduling.pod_class import Batch, PodClass, Rule, Shape, Stage
-from core.scheduling.ports import conflict
-from core.scheduling.requirement_table import IMPOSSIBLE
-from core.scheduling.resource_axis import Vector, plus, within
-from core.scheduling.solve import Solve
-from core.scheduling.tally import Tally
-from core.scheduling.topology_group import AFFINITY, INVERSE, SPREAD
-from core.scheduling.type_filter import positions
+from core.scheduling.capacity.claim_profile import Looks
+from core.scheduling.capacity.existing_node import can_attach, ports_free
+from core.scheduling.capacity.in_flight_claim import InFlight
+from core.scheduling.context import Ground
+from core.scheduling.greedy.existing_node_search import NodeSearch
+from core.scheduling.greedy.new_claims import Fit, NewClaims
+from core.scheduling.greedy.open_claim_search import ClaimSearch
+from core.scheduling.greedy.plan_state import Books
+from core.scheduling.greedy.scheduler import Solve
+from core.scheduling.instance_types.type_filter import positions
+from core.scheduling.pods.pod_group import Batch, PodClass, Rule, Shape, Stage
+from core.scheduling.primitives.host_ports import conflict
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.scheduling.primitives.resource_vector import Vector, plus, within
+from core.scheduling.topology.domain_choice import Draft, Pinning
+from core.scheduling.topology.domain_counts import Tally
+from core.scheduling.topology.topology_group import AFFINITY, INVERSE, SPREAD
 
 
 class OneByOne(Solve):

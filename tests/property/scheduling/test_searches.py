@@ -13,10 +13,10 @@ from core import labels
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.scheduling.ground import Ground
-from core.scheduling.host_counts import HostCounts
-from core.scheduling.solve import Solve, batches_of
-from core.scheduling.type_filter import positions
+from core.scheduling.context import Ground
+from core.scheduling.greedy.scheduler import Solve, batches_of
+from core.scheduling.instance_types.type_filter import positions
+from core.scheduling.topology.hostname_counts import HostCounts
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from core import labels
 from core.model.quantity import nanodollars
 from core.model.requirements import Requirement, Requirements
-from core.scheduling.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.resource_axis import ResourceAxis, pareto, within
-from core.scheduling.thresholds import Thresholds
-from core.scheduling.type_filter import TypeFilter, positions
-from core.scheduling.type_index import TypeIndex, index_of
+from core.scheduling.instance_types.type_filter import TypeFilter, positions
+from core.scheduling.instance_types.type_index import TypeIndex, index_of
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.primitives.resource_vector import ResourceAxis, pareto, within
+from core.scheduling.primitives.threshold_index import Thresholds
 from tests.builders import ZONES, a_type
 
 AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)

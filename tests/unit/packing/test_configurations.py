@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.packing.beam import Beam
-from core.packing.budget import Budget
-from core.packing.configurations import Configurations
-from core.packing.fluid import relax
-from core.packing.improve import improve
-from core.packing.master import Master
-from core.packing.prepared import prepared
-from core.packing.pricing import worthwhile_loads
+from core.packing.column_generation.beam_pricing import Beam
+from core.packing.column_generation.dive import Configurations
+from core.packing.column_generation.greedy_pricing import worthwhile_loads
+from core.packing.column_generation.master_problem import Master
+from core.packing.column_generation.shadow_prices import Rents
+from core.packing.column_generation.substitution_columns import StandIns
+from core.packing.optimize import improve
 from core.packing.problem import Floats, Problem
-from core.packing.rents import Rents
-from core.packing.stand_ins import StandIns
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.relaxation.preparation import prepared
+from core.packing.search_budget import Budget
 from tests.unit.packing.heaps import SHAPES, a_heavy_heap, a_problem, one_each
 from tests.unit.packing.loads import all_loads
 

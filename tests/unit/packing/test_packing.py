@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from core.errors import InvariantError
-from core.packing import fluid as fluid_module
-from core.packing.budget import Budget
-from core.packing.exchange import exchange, fitted
-from core.packing.fill import cuts, guided_fill
-from core.packing.fluid import relax
-from core.packing.improve import improve
-from core.packing.knapsack import pack_by_value
-from core.packing.prepared import prepared
+from core.packing.arithmetic_bound import rough_bound
+from core.packing.heuristics.cover_exchange import exchange, fitted
+from core.packing.heuristics.guided_rounding import cuts, guided_fill
+from core.packing.heuristics.value_packing import pack_by_value
+from core.packing.optimize import improve
 from core.packing.problem import Packing, Problem, resized
-from core.packing.rough import rough_bound
+from core.packing.relaxation import fluid_lp as fluid_module
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.relaxation.preparation import prepared
+from core.packing.search_budget import Budget
 from tests.unit.packing.heaps import SHAPES, a_heap, a_problem, one_each
 
 

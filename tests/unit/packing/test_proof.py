@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from core.packing.budget import Budget
-from core.packing.fluid import relax
-from core.packing.improve import improve
-from core.packing.master import Master
-from core.packing.prepared import prepared
+from core.packing.column_generation.dual_bound import proven
+from core.packing.column_generation.master_problem import Master
+from core.packing.column_generation.substitution_columns import StandIns
+from core.packing.optimize import improve
 from core.packing.problem import Problem
-from core.packing.proof import proven
-from core.packing.stand_ins import StandIns
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.relaxation.preparation import prepared
+from core.packing.search_budget import Budget
 from tests.unit.packing.heaps import a_heavy_heap, a_problem, one_each
 from tests.unit.packing.loads import all_loads
 

@@ -23,7 +23,7 @@ from core.model.requirements import Requirement
 from core.model.snapshot import Options, Snapshot
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
 from core.scheduling import schedule
-from core.scheduling.repacking.party import Neighbours, Party
+from core.scheduling.optimization.items.packing_item import Neighbours, Party
 from tests.builders import a_pod, a_pool, a_selector, a_snapshot
 from tests.unit.packing.test_improvement import market, pods
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from core.packing import rivals
-from core.packing.budget import Budget
-from core.packing.bundles import PRICE_BAND, TYPES, bundled
-from core.packing.fill import cuts, guided_fill
-from core.packing.fluid import relax
-from core.packing.pairs import by_pairs
-from core.packing.prepared import leaving_a_choice, prepared
+from core.packing.heuristics.guided_rounding import cuts, guided_fill
+from core.packing.heuristics.two_type_rounding import by_pairs
 from core.packing.problem import Problem
+from core.packing.relaxation import active_types as rivals
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.relaxation.launch_flexibility import PRICE_BAND, TYPES, bundled
+from core.packing.relaxation.preparation import leaving_a_choice, prepared
+from core.packing.search_budget import Budget
 
 
 def a_ladder(sizes: int, *, apart: int = 0) -> Problem:

@@ -7,9 +7,9 @@ from core.model.catalogue import InstanceType, Offering
 from core.model.quantity import nanodollars
 from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.scheduling.ground import Ground
-from core.scheduling.repacking.kinds import Kind
-from core.scheduling.repacking.zone_shares import ZoneShares
+from core.scheduling.context import Ground
+from core.scheduling.optimization.items.item_groups import Kind
+from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
 
 A, B = ZONES[:2]

@@ -17,7 +17,8 @@ from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
 from core.model.storage import PersistentVolume, PersistentVolumeClaim
 from core.model.taints import NO_SCHEDULE, Taint
-from core.scheduling import Planner, reasons
+from core.scheduling import Planner
+from core.scheduling.primitives import reasons
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 

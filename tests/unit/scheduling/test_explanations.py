@@ -9,7 +9,8 @@ from core import labels
 from core.model.pod import LabelSelector, TopologySpread
 from core.model.requirements import Requirement
 from core.model.taints import NO_SCHEDULE, Taint
-from core.scheduling import Planner, reasons
+from core.scheduling import Planner
+from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import plan_of
 

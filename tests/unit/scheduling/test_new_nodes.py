@@ -15,7 +15,7 @@ from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT, Options
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
-from core.scheduling import reasons
+from core.scheduling.primitives import reasons
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
 

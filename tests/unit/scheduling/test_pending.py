@@ -10,7 +10,7 @@ from core import labels
 from core.model.pod import NodeSelectorTerm, Owner
 from core.model.requirements import Requirement
 from core.model.snapshot import Options
-from core.scheduling import reasons
+from core.scheduling.primitives import reasons
 from tests.builders import NOW, a_pod, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 

@@ -17,7 +17,7 @@ from core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from core.scheduling import reasons
+from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_type
 from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
 

@@ -6,7 +6,7 @@ import msgspec
 
 from core import labels
 from core.model.requirements import Requirement
-from core.scheduling import reasons
+from core.scheduling.primitives import reasons
 from tests.builders import a_node_of, a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import places, plan_of
 

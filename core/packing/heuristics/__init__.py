@@ -1,0 +1,1 @@
+"""From fractions to whole machines: rounding and exchange."""

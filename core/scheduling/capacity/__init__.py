@@ -1,0 +1,1 @@
+"""What holds pods: existing nodes, NodeClaim templates and claims in flight, with daemons and limits taken off."""

@@ -1,0 +1,47 @@
+"""The claims of one plan as bit sets of their indices: one operation asks all of them."""
+
+from __future__ import annotations
+
+from core.scheduling.capacity.claim_profile import Look
+
+
+class ClaimIndex:
+    """Which claims look how, and how many pods each has.
+
+    Attributes:
+        open: Claims that may have room for anybody at all.
+        by_count: For each number of pods, the claims that have so many.
+        looks: Each claim's look.
+    """
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.by_count: list[int] = [0]
+        self.looks: list[Look] = []
+
+    def add(self, look: Look) -> None:
+        """Take in one more claim, without pods."""
+        bit = 1 << len(self.looks)
+        self.looks.append(look)
+        look.claims |= bit
+        self.open |= bit
+        self.by_count[0] |= bit
+
+    def fill(self, claim: int, before: int, after: int) -> None:
+        """Note that a claim has more pods than before."""
+        while len(self.by_count) <= after:
+            self.by_count.append(0)
+        bit = 1 << claim
+        self.by_count[before] ^= bit
+        self.by_count[after] |= bit
+
+    def turn(self, claim: int, look: Look) -> None:
+        """Note that a claim looks different now."""
+        bit = 1 << claim
+        self.looks[claim].claims ^= bit
+        look.claims |= bit
+        self.looks[claim] = look
+
+    def close(self, claim: int) -> None:
+        """Note that a claim is full."""
+        self.open &= ~(1 << claim)

@@ -1,0 +1,53 @@
+"""What claims are held to: many claims of a plan look alike, so what a pod makes of one it makes of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.scheduling.capacity.nodeclaim_template import Template
+from core.scheduling.primitives.resource_vector import Vector, within
+
+
+@dataclass(eq=False, slots=True)
+class Look:
+    """A NodePool, requirements, and the types that limits, ports and volumes leave of it.
+
+    Attributes:
+        index: Its number in this plan.
+        mask: The types that are left, room aside.
+        claims: The claims that look so, as a bit set of their indices.
+    """
+
+    index: int
+    template: Template
+    reqs: int
+    allowed: int
+    mask: int
+    claims: int = 0
+    _front: Sequence[Vector] | None = None
+
+    def holds(self, total: Vector) -> bool:
+        """Whether any of its types has room for so much."""
+        if self._front is None:
+            self._front = self.template.types.front(self.mask)
+        for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
+            if within(total, room):
+                return True
+        return False
+
+
+class Looks:
+    """All looks of one plan."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, int], Look] = {}
+
+    def of(self, template: Template, reqs: int, allowed: int) -> Look:
+        """The look with these requirements and types."""
+        question = (template.index, reqs, allowed)
+        known = self._known.get(question)
+        if known is None:
+            mask = template.types.mask(reqs) & allowed
+            known = self._known[question] = Look(len(self._known), template, reqs, allowed, mask)
+        return known

@@ -1,0 +1,83 @@
+"""DaemonSets: the pods that a node gets whether it is asked or not, and the room they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from core.model.pod import HostPort
+from core.model.policy import DaemonSet
+from core.model.requirements import Requirements
+from core.model.taints import Taint, first_untolerated
+from core.scheduling.instance_types.type_filter import TypeFilter, positions
+from core.scheduling.pods.preferences import TOLERATE_PREFERENCES, required_alternatives
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class Daemon:
+    """One DaemonSet's pod.
+
+    Attributes:
+        alternatives: Numbers of the node selector with each alternative of the required node affinity.
+    """
+
+    source: DaemonSet
+    requests: Vector
+    alternatives: tuple[int, ...]
+
+    @property
+    def ports(self) -> tuple[HostPort, ...]:
+        """Host ports that it takes."""
+        return self.source.spec.host_ports
+
+    def tolerates(self, taints: Iterable[Taint]) -> bool:
+        """Whether the taints let it on; PreferNoSchedule never keeps a daemon away."""
+        return first_untolerated(taints, (*self.source.spec.tolerations, TOLERATE_PREFERENCES)) is None
+
+    def runs_on(self, offered: Requirements, taints: Iterable[Taint], table: RequirementTable) -> bool:
+        """Whether an existing node with these labels and taints gets one."""
+        return self.tolerates(taints) and any(table.offers(offered, one) for one in self.alternatives)
+
+
+def daemons_of(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[Daemon, ...]:
+    """Every DaemonSet's pod, by name. Those that need resource claims are left out, as their pods are."""
+    ordered = sorted(daemon_sets, key=lambda d: (d.namespace, d.name))
+    return tuple(_daemon(source, axis, table) for source in ordered if not source.spec.resource_claims)
+
+
+def _daemon(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) -> Daemon:
+    found = [table.conjunction(parts) for parts in required_alternatives(source.spec)]
+    possible = tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
+    return Daemon(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
+
+
+def set_aside(
+    types: TypeFilter, offered: int, taints: tuple[Taint, ...], daemons: tuple[Daemon, ...], table: RequirementTable
+) -> None:
+    """Take from each type of a NodePool what the DaemonSets' pods need there.
+
+    A daemon counts on every type that could carry it, whatever else a claim is narrowed to later (Karpenter).
+    """
+    zero = tuple(0 for _ in daemons[0].requests) if daemons else ()
+    overhead: list[Vector] = [zero] * len(types.types)
+    ports: list[tuple[HostPort, ...]] = [()] * len(types.types)
+    for daemon in daemons:
+        for position in positions(_carriers(daemon, types, offered, taints, table)):
+            overhead[position] = plus(overhead[position], daemon.requests)
+            ports[position] = (*ports[position], *daemon.ports)
+    if daemons:
+        types.reserve(overhead, ports)
+
+
+def _carriers(
+    daemon: Daemon, types: TypeFilter, offered: int, taints: tuple[Taint, ...], table: RequirementTable
+) -> int:
+    if not daemon.tolerates(taints):
+        return 0
+    mask = 0
+    for alternative in daemon.alternatives:
+        narrowed = table.narrowed(offered, alternative)
+        mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
+    return mask

@@ -1,0 +1,167 @@
+"""Nodes that exist or are on their way, and the room that is left on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from core import labels
+from core.model.node_claim import INITIALIZED
+from core.model.node_pool import NodePool
+from core.model.pod import HostPort
+from core.model.requirements import Requirements
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.model.taints import Taint
+from core.scheduling.capacity.daemon_overhead import Daemon
+from core.scheduling.pods.label_grouping import Shapes
+from core.scheduling.pods.volumes import VolumeIndex
+from core.scheduling.primitives.host_ports import conflict
+from core.scheduling.primitives.requirement_table import RequirementTable
+from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, minus
+
+Attachments = frozenset[tuple[str, str]]
+
+
+@dataclass(eq=False, slots=True, frozen=True)
+class NodeView:
+    """One node as every plan of a snapshot starts with it.
+
+    Attributes:
+        index: Its position in the order in which nodes are tried: initialized ones first, then by name.
+        offered: Its labels as requirements, hostname included.
+        free: What is left once its pods are counted and the DaemonSets' pods that are yet to come.
+        is_leaving: Marked for deletion: offers nothing.
+        rests: Its pods changed so lately that consolidation may not move others onto it (`consolidateAfter`).
+    """
+
+    index: int
+    state: StateNode
+    offered: Requirements
+    taints: tuple[Taint, ...]
+    free: Vector
+    ports: tuple[HostPort, ...]
+    attached: Attachments
+    attach_limits: Mapping[str, int]
+    is_leaving: bool
+    rests: bool
+
+    @property
+    def name(self) -> str:
+        """The node's name, or the claim's before it joins."""
+        return self.state.name
+
+    def domain(self, key: str) -> str | None:
+        """Where the node is along a topology key."""
+        found = self.offered.get(key)
+        return found.values[0] if found is not None and found.values else None
+
+
+@dataclass(slots=True)
+class NodeRoom:
+    """What one plan has put on one node so far."""
+
+    free: Vector
+    ports: list[HostPort] = field(default_factory=list)
+    attached: set[tuple[str, str]] = field(default_factory=set)
+
+
+def can_attach(view: NodeView, held: Iterable[tuple[str, str]], wanted: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the node can attach these volumes beside those it holds; drivers without a stated limit have none."""
+    union = {*view.attached, *held, *wanted}
+    for driver in sorted({driver for driver, _ in wanted}):
+        limit = view.attach_limits.get(driver)
+        if limit is not None and sum(1 for owner, _ in union if owner == driver) > limit:
+            return False
+    return True
+
+
+def ports_free(view: NodeView, held: Iterable[HostPort], wanted: tuple[HostPort, ...]) -> bool:
+    """Whether the host ports are free."""
+    return not conflict(wanted, (*view.ports, *held))
+
+
+class NodeViews:
+    """Makes the views of one snapshot's nodes."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        axis: ResourceAxis,
+        table: RequirementTable,
+        volumes: VolumeIndex,
+        daemons: tuple[Daemon, ...],
+        shapes: Shapes,
+    ) -> None:
+        self._snapshot = snapshot
+        self._axis = axis
+        self._table = table
+        self._volumes = volumes
+        self._daemons = daemons
+        self._have_ports = any(daemon.ports for daemon in daemons)
+        self._pools = {pool.name: pool for pool in snapshot.node_pools}
+        self._held = _held_by_attachments(snapshot, volumes)
+        self._shapes = shapes
+
+    def of(self, states: Iterable[StateNode]) -> tuple[NodeView, ...]:
+        """Every node in the order in which it is tried."""
+        ordered = sorted(states, key=lambda s: (not s.is_initialized, s.name, s.claim_name))
+        return tuple(self._view(index, state) for index, state in enumerate(ordered))
+
+    def _view(self, index: int, state: StateNode) -> NodeView:
+        offered = Requirements.from_labels({**state.labels, labels.HOSTNAME: state.hostname})
+        attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
+        return NodeView(
+            index=index,
+            state=state,
+            offered=offered,
+            taints=state.taints,
+            free=self._free(state, offered),
+            ports=self._ports(state, offered),
+            attached=frozenset(attached) | self._held.get(state.name, frozenset()),
+            attach_limits=state.node.attach_limits if state.node is not None else {},
+            is_leaving=state.is_marked_for_deletion(self._snapshot),
+            rests=_rests(state, self._pools.get(state.node_pool), self._snapshot.now),
+        )
+
+    def _ports(self, state: StateNode, offered: Requirements) -> tuple[HostPort, ...]:
+        """Host ports of the pods there and of the DaemonSets' pods that are yet to come."""
+        taken = [port for pod in state.pods for port in pod.spec.host_ports]
+        if not self._have_ports:
+            return tuple(taken)
+        here = {(pod.namespace, owner.name) for pod in state.pods for owner in pod.owners if owner.kind == "DaemonSet"}
+        for daemon in self._daemons:
+            is_due = daemon.ports and (daemon.source.namespace, daemon.source.name) not in here
+            if is_due and daemon.runs_on(offered, state.taints, self._table):
+                taken += daemon.ports
+        return tuple(taken)
+
+    def _free(self, state: StateNode, offered: Requirements) -> Vector:
+        """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""
+        requests, axis, taints = self._shapes.requests, self._axis, state.taints
+        used = axis.total(requests(pod) for pod in state.pods)
+        running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
+        due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))
+        missing = tuple(max(0, amount) for amount in minus(due, running))
+        return minus(minus(axis.vector(state.allocatable), used), missing)
+
+
+def _rests(state: StateNode, pool: NodePool | None, now: datetime) -> bool:
+    after = pool.disruption.consolidate_after if pool is not None else None
+    if state.claim is None or not after:
+        return False
+    initialized = state.claim.conditions.get(INITIALIZED)
+    if initialized is None or initialized.status != "True":
+        return False
+    since = state.claim.last_pod_event_at or initialized.changed_at
+    return since is not None and now - since < after
+
+
+def _held_by_attachments(snapshot: Snapshot, volumes: VolumeIndex) -> dict[str, Attachments]:
+    held: dict[str, set[tuple[str, str]]] = {}
+    for attachment in snapshot.attachments:
+        driver = volumes.driver_of(attachment.volume_name)
+        if driver:
+            held.setdefault(attachment.node_name, set()).add((driver, attachment.volume_name))
+    return {node: frozenset(found) for node, found in sorted(held.items())}

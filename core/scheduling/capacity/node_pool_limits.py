@@ -1,0 +1,67 @@
+"""What the limits of a NodePool still allow. Never overshot: each new claim is charged its largest type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from core.model import quantity, resources
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodePool
+from core.model.state_node import StateNode
+from core.scheduling.instance_types.type_filter import TypeFilter
+
+
+class Room:
+    """How much one NodePool may still launch within one plan."""
+
+    def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
+        self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
+
+    def copy(self) -> Room:
+        """As much room as there is now."""
+        return Room(self.left, {})
+
+    @property
+    def nodes_left(self) -> bool:
+        """Whether the number of nodes leaves one more."""
+        return self.left.get(quantity.NODES, 1) >= 1
+
+    def mask(self, types: TypeFilter, among: int) -> int:
+        """Those of the types that could be launched once more."""
+        if not self.nodes_left or any(amount < 0 for amount in self.left.values()):
+            return 0
+        for name, amount in self.left.items():
+            if name != quantity.NODES:
+                among &= types.capacities(name).at_most(amount)
+        return among
+
+    def charge(self, types: TypeFilter, mask: int) -> None:
+        """Book a claim that may become any of these types."""
+        for name in self.left:
+            self.left[name] -= dearest(types, mask, name)
+
+    def refund(self, types: TypeFilter, mask: int) -> None:
+        """Take a booking back."""
+        for name in self.left:
+            self.left[name] += dearest(types, mask, name)
+
+
+def dearest(types: TypeFilter, mask: int, name: str) -> int:
+    """The most of a resource that a claim of these types may turn out to have; a node is one node."""
+    if name == quantity.NODES:
+        return 1
+    return types.capacities(name).largest(mask)
+
+
+def used_by_pool(
+    states: Iterable[StateNode], pools: Iterable[NodePool], unlaunched: Iterable[NodeClaim]
+) -> dict[str, dict[str, int]]:
+    """Pool → what its nodes take of the limits. Claims without an instance count with what they were asked for."""
+    used: dict[str, dict[str, int]] = {pool.name: {} for pool in pools}
+    for state in states:
+        if state.node_pool in used:
+            used[state.node_pool] = resources.add(used[state.node_pool], state.capacity, {quantity.NODES: 1})
+    for claim in unlaunched:
+        if claim.node_pool in used:
+            used[claim.node_pool] = resources.add(used[claim.node_pool], claim.resources, {quantity.NODES: 1})
+    return used

@@ -1,0 +1,29 @@
+"""How large a new node may be where the NodePool bounds it: the more pods on a node, the more go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.model import quantity
+from core.scheduling.instance_types.type_filter import TypeFilter, positions
+
+
+def sizes_of(types: TypeFilter, mask: int, largest: Mapping[str, int]) -> tuple[int, ...]:
+    """Sets of types to open a node from, tried in turn.
+
+    First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size by itself, so that
+    its node is no larger than the pod needs.
+
+    Args:
+        types: The NodePool's.
+        mask: Those that it may launch.
+        largest: The most CPU and memory of a node, see `NodePool.largest_node`; empty for any size.
+    """
+    small = mask
+    for resource, most in sorted(largest.items()):
+        small &= types.capacities(resource).at_most(most)
+    by_cpu: dict[int, int] = {}
+    for position in positions(mask & ~small):
+        cpu = types.types[position].capacity.get(quantity.CPU, 0)
+        by_cpu[cpu] = by_cpu.get(cpu, 0) | 1 << position
+    return (small, *(by_cpu[cpu] for cpu in sorted(by_cpu)))

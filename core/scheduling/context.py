@@ -1,0 +1,123 @@
+"""What all plans of one snapshot share: prepared once, read by hundreds of what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import copy
+
+from core import labels
+from core.model.pod import Pod
+from core.model.resources import subtract
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.model.taints import first_untolerated
+from core.scheduling.capacity.daemon_overhead import daemons_of
+from core.scheduling.capacity.existing_node import NodeViews
+from core.scheduling.capacity.node_index import NodeSets
+from core.scheduling.capacity.node_pool_limits import Room, used_by_pool
+from core.scheduling.capacity.nodeclaim_template import templates_of
+from core.scheduling.pod_grouping import Classes
+from core.scheduling.pods.label_grouping import Shapes
+from core.scheduling.pods.pending_pods import Evictions, pending_pods
+from core.scheduling.pods.pod_group import Stage
+from core.scheduling.pods.volumes import VolumeIndex
+from core.scheduling.primitives.requirement_table import RequirementTable
+from core.scheduling.primitives.resource_vector import ResourceAxis
+from core.scheduling.topology.topology import Topology
+from core.scheduling.topology.topology_group import Namespaces
+
+
+class Ground:
+    """A snapshot, made ready for planning.
+
+    Attributes:
+        pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
+        moving: Pods of nodes that are going anyway; by key.
+        leaving: Positions of the nodes that are going.
+        positions: Names of nodes and of their claims → position.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.states: tuple[StateNode, ...] = state_nodes(snapshot)
+        self.pending = pending_pods(snapshot)
+        bound = [pod for state in self.states for pod in state.pods]
+        self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
+        self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
+        volumes = VolumeIndex(snapshot)
+        daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
+        shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
+        self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons, shapes).of(self.states)
+        self.positions = {view.name: view.index for view in self.views}
+        self.positions |= {view.state.claim_name: view.index for view in self.views if view.state.claim_name}
+        self.nodes = NodeSets(self.views, self.table)
+        self.templates = templates_of(snapshot, self.table, self.axis, daemons)
+        self._used = self._usage()
+        self.evictions = Evictions(snapshot)
+        self.leaving = frozenset(view.index for view in self.views if view.is_leaving)
+        self.moving = tuple(
+            pod for view in self.views if view.is_leaving for pod in self.evictions.movable(view.state.pods)
+        )
+        self._count_bound(shapes)
+        namespaces = Namespaces(_namespace_labels(snapshot))
+        self.topology = Topology(shapes.all, self.nodes, self.templates, namespaces, self.table)
+        self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
+        self._open_templates: dict[object, tuple[bool, ...]] = {}
+
+    def below(self, price: int) -> Ground:
+        """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
+        cheap = copy(self)
+        cheap.templates = tuple(template.below(price) for template in self.templates)
+        return cheap
+
+    def open_templates(self, stage: Stage) -> tuple[bool, ...]:
+        """For each template, whether the stage tolerates its taints."""
+        known = self._open_templates.get(stage.wishes.tolerations)
+        if known is None:
+            known = tuple(first_untolerated(t.taints, stage.wishes.tolerations) is None for t in self.templates)
+            self._open_templates[stage.wishes.tolerations] = known
+        return known
+
+    def limit_rooms(self, vanished: Iterable[int]) -> tuple[Room, ...]:
+        """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
+        freed: dict[str, list[StateNode]] = {}
+        for position in vanished:
+            state = self.views[position].state
+            freed.setdefault(state.node_pool, []).append(state)
+        rooms = []
+        for template in self.templates:
+            pool = template.pool
+            gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
+            rooms.append(Room(pool.limits, subtract(self._used[pool.name], gone)))
+        return tuple(rooms)
+
+    def _usage(self) -> dict[str, dict[str, int]]:
+        """Pool → what its nodes take of the limits, those that are going aside."""
+        staying = (view.state for view in self.views if not view.is_leaving)
+        launched = {state.claim_name for state in self.states}
+        unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
+        return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
+
+    def _count_bound(self, shapes: Shapes) -> None:
+        """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""
+        moving = {id(pod) for pod in self.moving}
+        for view in self.views:
+            position = view.index
+            for pod in view.state.pods:
+                if not pod.is_terminating and id(pod) not in moving:
+                    bound = shapes.of(pod).shape.bound
+                    bound[position] = bound.get(position, 0) + 1
+
+
+def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:
+    specs = {
+        id(spec): spec for spec in (*(pod.spec for pod in pods), *(daemon.spec for daemon in snapshot.daemon_sets))
+    }
+    requests = [spec.requests for spec in specs.values()]
+    return {name for name in set().union(*requests) if any(amounts.get(name) for amounts in requests)}
+
+
+def _namespace_labels(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    known: dict[str, dict[str, str]] = {name: {} for name in sorted({pod.namespace for pod in snapshot.pods})}
+    known.update({namespace.name: namespace.labels for namespace in snapshot.namespaces})
+    return known

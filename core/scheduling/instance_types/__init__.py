@@ -1,0 +1,1 @@
+"""Instance types as bit masks: which of them meet requirements, have offerings and have room."""

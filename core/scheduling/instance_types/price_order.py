@@ -1,0 +1,37 @@
+"""Types in the order of their prices, and any set of them in that order without a look at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import compress
+from operator import itemgetter
+
+from core.scheduling.instance_types.type_index import flags_of
+
+
+class PriceOrder:
+    """Types with a price, the cheapest first; ties by position."""
+
+    def __init__(self, prices: Mapping[int, int], length: int) -> None:
+        """Put them in order.
+
+        Args:
+            prices: Position → price.
+            length: How many positions there are, those without a price included.
+        """
+        self._entries = sorted((price, position) for position, price in prices.items())
+        self._positions = [position for _, position in self._entries]
+        self._length = length
+        self._in_order = itemgetter(*self._positions, 0, 0)  # two more, for itemgetter gives a tuple from two on only
+
+    def among(self, mask: int) -> Iterator[tuple[int, int]]:
+        """(price, position) of those that are in the mask."""
+        return compress(self._entries, self._flags(mask))
+
+    def positions_among(self, mask: int) -> Iterator[int]:
+        """Positions of those that are in the mask."""
+        return compress(self._positions, self._flags(mask))
+
+    def _flags(self, mask: int) -> tuple[int, ...]:
+        flags: tuple[int, ...] = self._in_order(flags_of(mask, max(1, self._length)))
+        return flags

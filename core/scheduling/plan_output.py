@@ -1,0 +1,155 @@
+"""From a solution to what the shell carries out: claims with their types in price order, bindings, reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.model.plan import BufferRoom, PlannedClaim
+from core.model.pod import Pod
+from core.model.requirements import Requirement, Requirements
+from core.pools.pool_template import SIMULATED
+from core.scheduling.capacity.in_flight_claim import InFlight
+from core.scheduling.capacity.nodeclaim_template import Template, any_value
+from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.instance_types.min_values import cut
+from core.scheduling.pods.pending_pods import buffer_of, is_virtual
+from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
+
+MAX_TYPES: Final = 600
+"""Most instance types that a claim names (Karpenter)."""
+
+
+def planned_claims(
+    claims: Sequence[InFlight], axis: ResourceAxis, well_known: frozenset[str]
+) -> tuple[PlannedClaim, ...]:
+    """The claims as the plan names them: `<pool>-<n>`, counted in the order of opening."""
+    forms = _Forms(well_known)
+    numbers: dict[str, int] = {}
+    planned = []
+    for claim in claims:
+        pool = claim.template.pool.name
+        number = numbers[pool] = numbers.get(pool, -1) + 1
+        planned.append(_filled(forms.of(claim), claim, f"{pool}-{number}", axis))
+    return tuple(planned)
+
+
+def buffer_rooms(pending: Iterable[Pod], solution: Solution) -> tuple[BufferRoom, ...]:
+    """What becomes of each capacity buffer's virtual pods."""
+    wanted = Counter(buffer_of(pod) for pod in pending if is_virtual(pod))
+    existing = Counter(buffer_of(pod) for pod, _ in solution.bound if is_virtual(pod))
+    new = Counter(buffer_of(pod) for claim in solution.claims for pod in claim.pods if is_virtual(pod))
+    return tuple(
+        BufferRoom(name, existing[name], new[name], wanted[name] - existing[name] - new[name])
+        for name in sorted(wanted)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """All of a planned claim that other claims may have in common with it."""
+
+    blank: PlannedClaim
+    overhead: Vector
+
+
+class _Forms:
+    """One form for all claims of a plan that differ in nothing but their pods."""
+
+    def __init__(self, well_known: frozenset[str]) -> None:
+        self._well_known = well_known
+        self._known: dict[tuple[object, ...], _Form] = {}
+
+    def of(self, claim: InFlight) -> _Form:
+        types = claim.template.types
+        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        wanted = tuple(claim.min_values.items())
+        question = (claim.template.index, claim.reqs, left, claim.reservations, wanted, claim.min_values_relaxed)
+        known = self._known.get(question)
+        if known is None:
+            known = self._known[question] = self._form(claim, left)
+        return known
+
+    def _form(self, claim: InFlight, left: int) -> _Form:
+        template, types = claim.template, claim.template.types
+        mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
+        zones, capacity_types = types.markets(mask, claim.reqs)
+        requirements = _requirements(claim, types.names(mask), capacity_types)
+        blank = PlannedClaim(
+            name="",
+            node_pool=template.pool.name,
+            node_class=template.pool.node_class,
+            labels=_labels(template, requirements, self._well_known),
+            annotations=_annotations(claim),
+            taints=template.taints,
+            startup_taints=template.pool.startup_taints,
+            requirements=requirements,
+            instance_types=types.names_in_price_order(mask, claim.reqs),
+            zones=zones,
+            capacity_types=capacity_types,
+            price=types.cheapest(mask, claim.reqs) or 0,
+            expire_after=template.pool.expire_after,
+            termination_grace_period=template.pool.termination_grace_period,
+            min_values_relaxed=claim.min_values_relaxed,
+        )
+        return _Form(blank, types.least_overhead(mask))
+
+
+def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> PlannedClaim:
+    everyone = sorted([pod.key for pod in claim.pods])
+    virtual = [pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)]
+    return msgspec.structs.replace(
+        form.blank,
+        name=name,
+        resources=axis.amounts(plus(claim.used, form.overhead)),
+        pods=tuple(key for key in everyone if key not in virtual) if virtual else tuple(everyone),
+        buffer_pods=tuple(sorted(virtual)),
+    )
+
+
+def _requirements(claim: InFlight, names: tuple[str, ...], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
+    """What the launched node must meet; minValues as they are after BestEffort."""
+    table = claim.template.types.table
+    simulated = SIMULATED if claim.reservations else (*SIMULATED, labels.RESERVATION_ID)
+    narrowed = table[claim.reqs].without(*simulated)
+    chosen = (
+        Requirement(labels.INSTANCE_TYPE, False, names),
+        Requirement.one_of(labels.CAPACITY_TYPE, *capacity_types),
+    )
+    merged = Requirements((*narrowed.values(), *chosen))
+    return tuple(_with_min_values(requirement, claim.min_values.get(key)) for key, requirement in merged.items())
+
+
+def _with_min_values(requirement: Requirement, value: int | None) -> Requirement:
+    if requirement.min_values == value:
+        return requirement
+    return Requirement(
+        requirement.key, requirement.complement, requirement.values, requirement.gte, requirement.lte, value
+    )
+
+
+def _labels(template: Template, requirements: Iterable[Requirement], well_known: frozenset[str]) -> dict[str, str]:
+    """The template's labels, and a value for every label of the NodePool's own that its requirements leave room for."""
+    found = dict(template.labels)
+    for requirement in requirements:
+        if requirement.key not in well_known and requirement.key not in found:
+            value = any_value(requirement)
+            if value is not None:
+                found[requirement.key] = value
+    return dict(sorted(found.items()))
+
+
+def _annotations(claim: InFlight) -> dict[str, str]:
+    pool = claim.template.pool
+    own = dict(pool.annotations)
+    if pool.template_hash:
+        own |= {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    if claim.min_values:
+        own[labels.MIN_VALUES_RELAXED] = "true" if claim.min_values_relaxed else "false"
+    return dict(sorted(own.items()))

@@ -1,0 +1,1 @@
+"""Pending pods, what they ask for, and which of them are alike."""

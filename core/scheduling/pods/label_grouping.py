@@ -1,0 +1,100 @@
+"""Sorts pods into shapes: everything about a pod that scheduling reads, but for how much it requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
+from core.model.snapshot import Snapshot
+from core.scheduling.pods.default_topology_spread import DefaultSpreads
+from core.scheduling.pods.pod_group import Alike, Shape
+from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
+
+
+class Shapes:
+    """The shapes of all pods of a snapshot, numbered in the order in which the pods are given."""
+
+    def __init__(self, snapshot: Snapshot, pods: Sequence[Pod], axis: ResourceAxis) -> None:
+        self._defaults = DefaultSpreads(snapshot)
+        self._has_defaults = bool(snapshot.options.default_spreads)
+        specs = {id(pod.spec): pod.spec for pod in pods}
+        numbers: dict[tuple[object, ...], int] = {}
+        self._terms = {identity: numbers.setdefault(_terms(spec), len(numbers)) for identity, spec in specs.items()}
+        self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
+        distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
+        self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._known: dict[tuple[object, ...], Alike] = {}
+        self._of = {id(pod): self._alike(pod) for pod in pods}
+
+    @property
+    def all(self) -> list[Shape]:
+        """Every shape, by index."""
+        return list(self._shapes.values())
+
+    def of(self, pod: Pod) -> Alike:
+        """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
+        return self._of[id(pod)]
+
+    def requests(self, pod: Pod) -> Vector:
+        """What a pod of the snapshot requests."""
+        return self._requests[id(pod.spec)]
+
+    def _alike(self, pod: Pod) -> Alike:
+        spec, own = pod.spec, pod.labels
+        read = tuple(map(own.get, self._read_keys))
+        spreads = self._defaults.of(pod) if self._has_defaults else None
+        question = (id(spec), pod.namespace, read, spreads)
+        known = self._known.get(question)
+        if known is None:
+            shape = self._shape((self._terms[id(spec)], pod.namespace, read, spreads), pod, spreads)
+            known = self._known[question] = Alike(shape, self._requests[id(spec)])
+        return known
+
+    def _shape(self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None) -> Shape:
+        known = self._shapes.get(question)
+        if known is None:
+            read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
+            own = pod.spec.spreads if spreads is None else spreads
+            known = self._shapes[question] = Shape(len(self._shapes), pod.namespace, read, pod.spec, own)
+        return known
+
+
+def _terms(spec: PodSpec) -> tuple[object, ...]:
+    """All of a spec that scheduling reads, but for what it requests."""
+    return (
+        spec.node_selector,
+        spec.required_terms,
+        spec.preferred_terms,
+        spec.tolerations,
+        spec.spreads,
+        spec.affinity,
+        spec.anti_affinity,
+        spec.preferred_affinity,
+        spec.preferred_anti_affinity,
+        spec.host_ports,
+        spec.resource_claims,
+    )
+
+
+def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[str]:
+    """Keys of pod labels that any rule looks at; the other labels tell pods apart for nothing."""
+    keys: set[str] = set()
+    for spec in specs:
+        for selector, extra in _selectors(spec, snapshot.options.default_spreads):
+            keys.update(extra)
+            keys.update(r.key for r in selector.requirements) if selector is not None else None
+    if snapshot.options.default_spreads:
+        keys.update(key for service in snapshot.services for key in service.selector)
+        keys.update(r.key for w in snapshot.workload_selectors if w.selector for r in w.selector.requirements)
+    return frozenset(keys)
+
+
+def _selectors(
+    spec: PodSpec, defaults: tuple[TopologySpread, ...]
+) -> Iterator[tuple[LabelSelector | None, tuple[str, ...]]]:
+    for spread in (*spec.spreads, *defaults):
+        yield spread.selector, spread.match_label_keys
+    weighted = (*spec.preferred_affinity, *spec.preferred_anti_affinity)
+    for term in (*spec.affinity, *spec.anti_affinity, *(w.term for w in weighted)):
+        yield term.selector, (*term.match_label_keys, *term.mismatch_label_keys)

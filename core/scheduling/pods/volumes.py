@@ -1,0 +1,176 @@
+"""Where a pod's volumes let it run, and how many attachments they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.pod import NodeSelectorTerm, Pod, VolumeUse
+from core.model.requirements import Requirements
+from core.model.snapshot import Snapshot
+from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass, default_class
+from core.scheduling.primitives import reasons
+
+EBS_DRIVER: Final = "ebs.csi.aws.com"
+_IN_TREE: Final = {"kubernetes.io/aws-ebs": EBS_DRIVER}
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_MAX_ALTERNATIVES: Final = 64
+
+Alternatives = tuple[Requirements, ...]
+
+
+class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
+    """What a pod's volumes demand of its node.
+
+    Attributes:
+        alternatives: Node requirements, any one of which will do; without volumes one empty one.
+        attachments: (CSI driver, volume) for each volume to attach, sorted; a shared volume has one identity.
+        reason, message: Set where the pod cannot run until somebody mends its volumes.
+    """
+
+    alternatives: Alternatives = (Requirements(),)
+    attachments: tuple[tuple[str, str], ...] = ()
+    reason: str = ""
+    message: str = ""
+
+
+NO_VOLUMES: Final = VolumeNeeds()
+
+
+class VolumeIndex:
+    """Claims, volumes and classes by name, and what follows from them for pods (Karpenter, volume topology)."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._claims = {(claim.namespace, claim.name): claim for claim in snapshot.volume_claims}
+        self._volumes = {volume.name: volume for volume in snapshot.volumes}
+        self._classes = {storage.name: storage for storage in snapshot.storage_classes}
+        self._default_class = default_class(snapshot.storage_classes)
+
+    def label_keys(self) -> set[str]:
+        """Node labels that some volume or class refers to."""
+        terms = [term for volume in self._volumes.values() for term in volume.node_terms]
+        terms += [term for storage in self._classes.values() for term in storage.allowed_topologies]
+        return {_key(r.key) for term in terms for r in term.requirements}
+
+    def driver_of(self, volume_name: str) -> str:
+        """CSI driver of a PersistentVolume, empty where it has none or is unknown."""
+        volume = self._volumes.get(volume_name)
+        return volume.driver if volume is not None else ""
+
+    def needs(self, pod: Pod) -> VolumeNeeds:
+        """What the pod's volumes demand."""
+        if not pod.spec.volumes:
+            return NO_VOLUMES
+        merged: Alternatives = (Requirements(),)
+        attachments: set[tuple[str, str]] = set()
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            one = self._needs_of(pod.namespace, name, use)
+            if one.reason:
+                return one
+            attachments.update(one.attachments)
+            merged = tuple(_product(merged, one.alternatives))
+            if not merged:
+                return VolumeNeeds(
+                    reason=reasons.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
+                )
+        return VolumeNeeds(merged, tuple(sorted(attachments)))
+
+    def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
+        """What a running pod has attached, as far as its claims are known; a claim that is being deleted has it still."""
+        uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)
+        return tuple(sorted(a for use, name in uses for a in self._held(pod.namespace, name, use)))
+
+    def _held(self, namespace: str, name: str, use: VolumeUse) -> tuple[tuple[str, str], ...]:
+        claim = self._claims.get((namespace, name))
+        driver = self.driver_of(claim.volume_name) if claim is not None else ""
+        if claim is not None and driver:
+            return ((driver, claim.volume_name),)
+        return self._needs_of(namespace, name, use).attachments
+
+    def _needs_of(self, namespace: str, name: str, use: VolumeUse) -> VolumeNeeds:
+        claim = self._claims.get((namespace, name))
+        if claim is None:
+            if use.ephemeral:
+                return self._unbound(namespace, name, use.storage_class)
+            return _problem(reasons.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
+        if claim.is_terminating:
+            return _problem(
+                reasons.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
+            )
+        if claim.phase == "Lost":
+            return _problem(reasons.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
+        return self._bound(claim) if claim.volume_name else self._unbound(namespace, name, claim.storage_class)
+
+    def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
+        volume = self._volumes.get(claim.volume_name)
+        if volume is None:
+            return _problem(reasons.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist")
+        if volume.is_terminating:
+            return _problem(reasons.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
+        if not claim.is_bind_completed and claim.phase != "Bound":
+            return _problem(
+                reasons.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
+            )
+        attached = ((volume.driver, volume.name),) if volume.driver else ()
+        return VolumeNeeds(_volume_alternatives(volume), attached)
+
+    def _unbound(self, namespace: str, name: str, class_name: str | None) -> VolumeNeeds:
+        subject = f"PersistentVolumeClaim {namespace}/{name}"
+        wanted = class_name if class_name is not None else self._default_class
+        if wanted is None:
+            return _problem(
+                reasons.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default one"
+            )
+        if wanted == "":
+            return _problem(reasons.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
+        storage = self._classes.get(wanted)
+        if storage is None:
+            return _problem(reasons.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
+        if storage.binding_mode == IMMEDIATE:
+            return _problem(
+                reasons.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
+            )
+        driver = _driver(storage)
+        attached = ((driver, f"{namespace}/{name}"),) if driver else ()
+        return VolumeNeeds(_term_alternatives(storage.allowed_topologies), attached)
+
+
+def _problem(reason: str, message: str) -> VolumeNeeds:
+    return VolumeNeeds(reason=reason, message=message)
+
+
+def _driver(storage: StorageClass) -> str:
+    name = _IN_TREE.get(storage.provisioner, storage.provisioner)
+    return "" if name == _NO_PROVISIONER else name
+
+
+def _key(key: str) -> str:
+    return labels.ZONE if key == labels.EBS_ZONE else key
+
+
+def _volume_alternatives(volume: PersistentVolume) -> Alternatives:
+    """Its node affinity; a volume that is a directory of one host is no reason to wait for that host (Karpenter)."""
+    if not volume.is_local:
+        return _term_alternatives(volume.node_terms)
+    freed = (
+        NodeSelectorTerm(tuple(r for r in term.requirements if r.key != labels.HOSTNAME)) for term in volume.node_terms
+    )
+    return _term_alternatives(freed)
+
+
+def _term_alternatives(terms: Iterable[NodeSelectorTerm]) -> Alternatives:
+    found = [Requirements(msgspec.structs.replace(r, key=_key(r.key)) for r in term.requirements) for term in terms]
+    return tuple(dict.fromkeys(found)) or (Requirements(),)
+
+
+def _product(left: Alternatives, right: Alternatives) -> Iterator[Requirements]:
+    produced: dict[Requirements, None] = {}
+    for first in left:
+        for second in right:
+            if first.conflict(second) is None and len(produced) < _MAX_ALTERNATIVES:
+                produced[first.merged(second.values())] = None
+    return iter(produced)

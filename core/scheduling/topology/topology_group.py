@@ -1,0 +1,146 @@
+"""Topology rules as groups: pods that share a rule share its counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.model.pod import (
+    DO_NOT_SCHEDULE,
+    HONOR,
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpread,
+)
+from core.model.requirements import Requirement, Requirements
+from core.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
+from core.scheduling.pods.preferences import usable_terms
+
+SPREAD: Final = "spread"
+AFFINITY: Final = "affinity"
+ANTI_AFFINITY: Final = "anti-affinity"
+INVERSE: Final = "inverse"
+"""The other side of a required anti-affinity: counts its owners and keeps away whom they avoid."""
+
+
+class NodeGate(msgspec.Struct, frozen=True, order=True):
+    """Which nodes a spread constraint looks at (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
+
+    Attributes:
+        selector, terms: The owner's node selector and alternatives; both empty where the policy is Ignore.
+        tolerations: The owner's, None where taints are ignored.
+        keys: Labels without which a node is passed over, with all its pods (Kubernetes: every topology key of the owner).
+    """
+
+    selector: tuple[Requirement, ...] = ()
+    terms: tuple[NodeSelectorTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] | None = None
+    keys: tuple[str, ...] = ()
+
+    def admits(self, offered: Requirements, taints: Iterable[Taint], well_known: frozenset[str]) -> bool:
+        """Whether nodes with these labels and taints are looked at."""
+        if self.tolerations is not None and first_untolerated(_hard(taints), self.tolerations) is not None:
+            return False
+        for key in self.keys:
+            if key not in well_known and (key not in offered or offered[key].operator == "DoesNotExist"):
+                return False
+        return any(
+            all(offered.compatible(Requirements((asked,)), allow_undefined=well_known) for asked in way)
+            for way in self.ways()
+        )
+
+    def ways(self) -> tuple[tuple[Requirement, ...], ...]:
+        """The node selector with each alternative of the affinity; one empty way where neither is looked at."""
+        return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
+
+
+class Group(msgspec.Struct, frozen=True, order=True):
+    """One rule along one topology key, whoever has it. `namespaces` None stands for all."""
+
+    kind: str
+    key: str
+    namespaces: tuple[str, ...] | None
+    selector: LabelSelector | None
+    max_skew: int = 0
+    min_domains: int = 0
+    gate: NodeGate = NodeGate()
+
+    @property
+    def is_hostname(self) -> bool:
+        """Whether each node is a domain of its own."""
+        return self.key == labels.HOSTNAME
+
+    def selects(self, namespace: str, pod_labels: Mapping[str, str]) -> bool:
+        """Whether a pod is one that the rule speaks of."""
+        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        return self.selector.matches(pod_labels)
+
+
+def spread_group(
+    spread: TopologySpread,
+    spreads: Iterable[TopologySpread],
+    spec: PodSpec,
+    namespace: str,
+    pod_labels: Mapping[str, str],
+) -> Group:
+    """The group of a spread constraint among all that the owner has, be they its own or the cluster's defaults.
+
+    Taints and labels of nodes count by the owner's whole affinity, relaxed or not.
+    """
+    others = {labels.normalized(s.topology_key) for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
+    others -= {labels.normalized(spread.topology_key), labels.HOSTNAME}
+    honors_affinity = spread.node_affinity_policy == HONOR
+    gate = NodeGate(
+        selector=spec.node_selector if honors_affinity else (),
+        terms=usable_terms(spec) if honors_affinity else (),
+        tolerations=tuple(sorted(spec.tolerations)) if spread.node_taints_policy == HONOR else None,
+        keys=tuple(sorted(others)) if spread.when_unsatisfiable == DO_NOT_SCHEDULE else (),
+    )
+    selector = _with_label_keys(spread.selector, pod_labels, spread.match_label_keys, ())
+    minimum = spread.min_domains or 0
+    return Group(SPREAD, labels.normalized(spread.topology_key), (namespace,), selector, spread.max_skew, minimum, gate)
+
+
+def affinity_group(
+    kind: str, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
+) -> Group:
+    """The group of an affinity or anti-affinity term, or of the inverse of the latter."""
+    selector = _with_label_keys(term.selector, pod_labels, term.match_label_keys, term.mismatch_label_keys)
+    return Group(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
+
+
+class Namespaces:
+    """The cluster's namespaces, for terms that select them. One that is only known by its pods has its name as label."""
+
+    def __init__(self, known: Mapping[str, Mapping[str, str]]) -> None:
+        self._labels = {name: {"kubernetes.io/metadata.name": name, **own} for name, own in sorted(known.items())}
+
+    def of_term(self, term: PodAffinityTerm, own: str) -> tuple[str, ...] | None:
+        """Namespaces whose pods the term speaks of, None for all."""
+        selector = term.namespace_selector
+        if selector is None:
+            return tuple(sorted(set(term.namespaces))) or (own,)
+        if not selector.requirements:
+            return None
+        selected = (name for name, found in self._labels.items() if selector.matches(found))
+        return tuple(sorted({*term.namespaces, *selected}))
+
+
+def _with_label_keys(
+    selector: LabelSelector | None, own: Mapping[str, str], same: Iterable[str], other: Iterable[str]
+) -> LabelSelector | None:
+    if selector is None:
+        return None
+    added = [Requirement(key, False, (own[key],)) for key in sorted(set(same)) if key in own]
+    added += [Requirement(key, True, (own[key],)) for key in sorted(set(other)) if key in own]
+    return LabelSelector(tuple(sorted({*selector.requirements, *added}))) if added else selector
+
+
+def _hard(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    return tuple(taint for taint in taints if taint.effect != PREFER_NO_SCHEDULE)
