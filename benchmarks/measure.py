@@ -28,15 +28,15 @@ from cli.inventory import take_inventory
 from cli.reading import read
 from cli.world import look
 from core.catalogue import document
-from core.manifests import resources as kinds
-from core.manifests import wire
+from core.gc_pause import collector_at_rest
 from core.manifests.assemble import assemble
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
 from core.model.plan import Plan
-from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import dollars
 from core.scheduling import Planner
 from core.scheduling.context import Ground
-from lambdas.garbage import collector_at_rest
 
 JsonObject = dict[str, Any]
 

@@ -9,9 +9,10 @@ from cli.errors import InputError
 from cli.reading import Document
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests import wire, workloads
-from core.manifests.resources import Resource
+from core.manifests import workloads
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 
 _LEGACY_GROUPS: Final = ("extensions",)
 _KARPENTER_GROUPS: Final = (labels.CORE_GROUP, labels.AWS_GROUP)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from core.model import resources
 from core.model.plan import BufferRoom, Command, Cost, DisruptionPlan, Plan, PlannedClaim
-from core.model.quantity import dollars
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values import resources
+from core.model.values.quantity import dollars
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 
 JsonObject = dict[str, Any]
 

@@ -19,11 +19,11 @@ from cli.output import JsonObject
 from cli.reading import read
 from core.catalogue import document
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
+from core.gc_pause import collector_at_rest
 from core.manifests.assemble import assemble
+from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
-from lambdas.garbage import collector_at_rest
 
 
 class World(msgspec.Struct, frozen=True):

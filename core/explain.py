@@ -14,8 +14,8 @@ import msgspec
 from core.disruption import reasons as disruption_reasons
 from core.model.plan import Command, DisruptionPlan, PlannedClaim
 from core.model.pod import Pod
-from core.model.quantity import dollars
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import dollars
 from core.scheduling import Planner
 from core.scheduling.explanation.diagnosis import Verdict
 from core.scheduling.primitives import reasons as scheduling_reasons

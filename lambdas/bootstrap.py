@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lambdas.adapters.aws.dynamo_claims import DynamoClaims
-from lambdas.adapters.aws.dynamo_commands import DynamoCommands
-from lambdas.adapters.aws.dynamo_leases import DynamoLeases
-from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
-from lambdas.adapters.aws.dynamo_offerings import DynamoOfferings
-from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
-from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, Service
 from lambdas.adapters.aws.sqs import SqsQueue
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
     from lambdas.brakes.panel import Panel, Source
-    from lambdas.controllers.audit_log import AuditLog
     from lambdas.controllers.batches.execution import Execution
-    from lambdas.controllers.catalogue import CatalogueRefresh
-    from lambdas.controllers.claim_work import ClaimWork
-    from lambdas.controllers.disruption import Disruption
-    from lambdas.controllers.interruption import Interruptions
-    from lambdas.controllers.launching import Launcher
-    from lambdas.controllers.provisioning import Provisioning
-    from lambdas.controllers.reconciliation import Reconciliation
+    from lambdas.controllers.disruption.disruption import Disruption
+    from lambdas.controllers.events.audit_log import AuditLog
+    from lambdas.controllers.events.interruption import Interruptions
+    from lambdas.controllers.launching.launching import Launcher
+    from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+    from lambdas.controllers.maintenance.reconciliation import Reconciliation
+    from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+    from lambdas.controllers.provisioning.provisioning import Provisioning
     from lambdas.controllers.sweeps.sweep import Sweep
-    from lambdas.observer import Memory, Observer
+    from lambdas.observation.observer import Memory, Observer
 
 
 class Application:
@@ -76,17 +76,17 @@ class Application:
     @cached_property
     def audit_log(self) -> AuditLog:
         """For `watch_audit_log`."""
-        from lambdas.controllers.audit_log import AuditLog
+        from lambdas.controllers.events.audit_log import AuditLog
 
         return AuditLog(self._wake_ups, self.clock)
 
     @cached_property
     def provisioning(self) -> Provisioning:
         """For `provision`."""
-        from lambdas.controllers.buffer_status import BufferStatus
-        from lambdas.controllers.pod_news import PodNews
-        from lambdas.controllers.provisioning import Provisioning
-        from lambdas.controllers.waiting import Batch
+        from lambdas.controllers.provisioning.pending_work import Batch
+        from lambdas.controllers.provisioning.provisioning import Provisioning
+        from lambdas.controllers.provisioning.unschedulable_events import PodNews
+        from lambdas.controllers.status.buffer_status import BufferStatus
 
         news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
@@ -96,7 +96,7 @@ class Application:
     @cached_property
     def disruption(self) -> Disruption:
         """For `disrupt`."""
-        from lambdas.controllers.disruption import Disruption
+        from lambdas.controllers.disruption.disruption import Disruption
 
         return Disruption(self._observer, self._memory, self._work, self.clock)
 
@@ -104,10 +104,10 @@ class Application:
     def execution(self) -> Execution:
         """For `execute`."""
         from lambdas.controllers.batches.execution import Execution
-        from lambdas.controllers.commands.command_work import CommandWork
-        from lambdas.controllers.commands.giving_up import GivingUp
-        from lambdas.controllers.commands.second_look import SecondLook
-        from lambdas.controllers.commands.start import Start
+        from lambdas.controllers.disruption.command_work import CommandWork
+        from lambdas.controllers.disruption.giving_up import GivingUp
+        from lambdas.controllers.disruption.second_look import SecondLook
+        from lambdas.controllers.disruption.start import Start
 
         kubernetes, memory, claim_work, work = self._kubernetes, self._memory, self._claim_work, self._work
         second_look = SecondLook(self._observer, memory, self._leases, self.clock)
@@ -122,7 +122,7 @@ class Application:
     def interruptions(self) -> Interruptions:
         """For `interrupt`."""
         from lambdas.brakes.panel import Panel
-        from lambdas.controllers.interruption import Interruptions
+        from lambdas.controllers.events.interruption import Interruptions
 
         # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
         memory = msgspec.structs.replace(self._memory, brakes=Panel(self._kill_switch, self.clock))
@@ -132,14 +132,14 @@ class Application:
     @cached_property
     def reconciliation(self) -> Reconciliation:
         """For `reconcile`."""
-        from lambdas.controllers.reconciliation import Reconciliation
+        from lambdas.controllers.maintenance.reconciliation import Reconciliation
 
         return Reconciliation(self._cloud, self._observer, self._sweeps, self._sweep_log, self.clock)
 
     @cached_property
     def _sweeps(self) -> tuple[Sweep, ...]:
         """What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
-        from lambdas.controllers.object_status import ObjectStatus
+        from lambdas.controllers.status.object_status import ObjectStatus
         from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
@@ -195,19 +195,19 @@ class Application:
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
         """For `refresh_catalogue`."""
-        from lambdas.controllers.catalogue import CatalogueRefresh
+        from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
 
         return CatalogueRefresh(self._source, self.catalogues)
 
     @cached_property
     def _observer(self) -> Observer:
-        from lambdas.observer import Observer
+        from lambdas.observation.observer import Observer
 
         return Observer(self._kubernetes, self.catalogues, self._memory, self.settings, self.clock)
 
     @cached_property
     def _memory(self) -> Memory:
-        from lambdas.observer import Memory
+        from lambdas.observation.observer import Memory
 
         cluster = self.settings.cluster_name
         return Memory(
@@ -257,7 +257,7 @@ class Application:
 
     @cached_property
     def _launcher(self) -> Launcher:
-        from lambdas.controllers.launching import Launcher
+        from lambdas.controllers.launching.launching import Launcher
 
         memory = self._memory
         return Launcher(
@@ -266,7 +266,7 @@ class Application:
 
     @cached_property
     def _claim_work(self) -> ClaimWork:
-        from lambdas.controllers.claim_work import ClaimWork
+        from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
         return ClaimWork(
             self._kubernetes,
@@ -308,7 +308,7 @@ class Application:
 
     @cached_property
     def _cloud(self) -> CloudProvider:
-        from lambdas.adapters.aws.ec2 import AwsServices, Ec2Cloud
+        from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 
         services = AwsServices(
             ec2=self._service("ec2"),

@@ -24,7 +24,7 @@ import msgspec
 
 from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
-from core.manifests.resources import Resource
+from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue, InstanceType
 
 JsonObject = dict[str, Any]
@@ -112,7 +112,7 @@ class Clock(Protocol):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """All objects of one kind: decoded (`core.manifests.wire` structs), and those that could not be, with the reason."""
+    """All objects of one kind: decoded (structs of `core.manifests.wire`), and those that could not be, with the reason."""
 
     items: tuple[Any, ...]
     rejected: tuple[tuple[str, str], ...] = ()

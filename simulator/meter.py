@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.model.quantity import NANODOLLARS
+from core.model.values.quantity import NANODOLLARS
 from simulator.aws.exchange import Exchange
 from simulator.aws.instances import Instance
 from simulator.clock import VirtualClock

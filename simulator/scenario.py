@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from core.errors import InvalidInputError
-from core.model.duration import parse_duration
+from core.model.values.duration import parse_duration
 from lambdas.wiring import BY_NAME
 from simulator import calls, faults
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests

@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core import labels
-from core.model import resources
 from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.node import Node
 from core.model.node_claim import CONSOLIDATABLE, INITIALIZED, LAUNCHED, REGISTERED, Condition, NodeClaim, ObjectRef
 from core.model.node_pool import NodePool
 from core.model.pod import LabelSelector, Pod, PodSpec
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values import resources
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")

@@ -10,8 +10,8 @@ import msgspec
 
 from core import labels
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine, OfferingChoice
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from core.model.node_claim import ObjectRef
 from core.model.plan import Command, PlannedClaim
 

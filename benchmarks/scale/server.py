@@ -19,12 +19,12 @@ import msgspec
 
 from benchmarks.scale.cluster import COMMAND, Cluster, claim, command, instance_id, instance_xml, node_name
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
-from lambdas.adapters.aws.dynamo_claims import CLAIMS
-from lambdas.adapters.aws.dynamo_records import packed, partition_of
-from lambdas.adapters.aws.dynamo_shards import shard_partition
-from lambdas.adapters.aws.dynamo_table import key, number
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from lambdas.adapters.aws.dynamodb.claims import CLAIMS
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of
+from lambdas.adapters.aws.dynamodb.shards import shard_partition
+from lambdas.adapters.aws.dynamodb.table import key, number
 
 JsonObject = dict[str, Any]
 

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         world = look(arguments)
     from core.disruption import disrupt
-    from lambdas.garbage import collector_at_rest
+    from core.gc_pause import collector_at_rest
 
     with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_at_rest():
         plan = disrupt(world.snapshot)

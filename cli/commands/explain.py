@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Explain one object; 1 where it is a pod that has no place."""
     from cli.progress import progress
     from cli.world import look
-    from lambdas.garbage import collector_at_rest
+    from core.gc_pause import collector_at_rest
 
     with progress("reading"):
         snapshot = look(arguments).snapshot

@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress("reading"):
         world = look(arguments)
+    from core.gc_pause import collector_at_rest
     from core.scheduling import schedule
-    from lambdas.garbage import collector_at_rest
 
     started = time.perf_counter()
     with progress(f"planning {len(world.snapshot.pods)} pods"), collector_at_rest():

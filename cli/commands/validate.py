@@ -16,7 +16,7 @@ from cli.validation.formats import as_document, as_github, as_junit, as_lines, a
 from cli.validation.unmatched_values import KnownValues
 from cli.world import builtin_or_given
 from core.api.objects import is_ours
-from core.manifests.resources import BY_KIND
+from core.manifests.wire.api_resources import BY_KIND
 
 _EPILOG = """examples:
   fleetwright validate -f pools/

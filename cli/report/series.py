@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from core.model.quantity import dollars, nanodollars
+from core.model.values.quantity import dollars, nanodollars
 
 TYPES_SHOWN = 7
 OTHER_TYPES = "other types"

@@ -18,11 +18,11 @@ from cli.validation.unmatched_values import KnownValues, unmatched_values
 from core.api import conversion
 from core.api.objects import group_and_version, is_ours, kind_of, mapping, sequence
 from core.api.validation import problems
-from core.disruption.cron import Schedule
+from core.disruption.budgets.cron import Schedule
 from core.errors import InvalidInputError
 from core.manifests.assemble import assemble
-from core.manifests.resources import PODS
-from core.manifests.wire import from_object
+from core.manifests.wire.api_resources import PODS
+from core.manifests.wire.decoding import from_object
 from core.manifests.workloads import expand
 from core.model.catalogue import Catalogue
 

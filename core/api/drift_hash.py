@@ -17,8 +17,8 @@ from typing import Any, Final
 from core.api.objects import JsonObject
 from core.api.schemas.ec2_node_class import EC2NodeClassSpec, ami_family
 from core.api.schemas.node_pool import Template
-from core.model import quantity
-from core.model.duration import parse_duration
+from core.model.values import quantity
+from core.model.values.duration import parse_duration
 
 HASH_VERSION: Final = "fleetwright-v2"
 """To be changed with whatever is hashed, or with the default of a hashed field."""

@@ -24,14 +24,14 @@ from core.api.schemas.node_pool import DisruptionPolicy, NodePoolObject
 from core.api.schemas.requirement import ClaimRequirement, RequirementEntry
 from core.api.schemas.taint import TaintEntry
 from core.errors import InvalidInputError
-from core.model import resources
-from core.model.duration import parse_duration
 from core.model.node_claim import NodeClaim, ObjectRef
 from core.model.node_pool import Budget, Disruption, NodeClass, NodePool
 from core.model.overlay import NodeOverlay
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values import resources
+from core.model.values.duration import parse_duration
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 
 M = TypeVar("M", bound=ApiModel)
 

@@ -12,8 +12,8 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model import quantity, resources
 from core.model.catalogue import Catalogue, InstanceType, Offering
+from core.model.values import quantity, resources
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP_WINDOW: Final = 31

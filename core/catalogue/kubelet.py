@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.model import quantity
+from core.model.values import quantity
 
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 

@@ -11,7 +11,7 @@ from core.catalogue.ami_family import AL2023, AmiFamily
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
 from core.catalogue.node_class import RAID0, BlockDevice, NetworkInterface, NodeClass
 from core.errors import InvalidInputError
-from core.model import quantity
+from core.model.values import quantity
 
 PPM: Final = 1_000_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from core.disruption.blocking import blocked_nodes
-from core.disruption.fleet import fleet_price
+from core.disruption.blocked_nodes import blocked_nodes
+from core.disruption.disruption_pass import Round
+from core.disruption.fleet_cost import fleet_price
 from core.disruption.methods import drift, emptiness, multi_node, repack, repair, single_node, static_drift
-from core.disruption.round import Round
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.scheduling.planner import Planner

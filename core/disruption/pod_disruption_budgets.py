@@ -11,7 +11,7 @@ from core.model.budget_arithmetic import never_allows, scaled
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Snapshot
-from core.model.taints import DISRUPTED
+from core.model.values.taints import DISRUPTED
 
 Key = tuple[str, str]
 """Namespace and name of a budget."""

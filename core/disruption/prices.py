@@ -9,8 +9,8 @@ import msgspec
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
-from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_types import pool_types
 
 

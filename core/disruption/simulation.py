@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from core.disruption.candidate import Candidate
+from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
 from core.scheduling.planner import Outcome, Planner
 

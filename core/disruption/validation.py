@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from core.disruption import reasons
-from core.disruption.blocking import blocks
-from core.disruption.candidate import Candidate
-from core.disruption.consolidation import Refusal, consolidated
-from core.disruption.eligibility import hindrance
-from core.disruption.health import HealthCheck
-from core.disruption.round import Round
+from core.disruption.blocked_nodes import blocks
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.disruption_pass import Round
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot

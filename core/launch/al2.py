@@ -10,7 +10,7 @@ from core.launch.bootstrap import Bootstrap
 from core.launch.kubelet_args import kubelet_args
 from core.launch.mime import SHELL, Part, is_archive, read_archive, write_archive
 from core.launch.shell_text import bash_quoted, powershell_quoted
-from core.model.label_syntax import shown
+from core.model.values.label_syntax import shown
 
 _LOG_EVERYTHING: Final = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
 _WINDOWS_BOOTSTRAP: Final = r"$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1"

@@ -9,8 +9,8 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model.label_syntax import is_label_key, labels_fault, shown
-from core.model.taints import EFFECTS, UNREGISTERED, Taint
+from core.model.values.label_syntax import is_label_key, labels_fault, shown
+from core.model.values.taints import EFFECTS, UNREGISTERED, Taint
 
 _KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
 """Label domains that the kubelet may not set on its own node (NodeRestriction); they are set once it has registered."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Bootstrap
 from core.launch.toml_text import write_toml
-from core.model.taints import Taint
+from core.model.values.taints import Taint
 
 _PLAIN_SETTINGS: Final = {
     "systemReserved": "system-reserved",

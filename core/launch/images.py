@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.catalogue.node_class import Ami, NodeClass
 from core.model.catalogue import InstanceType
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 
 
 def image_for(instance_type: InstanceType, node_class: NodeClass) -> Ami | None:

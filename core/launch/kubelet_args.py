@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Bootstrap
-from core.model.label_syntax import shown
+from core.model.values.label_syntax import shown
 
 _MAPPINGS: Final = (
     ("systemReserved", "system-reserved", "="),

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from core import labels
 from core.catalogue.node_class import NodeClassSpec
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 
 SHARED: Final = "default"
 DEDICATED: Final = "dedicated"

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from core.errors import InvalidInputError
-from core.model.label_syntax import shown
+from core.model.values.label_syntax import shown
 
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _POWERSHELL_QUOTES: Final = re.compile("['\u2018\u2019\u201a\u201b]")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from core.errors import InvalidInputError
-from core.model.label_syntax import shown
+from core.model.values.label_syntax import shown
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*\Z")
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

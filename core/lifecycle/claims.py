@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.lifecycle.backoff import pace
 from core.lifecycle.consistency import FAILED_CONSISTENCY_CHECK, shortfall
+from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import STARTED, registration_of, waits_for
 from core.lifecycle.steps import (
@@ -21,7 +22,6 @@ from core.lifecycle.steps import (
     Rest,
     Wait,
 )
-from core.lifecycle.termination import next_termination_step
 from core.model.node import Node
 from core.model.node_claim import INITIALIZATION_TIMED_OUT
 from core.model.pod import Pod

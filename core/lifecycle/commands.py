@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.lifecycle.backoff import pace
 from core.lifecycle.facts import CommandFacts
-from core.lifecycle.pace import pace
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
 

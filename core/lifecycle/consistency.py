@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from core.model import resources
 from core.model.node import Node
+from core.model.values import resources
 
 FAILED_CONSISTENCY_CHECK: Final = "FailedConsistencyCheck"
 """Karpenter's name of the event."""

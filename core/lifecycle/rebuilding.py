@@ -16,13 +16,13 @@ import msgspec
 
 from core import labels
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
-from core.model import resources
 from core.model.node import Node
 from core.model.node_claim import ObjectRef
 from core.model.node_pool import NodePool
 from core.model.plan import PlannedClaim
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values import resources
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from core.pools.pool_template import template_labels
 
 HASHES: Final = (

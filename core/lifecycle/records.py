@@ -68,7 +68,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen kept from new pods.
         tries: UID of each pod that would not go so far → how that went. About 100 bytes a pod, of pods that are there only.
-        rung: How far up the ladder of blocked drains it is told to be (`core.lifecycle.ladder`).
+        rung: How far up the ladder of blocked drains it is told to be (`core.lifecycle.draining.escalation`).
         is_final: The node cannot be given back any more.
         ends_at: When the instance is expected to be taken away: until a while before, its pods wait for replacements. None:
             they are drained at once.

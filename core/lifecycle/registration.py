@@ -10,7 +10,7 @@ from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.steps import Register
 from core.model.node import Node
-from core.model.taints import UNREGISTERED, Taint, is_ephemeral
+from core.model.values.taints import UNREGISTERED, Taint, is_ephemeral
 
 STARTED: Final = "Started"
 """Returned by `waits_for` where nothing is missing."""

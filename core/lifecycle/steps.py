@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from core.model.pod import Pod
-from core.model.taints import Taint
+from core.model.values.taints import Taint
 
 
 class Wait(msgspec.Struct, frozen=True):

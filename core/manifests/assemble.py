@@ -9,11 +9,12 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests import nodes, policies, storage, wire
-from core.manifests import resources as kinds
+from core.manifests import nodes, policies, storage
 from core.manifests.buffers import BufferTranslator, NotForUsError
 from core.manifests.pods import PodTranslator
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from core.manifests.zone_ids import with_zones
 from core.model.catalogue import Catalogue
 from core.model.node import Node
@@ -59,7 +60,7 @@ def assemble(
     cluster: str = "",
     is_live: bool = False,
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
-    """Translate objects, as `core.manifests.wire` decodes them, into a snapshot.
+    """Translate objects, as `core.manifests.wire.decoding` decodes them, into a snapshot.
 
     An object that cannot be understood is named in the second result. What decides about nodes stays in, such that it keeps
     them: a NodePool or EC2NodeClass marked with its problem, a pod or node that says who and where it is, a

@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
 from core.manifests.pods import PodTranslator
-from core.manifests.resources import Resource
-from core.manifests.wire_buffer import ACTIVE_CAPACITY, CapacityBuffer, CapacityBufferSpec, ScalableReference
-from core.manifests.wire_pod import PodTemplate
-from core.model import overlay, resources
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from core.manifests.wire.buffer import ACTIVE_CAPACITY, CapacityBuffer, CapacityBufferSpec, ScalableReference
+from core.manifests.wire.pod import PodTemplate
+from core.model import overlay
 from core.model.pod import PodSpec
+from core.model.values import resources
 
 SCALABLE: Final = {
     "Deployment": kinds.DEPLOYMENTS,

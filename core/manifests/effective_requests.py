@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from core.manifests import wire_pod
-from core.model import quantity, resources
+from core.manifests.wire import pod as wire_pod
+from core.model.values import quantity, resources
 
 _POD_LEVEL: Final = (quantity.CPU, quantity.MEMORY)
 _INFEASIBLE: Final = "Infeasible"

@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.wire_cluster import CsiNode
-from core.manifests.wire_cluster import Node as WireNode
-from core.model import resources
+from core.manifests.wire.cluster import CsiNode
+from core.manifests.wire.cluster import Node as WireNode
 from core.model.node import Node, NodeCondition
-from core.model.taints import EFFECTS, NO_SCHEDULE, Taint
+from core.model.values import resources
+from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint
 
 _CORDONED: Final = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
 

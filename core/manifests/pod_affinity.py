@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import wire_pod
 from core.manifests.selectors import label_selector
+from core.manifests.wire import pod as wire_pod
 from core.model.pod import PodAffinityTerm, WeightedPodAffinityTerm
 
 

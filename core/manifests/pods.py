@@ -9,9 +9,11 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import effective_requests, wire_common, wire_pod
+from core.manifests import effective_requests
 from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
 from core.manifests.selectors import label_selector, node_term, node_terms, selector_fault, term_fault
+from core.manifests.wire import common as wire_common
+from core.manifests.wire import pod as wire_pod
 from core.model.pod import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -23,8 +25,8 @@ from core.model.pod import (
     TopologySpread,
     VolumeUse,
 )
-from core.model.requirements import Requirement
-from core.model.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import EFFECTS, TOLERATION_OPERATORS, Toleration
 
 SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _ALL_ADDRESSES: Final = ("", "0.0.0.0", "::")  # noqa: S104 - Kubernetes' own notation for all addresses

@@ -14,7 +14,7 @@ import msgspec
 from core import labels
 from core.errors import InvalidInputError
 from core.manifests.pods import topology_spread
-from core.manifests.wire_pod import TopologySpreadConstraint
+from core.manifests.wire.pod import TopologySpreadConstraint
 from core.model.pod import SCHEDULE_ANYWAY, TopologySpread
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

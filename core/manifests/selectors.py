@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests import wire_common
-from core.model.label_syntax import is_label_key, is_label_value, key_fault, shown, value_fault
+from core.manifests.wire import common as wire_common
 from core.model.pod import LabelSelector, NodeSelectorTerm
-from core.model.requirements import Requirement, is_integer
+from core.model.values.label_syntax import is_label_key, is_label_value, key_fault, shown, value_fault
+from core.model.values.requirements import Requirement, is_integer
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")

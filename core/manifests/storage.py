@@ -9,11 +9,11 @@ import msgspec
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import wire_cluster
 from core.manifests.selectors import node_terms
+from core.manifests.wire import cluster as wire_cluster
 from core.model.pod import NodeSelectorTerm
-from core.model.requirements import Requirement
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, default_class
+from core.model.values.requirements import Requirement
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 _IN_TREE_EBS: Final = "kubernetes.io/aws-ebs"

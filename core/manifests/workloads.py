@@ -9,12 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
-from core.manifests.wire_cluster import PersistentVolumeClaim
-from core.manifests.wire_common import Metadata, OwnerReference
-from core.manifests.wire_pod import ClaimSource, ClaimTemplate, Pod, PodTemplate, Volume
-from core.manifests.wire_workloads import Job, Workload
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from core.manifests.wire.cluster import PersistentVolumeClaim
+from core.manifests.wire.common import Metadata, OwnerReference
+from core.manifests.wire.pod import ClaimSource, ClaimTemplate, Pod, PodTemplate, Volume
+from core.manifests.wire.workloads import Job, Workload
 
 EXPANDED: Final = (
     kinds.DEPLOYMENTS,

@@ -14,8 +14,8 @@ from core import labels
 from core.model.node import Node
 from core.model.node_pool import NodeClass
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, PreferredTerm, WeightedPodAffinityTerm
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 
 T = TypeVar("T", bound=msgspec.Struct)
 replace = msgspec.structs.replace

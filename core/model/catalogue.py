@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model import resources
-from core.model.identity import ByIdentity
-from core.model.requirements import Requirement, Requirements
+from core.identity_cache import ByIdentity
+from core.model.values import resources
+from core.model.values.requirements import Requirement, Requirements
 
 
 class Offering(msgspec.Struct, frozen=True, order=True):

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from core.model.taints import Taint
+from core.model.values.taints import Taint
 
 
 class NodeCondition(msgspec.Struct, frozen=True):

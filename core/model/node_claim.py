@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 
 LAUNCHED: Final = "Launched"
 REGISTERED: Final = "Registered"

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from core.model.node_claim import ObjectRef
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 
 WHEN_EMPTY: Final = "WhenEmpty"
 WHEN_EMPTY_OR_UNDERUTILIZED: Final = "WhenEmptyOrUnderutilized"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.model.pod import PodSpec
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 
 
 class NodeOverlay(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from core.model.node_claim import ObjectRef
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 
 
 class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):

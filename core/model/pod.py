@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model.duration import parse_duration
-from core.model.requirements import Requirement
-from core.model.taints import Toleration
+from core.model.values.duration import parse_duration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration
 
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"

@@ -12,7 +12,7 @@ from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint, is_ephemeral
+from core.model.values.taints import Taint, is_ephemeral
 
 
 class StateNode(msgspec.Struct, frozen=True, kw_only=True):

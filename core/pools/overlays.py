@@ -12,8 +12,8 @@ from core import labels
 from core.errors import InvalidInputError
 from core.model.catalogue import InstanceType, Offering
 from core.model.overlay import NodeOverlay
-from core.model.quantity import NANODOLLARS
-from core.model.requirements import Requirement, Requirements
+from core.model.values.quantity import NANODOLLARS
+from core.model.values.requirements import Requirement, Requirements
 
 _Subject = tuple[int, int, int | str]
 _Bought = list[tuple[int, Requirements]]

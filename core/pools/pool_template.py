@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core import labels
 from core.model.node_pool import NodePool
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 
 SIMULATED = (labels.REGISTERED, labels.INITIALIZED)
 """Labels that a node gets while it boots: pods may select them, claims do not carry them."""

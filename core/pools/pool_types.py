@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from core import labels
+from core.identity_cache import ByIdentity
 from core.model.catalogue import InstanceType
-from core.model.identity import ByIdentity
 from core.model.node_pool import PER_MILLE, NodePool
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Snapshot

@@ -7,10 +7,10 @@ from copy import copy
 
 from core import labels
 from core.model.pod import Pod
-from core.model.resources import subtract
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
-from core.model.taints import first_untolerated
+from core.model.values.resources import subtract
+from core.model.values.taints import first_untolerated
 from core.scheduling.capacity.daemon_overhead import daemons_of
 from core.scheduling.capacity.existing_node import NodeViews
 from core.scheduling.capacity.node_index import NodeSets

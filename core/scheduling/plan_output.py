@@ -13,7 +13,7 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.model.plan import BufferRoom, PlannedClaim
 from core.model.pod import Pod
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_template import SIMULATED
 from core.scheduling.capacity.in_flight_claim import InFlight
 from core.scheduling.capacity.nodeclaim_template import Template, any_value

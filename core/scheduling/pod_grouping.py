@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core import labels
-from core.model.label_syntax import requirement_fault
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
-from core.model.taints import PREFER_NO_SCHEDULE
+from core.model.values.label_syntax import requirement_fault
+from core.model.values.taints import PREFER_NO_SCHEDULE
 from core.scheduling.pods.label_grouping import Shapes
 from core.scheduling.pods.pod_group import PodClass, Rule, Shape, Stage
 from core.scheduling.pods.preferences import Wishes, ladder, required_alternatives

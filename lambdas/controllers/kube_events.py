@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Final
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.observability import logger
 from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
 

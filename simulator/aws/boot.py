@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.model import resources
+from core.model.values import resources
 from simulator.aws.exchange import Exchange
 from simulator.aws.instances import Instance
 from simulator.aws.node_size import node_size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from core.model import quantity
-from core.model.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from core.model.values import quantity
+from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from simulator.aws.user_data import KubeletConfig
 from simulator.market.node_facts import NodeFacts
 

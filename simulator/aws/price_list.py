@@ -10,7 +10,7 @@ import msgspec
 
 from core import labels
 from core.catalogue.shape import Shape
-from core.model import quantity
+from core.model.values import quantity
 from simulator.aws.errors import AwsError
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.filters import page, paged

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
-from core.model.duration import parse_duration
+from core.model.values.duration import parse_duration
 from simulator.checkers import cron
 from simulator.checkers.ledger import DISRUPTED, Ledger
 from simulator.checkers.voluntary import REASONS, is_voluntary

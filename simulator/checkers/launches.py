@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from core.model import resources
+from core.model.values import resources
 from simulator.checkers.ledger import CLAIM, Ledger
 from simulator.record import Event
 

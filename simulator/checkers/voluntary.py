@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.model.duration import parse_duration
+from core.model.values.duration import parse_duration
 from simulator.checkers.ledger import Ledger, NodeFacts, PodFacts
 
 REASONS: Final = ("Empty", "Drifted", "Underutilized", "Expired", "Unhealthy")

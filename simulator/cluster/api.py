@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests import wire
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
 from simulator.cluster.list_selectors import node_of_selector, selection

@@ -8,8 +8,8 @@ from random import Random
 from typing import Final
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from simulator.clock import VirtualClock
 from simulator.cluster.admission import check
 from simulator.cluster.api import ClusterApi, FaultHook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.ports import ConflictError, EvictionBlockedError, SeveralBudgetsError
 from simulator.cluster.objects import (
     PROGRAM,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import is_deleting, key_of, name_of, uid_of
 from simulator.cluster.store import Change, Store
 from simulator.cluster.work_queue import CONTROLLER_DELAY

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from lambdas.ports import DeniedError
 from simulator.cluster.objects import JsonObject, labels_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from core import labels
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from simulator.cluster.objects import (
     JsonObject,
     annotations_of,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from core.manifests.resources import Resource
+from core.manifests.wire.api_resources import Resource
 
 JsonObject = dict[str, Any]
 Key = tuple[str, str]

@@ -15,8 +15,8 @@ from uuid import UUID
 
 import msgspec
 
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from lambdas.ports import ConflictError, NotFoundError
 from simulator.clock import VirtualClock
 from simulator.cluster.defaults import defaulted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.node_fit import tolerates
 from simulator.cluster.objects import JsonObject, Key, is_active, key_of, name_of, node_of, spec_of, uid_of
 from simulator.cluster.store import Change, Store

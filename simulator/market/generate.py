@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from core.catalogue.shape import Shape, read_shape
-from core.model.quantity import nanodollars
+from core.model.values.quantity import nanodollars
 from simulator.market.embedded import DATA, MarketFile
 
 REGION: Final = "us-east-1"

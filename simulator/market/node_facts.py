@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from core.model.catalogue import InstanceType
-from core.model.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, NVIDIA_GPU, PODS
+from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, NVIDIA_GPU, PODS
 
 FILE: Final = Path(__file__).parent.parent / "data" / "us-east-1.node-facts.tsv"
 

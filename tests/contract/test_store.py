@@ -16,16 +16,16 @@ import pytest
 
 from core.lifecycle.records import ClaimRecord, Machine, OfferingChoice
 from core.model.plan import Move
-from lambdas.adapters.aws.dynamo_claims import CLAIMS, DynamoClaims
-from lambdas.adapters.aws.dynamo_commands import DynamoCommands
-from lambdas.adapters.aws.dynamo_leases import DynamoLeases
-from lambdas.adapters.aws.dynamo_nominations import DynamoNominations
-from lambdas.adapters.aws.dynamo_offerings import PARTITION, DynamoOfferings
-from lambdas.adapters.aws.dynamo_records import RecordItems, partition_of
-from lambdas.adapters.aws.dynamo_shards import SHARDS, shard_partition
-from lambdas.adapters.aws.dynamo_sweeps import DynamoSweeps
-from lambdas.adapters.aws.dynamo_table import DynamoTable
-from lambdas.observer import Memory
+from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
+from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
+from lambdas.observation.observer import Memory
 from lambdas.ports import ConflictError, OfferingKey, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from core.manifests.resources import NODES
+from core.manifests.wire.api_resources import NODES
 from infra.cluster_role import RULES_OF
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.token import EksToken, presigner

@@ -13,10 +13,10 @@ from core.api import crds
 from core.lifecycle.records import CommandRecord
 from infra import cluster_role
 from lambdas import wiring
-from lambdas.adapters.aws.dynamo_claims import DynamoClaims
-from lambdas.adapters.aws.dynamo_commands import DynamoCommands
-from lambdas.adapters.aws.dynamo_records import partition_of
-from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.records import partition_of
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.ports import JsonObject, NotFoundError
 from lambdas.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_book import WRITES_EVENTS, AuditBook

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.list_selectors import selection
 
 JsonObject = dict[str, Any]

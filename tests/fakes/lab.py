@@ -13,7 +13,7 @@ from moto import mock_aws
 
 from core import labels
 from core.lifecycle.records import ClaimRecord
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
 from lambdas.controllers.batches.side_by_side import in_turn

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from core.catalogue.facts import MarketFacts
-from core.manifests import resources as kinds
-from core.manifests import wire
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from infra.cluster_role import RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (

@@ -12,7 +12,7 @@ from core.brakes.breaker import FIRST_PAUSE, OPENS_AFTER
 from lambdas.adapters.aws.brakes.alarms import PausingAlarms
 from lambdas.adapters.aws.brakes.parameter import KillSwitch
 from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.service import Service
 from lambdas.brakes.panel import FRESH_FOR, Panel
 from lambdas.ports import DeniedError

@@ -12,7 +12,7 @@ import boto3
 import msgspec
 import pytest
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from lambdas import bootstrap, wiring
 from lambdas.bootstrap import Application

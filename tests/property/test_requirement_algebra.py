@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 
 UNIVERSE = ("a", "b", "0", "1", "2", "3", "7")
 VALUES = st.lists(st.sampled_from(UNIVERSE), max_size=4)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import simulator.run
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.world import World, open_world
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 

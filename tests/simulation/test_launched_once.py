@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambdas.controllers.launching import Launcher
+from lambdas.controllers.launching.launching import Launcher
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 

@@ -13,9 +13,9 @@ import pytest
 
 import simulator.run
 from core.lifecycle.records import ClaimRecord
-from core.model import resources
-from lambdas.adapters.aws.dynamo_records import partition_of, unpacked
-from lambdas.adapters.aws.dynamo_usage import usage_of
+from core.model.values import resources
+from lambdas.adapters.aws.dynamodb.records import partition_of, unpacked
+from lambdas.adapters.aws.dynamodb.usage import usage_of
 from lambdas.wiring import TABLE
 from simulator.aws.dynamodb.values import Item
 from simulator.run import Result

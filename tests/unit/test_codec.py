@@ -27,9 +27,9 @@ from core.model.plan import (
     Unschedulable,
 )
 from core.model.pod import Pod, PodSpec
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 
 NAMES = st.text("abcdefghij-0123456789", min_size=1, max_size=8)

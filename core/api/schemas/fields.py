@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from core.model.label_syntax import DOMAIN_LENGTH_MAX, NAME, NAME_LENGTH_MAX, SUBDOMAIN, length_fault
+from core.model.values.label_syntax import DOMAIN_LENGTH_MAX, NAME, NAME_LENGTH_MAX, SUBDOMAIN, length_fault
 
 NEVER: Final = "Never"
 WHOLE_MAX: Final = 2**63 - 1

@@ -11,8 +11,8 @@ from core.api.problem import Location
 from core.api.schemas.base import Rule
 from core.api.schemas.kubelet_fields import KubeletFields
 from core.errors import InvalidInputError
-from core.model import quantity
-from core.model.duration import parse_duration
+from core.model.values import quantity
+from core.model.values.duration import parse_duration
 
 EVICTION_SIGNALS: Final = (
     "memory.available",

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from core.api.schemas import fields
 from core.api.schemas.base import ApiModel
-from core.model.duration import parse_duration
+from core.model.values.duration import parse_duration
 
 _COUNT_MAX: Final = 2**31 - 1
 

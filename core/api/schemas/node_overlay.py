@@ -12,7 +12,7 @@ from core.api.schemas import fields
 from core.api.schemas.base import ApiModel, Rule
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.requirement import REQUIREMENTS_MAX, OverlayRequirement
-from core.model.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from core.model.values.quantity import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 
 _FIXED_RESOURCES: Final = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 

@@ -14,8 +14,8 @@ from core.api.schemas.base import ApiModel, Change, Rule
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.node_claim import ClaimTemplate
 from core.api.schemas.requirement import REQUIREMENTS_MAX, PoolRequirement
-from core.model.label_syntax import is_label_key
-from core.model.quantity import NODES
+from core.model.values.label_syntax import is_label_key
+from core.model.values.quantity import NODES
 
 
 def _unqualified_labels(metadata: JsonObject) -> list[Location]:

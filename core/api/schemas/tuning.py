@@ -11,7 +11,7 @@ from core import labels
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.model.node_pool import PER_MILLE
-from core.model.quantity import parse
+from core.model.values.quantity import parse
 
 _FACTOR: Final = r"[a-z][a-z0-9-]*=[0-9]{1,2}(\.[0-9]{1,3})?"
 _FACTORS: Final = re.compile(rf"{_FACTOR}(, *{_FACTOR})*")

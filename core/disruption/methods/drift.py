@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.disruption import reasons
-from core.disruption.candidate import Candidate
-from core.disruption.round import Round
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import Round
 from core.model.plan import Command
 
 

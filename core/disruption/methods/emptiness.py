@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.disruption import reasons
-from core.disruption.round import Round
+from core.disruption.disruption_pass import Round
 from core.model.plan import Command
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from core.disruption import reasons
-from core.disruption.consolidation import Refusal, consolidated
-from core.disruption.eligibility import underutilized
-from core.disruption.round import Round
+from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.eligibility import underutilized
+from core.disruption.disruption_pass import Round
 from core.model.plan import Command
 
 NODES_MAX: Final = 101

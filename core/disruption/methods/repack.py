@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from core.disruption import reasons
-from core.disruption.balanced import rejecting_pool
-from core.disruption.candidate import Candidate
-from core.disruption.consolidation import Refusal, affordable, unplaced
-from core.disruption.eligibility import underutilized
-from core.disruption.round import Round
+from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.consolidation import Refusal, affordable, unplaced
+from core.disruption.consolidation.eligibility import underutilized
+from core.disruption.disruption_pass import Round
 from core.model.plan import Command, PlannedClaim
 
 GROUPS_MAX: Final = 24

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from core.disruption import reasons
-from core.disruption.health import HealthCheck
-from core.disruption.round import Round
+from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.disruption_pass import Round
 from core.model.plan import Command
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from core.disruption.balanced import rejecting_pool
-from core.disruption.candidate import Candidate
-from core.disruption.consolidation import Refusal, consolidated
-from core.disruption.eligibility import underutilized
+from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.eligibility import underutilized
+from core.disruption.disruption_pass import Round
 from core.disruption.reasons import BALANCED
-from core.disruption.round import Round
 from core.model.plan import Command
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from core import labels
 from core.disruption import reasons
-from core.disruption.candidate import Candidate
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import Round
 from core.disruption.prices import Options
-from core.disruption.round import Round
-from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
+from core.model.values import quantity
 from core.pools.pool_template import SIMULATED, template_labels, template_requirements
 from core.pools.pool_types import pool_types
 

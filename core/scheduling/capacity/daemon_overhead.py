@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from core.model.pod import HostPort
 from core.model.policy import DaemonSet
-from core.model.requirements import Requirements
-from core.model.taints import Taint, first_untolerated
+from core.model.values.requirements import Requirements
+from core.model.values.taints import Taint, first_untolerated
 from core.scheduling.instance_types.type_filter import TypeFilter, positions
 from core.scheduling.pods.preferences import TOLERATE_PREFERENCES, required_alternatives
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable

@@ -10,10 +10,10 @@ from core import labels
 from core.model.node_claim import INITIALIZED
 from core.model.node_pool import NodePool
 from core.model.pod import HostPort
-from core.model.requirements import Requirements
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
-from core.model.taints import Taint
+from core.model.values.requirements import Requirements
+from core.model.values.taints import Taint
 from core.scheduling.capacity.daemon_overhead import Daemon
 from core.scheduling.pods.label_grouping import Shapes
 from core.scheduling.pods.volumes import VolumeIndex

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from core.model.requirements import Requirement
-from core.model.taints import Toleration, first_untolerated
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration, first_untolerated
 from core.scheduling.capacity.existing_node import NodeView
 from core.scheduling.instance_types.type_index import bits
 from core.scheduling.primitives.requirement_table import RequirementTable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from core.model import quantity, resources
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodePool
 from core.model.state_node import StateNode
+from core.model.values import quantity, resources
 from core.scheduling.instance_types.type_filter import TypeFilter
 
 

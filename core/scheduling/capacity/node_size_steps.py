@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.model import quantity
+from core.model.values import quantity
 from core.scheduling.instance_types.type_filter import TypeFilter, positions
 
 

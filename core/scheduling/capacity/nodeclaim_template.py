@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from core import labels
-from core.model.label_syntax import labels_fault
 from core.model.node_pool import NodeClass, NodePool
-from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint
+from core.model.values.label_syntax import labels_fault
+from core.model.values.requirements import Requirement, Requirements
+from core.model.values.taints import Taint
 from core.pools.pool_template import template_labels, template_parts
 from core.pools.pool_types import pool_types
 from core.scheduling.capacity.daemon_overhead import Daemon, set_aside

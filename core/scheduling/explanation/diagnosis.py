@@ -9,12 +9,12 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.model import quantity
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE
-from core.model.requirements import Requirement, Requirements
 from core.model.snapshot import BEST_EFFORT
-from core.model.taints import first_untolerated
+from core.model.values import quantity
+from core.model.values.requirements import Requirement, Requirements
+from core.model.values.taints import first_untolerated
 from core.scheduling.capacity.nodeclaim_template import Template, why_unusable
 from core.scheduling.context import Ground
 from core.scheduling.greedy.scheduler import Solution

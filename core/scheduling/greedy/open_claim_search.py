@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core import labels
 from core.model.pod import Pod
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_index import ClaimIndex
 from core.scheduling.capacity.claim_profile import Look
 from core.scheduling.capacity.in_flight_claim import InFlight

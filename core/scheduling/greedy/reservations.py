@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from core import labels
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import Template
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.topology.domain_choice import Draft

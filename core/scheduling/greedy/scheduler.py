@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from core.model import quantity
 from core.model.pod import Pod
+from core.model.values import quantity
 from core.scheduling.capacity.claim_profile import Looks
 from core.scheduling.capacity.in_flight_claim import InFlight
 from core.scheduling.capacity.node_pool_limits import dearest

@@ -9,7 +9,7 @@ from itertools import compress
 from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.pod import HostPort
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.instance_types.price_order import PriceOrder
 from core.scheduling.instance_types.type_index import Market, TypeIndex, bits, flags_of, market_of
 from core.scheduling.primitives.host_ports import conflict

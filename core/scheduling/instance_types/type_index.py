@@ -8,8 +8,8 @@ from itertools import accumulate
 from operator import or_
 from typing import Final
 
+from core.identity_cache import ByIdentity
 from core.model.catalogue import InstanceType, Offering
-from core.model.identity import ByIdentity
 
 Market = tuple[str, str, str]
 """Zone, capacity type and reservation: where and how a type can be had."""

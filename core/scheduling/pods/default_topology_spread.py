@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from core.model.pod import LabelSelector, Pod, TopologySpread
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 
 _WORKLOADS = ("ReplicationController", "ReplicaSet", "StatefulSet", "Deployment")
 """Kinds whose selector counts; pods that a Deployment in a file stands for hang on it directly."""

@@ -9,7 +9,7 @@ from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
 from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
 from core.model.snapshot import Snapshot
-from core.model.taints import DISRUPTED, first_untolerated
+from core.model.values.taints import DISRUPTED, first_untolerated
 
 BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"

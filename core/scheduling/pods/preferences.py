@@ -16,8 +16,8 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
-from core.model.requirements import Requirement
-from core.model.taints import PREFER_NO_SCHEDULE, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import PREFER_NO_SCHEDULE, Toleration
 
 _Weighted = TypeVar("_Weighted", PreferredTerm, WeightedPodAffinityTerm)
 

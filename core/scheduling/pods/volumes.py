@@ -9,9 +9,9 @@ import msgspec
 
 from core import labels
 from core.model.pod import NodeSelectorTerm, Pod, VolumeUse
-from core.model.requirements import Requirements
 from core.model.snapshot import Snapshot
 from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass, default_class
+from core.model.values.requirements import Requirements
 from core.scheduling.primitives import reasons
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 
 IMPOSSIBLE: Final = -1
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.capacity.nodeclaim_template import Template, any_value
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import Batch, Rule, Shape, Stage

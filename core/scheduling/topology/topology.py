@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from core.model.pod import DO_NOT_SCHEDULE
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.capacity.node_index import NodeSets
 from core.scheduling.capacity.nodeclaim_template import Template, any_value
 from core.scheduling.instance_types.type_index import bits

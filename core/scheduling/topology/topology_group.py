@@ -17,8 +17,8 @@ from core.model.pod import (
     PodSpec,
     TopologySpread,
 )
-from core.model.requirements import Requirement, Requirements
-from core.model.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
+from core.model.values.requirements import Requirement, Requirements
+from core.model.values.taints import PREFER_NO_SCHEDULE, Taint, Toleration, first_untolerated
 from core.scheduling.pods.preferences import usable_terms
 
 SPREAD: Final = "spread"

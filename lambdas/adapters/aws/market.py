@@ -12,7 +12,7 @@ from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape, read_shape
 from core.errors import InvalidInputError
-from core.model import quantity
+from core.model.values import quantity
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import Clock, JsonObject, PortError, TransientError
 

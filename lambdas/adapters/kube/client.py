@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests import wire
-from core.manifests.resources import PODS, Resource
+from core.gc_pause import collector_at_rest
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import PODS, Resource
 from lambdas.adapters.kube import errors
 from lambdas.adapters.kube.transport import Transport
-from lambdas.garbage import collector_at_rest
 from lambdas.ports import DeniedError, JsonObject, Listing, TransientError
 
 PAGE_SIZE: Final = 500

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 import urllib3.exceptions
 
-from core.manifests.resources import Resource
+from core.manifests.wire.api_resources import Resource
 from lambdas.ports import (
     ConflictError,
     DeniedError,

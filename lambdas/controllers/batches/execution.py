@@ -11,9 +11,9 @@ import msgspec
 
 from core.errors import InvalidInputError
 from lambdas.controllers.batches.side_by_side import RunTasks, Task
-from lambdas.controllers.claim_work import ClaimWork
-from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.commands.command_work import CommandWork
+from lambdas.controllers.disruption.command_work import CommandWork
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
 from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger

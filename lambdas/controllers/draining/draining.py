@@ -9,17 +9,17 @@ import msgspec
 
 from core.errors import invariant
 from core.lifecycle import steps
-from core.lifecycle.deletion import tainted
-from core.lifecycle.evictions import after_tries, identity, needs_surge, next_look
+from core.lifecycle.draining.deletion import tainted
+from core.lifecycle.draining.escalation import Rung
+from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_look
+from core.lifecycle.draining.termination import awaited_finalizers, is_drainable
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.ladder import Rung
 from core.lifecycle.records import ClaimRecord, Deletion
-from core.lifecycle.termination import awaited_finalizers, is_drainable
-from lambdas.controllers.cluster_look import ClusterLook
 from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.draining.surge import Surge
-from lambdas.controllers.node_writes import delete_node, patch_node
+from lambdas.controllers.nodes.node_patches import delete_node, patch_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
 from lambdas.ports import Clock, ConflictError, Kubernetes
 from lambdas.store import ClaimStore

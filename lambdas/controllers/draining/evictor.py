@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.evictions import EvictionAnswer, Refusal, identity
+from core.lifecycle.draining.evictions import EvictionAnswer, Refusal, identity
 from core.lifecycle.records import Deletion
 from core.lifecycle.steps import Drain
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from core.model.pod import Pod
 from lambdas.decisions import Outcome
 from lambdas.ports import (

@@ -7,13 +7,13 @@ import msgspec
 from core.api.translation import node_pool
 from core.errors import InvalidInputError
 from core.lifecycle import steps
-from core.lifecycle.deletion import given_back
-from core.lifecycle.giving_back import hold_for
+from core.lifecycle.draining.deletion import given_back
+from core.lifecycle.draining.giving_back import hold_for
 from core.lifecycle.records import ClaimRecord
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
-from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.node_writes import release_node
+from lambdas.controllers.nodes.node_patches import release_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
 from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
 from lambdas.store import ClaimStore

@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
+from core.lifecycle.draining.replacing import awaits_replacements, replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.lifecycle.replacing import awaits_replacements, replacements
 from core.model.plan import Plan
 from lambdas.decisions import Outcome
+from lambdas.observation.cluster_state import View
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimStore, Requested
-from lambdas.view import View
 
 ATTEMPTS: Final = 2
 """The node is tainted, and that written down, while its pods are planned: at most one conflict is to be expected."""

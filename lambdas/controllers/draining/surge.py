@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.lifecycle import surge
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.lifecycle.draining import surge
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from core.model.pod import Pod
 from lambdas.decisions import Outcome
 from lambdas.ports import Kubernetes, PortError

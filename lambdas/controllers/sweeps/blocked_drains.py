@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.lifecycle.ladder import Rung
+from core.lifecycle.draining.escalation import Rung
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
 
 class BlockedDrains:
-    """Counts them; what is done about each is the ladder's (`core.lifecycle.ladder`)."""
+    """Counts them; what is done about each is the ladder's (`core.lifecycle.draining.escalation`)."""
 
     name: Final = "blockedDrains"
     every: timedelta = EACH_ROUND

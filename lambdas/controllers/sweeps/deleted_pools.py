@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Kubernetes, NotFoundError

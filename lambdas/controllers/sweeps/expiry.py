@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.expiration import expired, objections
+from core.disruption.conditions.expiration import expired, objections
 from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from core.brakes.brake import action_of
-from core.disruption.budgets import places
+from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.reasons import REASONS
-from core.lifecycle.giving_back import VOLUNTARY, is_voluntary
+from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from lambdas.brakes.ports import Brakes, skipped
-from lambdas.controllers.claim_work import ClaimWork
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
+from lambdas.observation.cluster_state import View
 from lambdas.ports import Clock, Queue
 from lambdas.store import ClaimStore
-from lambdas.view import View
 
 
 class LettingGo:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.disruption import write_pod_events
+from lambdas.controllers.disruption.disruption import write_pod_events
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.observer import Memory
+from lambdas.observation.observer import Memory
 
 
 class PodEvents:

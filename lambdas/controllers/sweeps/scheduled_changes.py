@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.expiration import objections
+from core.disruption.conditions.expiration import objections
+from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import ClaimRecord
-from core.lifecycle.replacing import REPLACED_WITHIN
 from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, approaching, is_due
 from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round

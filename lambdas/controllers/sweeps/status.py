@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.object_status import ObjectStatus
+from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from lambdas.controllers.boundary import Boundary
 from lambdas.decisions import Outcome
+from lambdas.observation.cluster_state import View
 from lambdas.ports import Clock, Instance, TransientError
-from lambdas.view import View
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from core.model import resources
+from core.model.values import resources
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimStore, PoolUsage

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from core.disruption.windows import window_schedules
+from core.disruption.budgets.window_schedules import window_schedules
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import WindowSchedules
 

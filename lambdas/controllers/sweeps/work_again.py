@@ -8,7 +8,7 @@ from typing import Final
 from core.lifecycle.records import ClaimRecord
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.messages import work_on_claim, work_on_command
-from lambdas.observer import Memory
+from lambdas.observation.observer import Memory
 from lambdas.ports import Clock, Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.manifests import resources as kinds
-from core.model import quantity
+from core.manifests.wire import api_resources as kinds
+from core.model.values import quantity
 from simulator.cluster.objects import (
     JsonObject,
     is_deleting,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.model import quantity
+from core.model.values import quantity
 from simulator.cluster.node_fit import HARD_EFFECTS, intolerable_taint, pinned_node, selects_node
 from simulator.cluster.objects import JsonObject, labels_of, name_of, namespace_of
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
     JsonObject,
     Key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import JsonObject, full_name, is_finished, name_of, spec_of
 from simulator.cluster.scheduling.cluster_state import NodeRoom
 from simulator.cluster.store import Store

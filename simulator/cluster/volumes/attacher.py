@@ -6,7 +6,7 @@ import hashlib
 from datetime import timedelta
 from typing import Final
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.node_lifecycle import is_unreachable
 from simulator.cluster.objects import JsonObject, is_finished, name_of, node_of, spec_of
 from simulator.cluster.store import Change, Store

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core import labels
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
     JsonObject,
     Key,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.int_or_percent import amount
 from simulator.cluster.node_fit import intolerable_taint, pinned_node, selects_node
 from simulator.cluster.objects import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.objects import (
     JsonObject,
     Key,

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from simulator.cluster.objects import (
     JsonObject,
     controller_of,

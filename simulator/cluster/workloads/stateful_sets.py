@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.int_or_percent import amount
 from simulator.cluster.objects import (
     JsonObject,

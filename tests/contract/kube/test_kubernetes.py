@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from core.manifests.resources import NODE_POOLS, NODES, PODS
+from core.manifests.wire.api_resources import NODE_POOLS, NODES, PODS
 from lambdas.adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
 from lambdas.adapters.kube.transport import Endpoint, Transport
 from lambdas.ports import (

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
-from core.model.requirements import Requirements
+from core.model.values.requirements import Requirements
 
 JsonObject = dict[str, Any]
 

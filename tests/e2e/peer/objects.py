@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from core import labels
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 from tests.e2e.scenarios import burst
 
 JsonObject = dict[str, Any]

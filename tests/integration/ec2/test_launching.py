@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from core.launch.template import NAME_PREFIX
-from lambdas.adapters.aws.launch_templates import KEPT_FOR
+from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
 from lambdas.ports import (
     ConflictError,
     DeniedError,

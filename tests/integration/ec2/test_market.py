@@ -15,7 +15,7 @@ from moto import mock_aws
 from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
 from lambdas.adapters.aws.service import Service
-from lambdas.controllers.catalogue import CatalogueRefresh
+from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
 from lambdas.decisions import Outcome
 from lambdas.ports import JsonObject, NotFoundError, PortError, TransientError
 from simulator.market.embedded import builtin_shapes

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.disruption import Validation, disrupt, startable
-from core.disruption.budgets import places, remaining
-from core.disruption.carrying import carried_out
+from core.disruption.apply_command import carried_out
+from core.disruption.budgets.node_pool_budgets import places, remaining
 from core.disruption.reasons import DRIFTED, MEANINGS, REASONS
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot

@@ -17,13 +17,13 @@ from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
 from core.launch.candidates import Candidate
 from core.launch.render import Launch, render_launch
-from core.manifests import resources as kinds
-from core.manifests import wire
 from core.manifests.assemble import assemble
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
 from core.model.catalogue import Catalogue
-from core.model.label_syntax import is_label_key, is_label_value
 from core.model.plan import Plan, PlannedClaim
 from core.model.snapshot import Snapshot
+from core.model.values.label_syntax import is_label_key, is_label_value
 from core.scheduling import Planner
 from tests.builders import NOW, ZONES, a_class_manifest, a_type
 from tests.property.hostile.reading import outline

@@ -17,10 +17,10 @@ from core.model.node_claim import INITIALIZED, LAUNCHED, REGISTERED, Condition, 
 from core.model.node_pool import NodePool
 from core.model.pod import HostPort, Owner, Pod, PodSpec
 from core.model.policy import DaemonSet, Namespace
-from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, Options, Snapshot
 from core.model.storage import PersistentVolume, VolumeAttachment
-from core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from tests.builders import NOW
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.places import node_labels, room_of, runs_daemon

@@ -26,8 +26,8 @@ from core.model.pod import (
     TopologySpread,
 )
 from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, Service, WorkloadSelector
-from core.model.requirements import Requirement
 from core.model.snapshot import Options, Snapshot
+from core.model.values.requirements import Requirement
 from tests.builders import NOW
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.vocabulary import APPS, CLASS_REF, DONGLE, FAMILY, GIB, SPEED, TIER, ZONES, chance, some_of

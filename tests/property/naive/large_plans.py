@@ -14,8 +14,8 @@ from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod, PodSpec
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 from tests.property.naive.large_topology import Site, large_topology_violations
 from tests.property.naive.places import is_pending, node_labels, room_of, runs_daemon
 from tests.property.naive.promises import cheapest

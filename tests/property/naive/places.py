@@ -17,7 +17,7 @@ from core.model.plan import Plan, PlannedClaim
 from core.model.pod import Pod
 from core.model.policy import DaemonSet
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint
+from core.model.values.taints import Taint
 from tests.property.naive.market import types_by_pool
 from tests.property.naive.reading import meets_all, selects, tolerates, wants_node
 

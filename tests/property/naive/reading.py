@@ -8,9 +8,9 @@ import msgspec
 
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
 from core.model.policy import Namespace
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint, Toleration
 
 Labels = Mapping[str, str]
 

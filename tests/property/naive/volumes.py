@@ -6,7 +6,6 @@ from random import Random
 
 from core import labels
 from core.model.pod import NodeSelectorTerm
-from core.model.requirements import Requirement
 from core.model.storage import (
     IMMEDIATE,
     WAIT_FOR_FIRST_CONSUMER,
@@ -14,6 +13,7 @@ from core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from core.model.values.requirements import Requirement
 from tests.property.naive.node_rules import EBS
 from tests.property.naive.vocabulary import NAMESPACES, chance, some_of
 

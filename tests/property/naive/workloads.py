@@ -24,9 +24,9 @@ from core.model.pod import (
     VolumeUse,
     WeightedPodAffinityTerm,
 )
-from core.model.requirements import Requirement
 from core.model.storage import PersistentVolumeClaim
-from core.model.taints import Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration
 from tests.builders import NOW
 from tests.property.naive.vocabulary import (
     APPS,

@@ -18,8 +18,8 @@ from core.model.pod import (
     TopologySpread,
     WeightedPodAffinityTerm,
 )
-from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT, STRICT, Options, Snapshot
+from core.model.values.requirements import Requirement
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 

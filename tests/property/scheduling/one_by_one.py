@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from core.model.taints import first_untolerated
+from core.model.values.taints import first_untolerated
 from core.scheduling.capacity.claim_profile import Looks
 from core.scheduling.capacity.existing_node import can_attach, ports_free
 from core.scheduling.capacity.in_flight_claim import InFlight

@@ -15,9 +15,9 @@ from core.model.pod import (
     TopologySpread,
 )
 from core.model.policy import DaemonSet
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.model.taints import Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Toleration
 from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster

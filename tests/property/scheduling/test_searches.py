@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from core import labels
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
 from core.scheduling.context import Ground
 from core.scheduling.greedy.scheduler import Solve, batches_of
 from core.scheduling.instance_types.type_filter import positions

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement, Requirements
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.instance_types.type_filter import TypeFilter, positions
 from core.scheduling.instance_types.type_index import TypeIndex, index_of
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.lifecycle.records import ClaimRecord
-from lambdas.adapters.aws.dynamo_claims import DynamoClaims
-from lambdas.adapters.aws.dynamo_leases import DynamoLeases
-from lambdas.adapters.aws.dynamo_table import DynamoTable
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.ports import ConflictError
 from lambdas.store import PLANNER, ClaimChange, ClaimStore, Leases
 from tests.builders import NOW

@@ -14,7 +14,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from lambdas.adapters.aws.ec2_errors import describe, failure, refused_offerings
+from lambdas.adapters.aws.ec2.fleet_errors import describe, failure, refused_offerings
 from lambdas.adapters.aws.errors import translate
 from lambdas.ports import (
     ConflictError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.adapters.aws.dynamo_table import CONFLICT_PAUSES, DynamoTable
+from lambdas.adapters.aws.dynamodb.table import CONFLICT_PAUSES, DynamoTable
 from lambdas.ports import TransientError
 
 PUT = ("Put", {"Item": {"pk": {"S": "a"}}})

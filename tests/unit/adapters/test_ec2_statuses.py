@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 from botocore.stub import Stubber
 
-from lambdas.adapters.aws.ec2_statuses import InstanceStatuses
+from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import Impairment
 

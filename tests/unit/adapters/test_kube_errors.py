@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.adapters.kube.errors import of_listing
 from lambdas.ports import DeniedError
 

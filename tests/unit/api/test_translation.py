@@ -11,8 +11,8 @@ from core import api
 from core.errors import InvalidInputError
 from core.model.node_claim import ObjectRef
 from core.model.node_pool import Budget
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from tests.unit.api.objects import ABSENT, NODE_CLAIM, NODE_CLASS, NODE_OVERLAY, NODE_POOL, changed
 
 TEMPLATE = "spec.template.spec"

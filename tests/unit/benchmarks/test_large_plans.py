@@ -10,9 +10,9 @@ import pytest
 from core import labels
 from core.model.plan import Plan, PlannedClaim
 from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.judge import violations

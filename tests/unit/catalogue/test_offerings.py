@@ -13,7 +13,7 @@ from core.catalogue.build import build_catalogue, instance_types
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape, read_shape
 from core.errors import InvalidInputError
-from core.model.quantity import nanodollars
+from core.model.values.quantity import nanodollars
 from simulator.market.embedded import DATA, REGIONS, builtin_catalogue, builtin_market, builtin_shapes
 from simulator.market.generate import generate
 

@@ -7,7 +7,7 @@ import pytest
 from cli.errors import InputError
 from cli.inventory import Inventory, take_inventory
 from cli.reading import parse
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 
 
 def inventory(text: str) -> Inventory:

@@ -11,8 +11,8 @@ from cli import output
 from cli.plan_document import claim_document, disruption_document, plan_document
 from core.model.node_claim import ObjectRef
 from core.model.plan import Binding, Cost, DisruptionCost, DisruptionPlan, Plan, PlannedClaim, Unschedulable
-from core.model.requirements import Requirement
-from core.model.taints import Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import Taint
 from tests.builders import NOW
 
 CLAIM = PlannedClaim(

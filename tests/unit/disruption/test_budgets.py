@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.disruption.budgets import BudgetLedger, allowed, remaining
+from core.disruption.budgets.node_pool_budgets import BudgetLedger, allowed, remaining
 from core.disruption.reasons import DRIFTED, EMPTY, UNDERUTILIZED
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool

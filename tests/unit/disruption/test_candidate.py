@@ -10,8 +10,8 @@ import pytest
 
 from core import labels
 from core.disruption import reasons
-from core.disruption.candidate import Candidate, Survey, survey
-from core.disruption.eviction_cost import UNIT, eviction_cost, reschedule_cost
+from core.disruption.candidates.candidate import Candidate, Survey, survey
+from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
 from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.model.node import Node
 from core.model.node_claim import NodeClaim

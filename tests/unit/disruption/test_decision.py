@@ -19,9 +19,9 @@ from core.model.overlay import CapacityBuffer
 from core.model.plan import Command, DisruptionPlan, Move
 from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement
 from core.model.snapshot import Options, Snapshot
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 SMALL, MIDDLE, LARGE = (a_type(f"t-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 4, 16))

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption import drift
-from core.disruption.drift import DriftCheck
+from core.disruption.conditions import drift
+from core.disruption.conditions.drift import DriftCheck
 from core.model.catalogue import Catalogue
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import NodeClass, NodePool
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 
 TYPE = a_type()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.disruption.expiration import expired
+from core.disruption.conditions.expiration import expired
 from core.model.node_claim import NodeClaim
 from tests.builders import NOW, a_snapshot
 

@@ -12,7 +12,7 @@ from core.model.budget_arithmetic import never_allows
 from core.model.pod import Owner, Pod
 from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, WorkloadSelector
 from core.model.snapshot import Snapshot
-from core.model.taints import Toleration
+from core.model.values.taints import Toleration
 from tests.builders import NOW, a_pod, a_selector, a_snapshot
 
 

@@ -10,8 +10,8 @@ from core import labels
 from core.disruption.prices import Options, node_price, type_of, worst_price
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
 from tests.builders import CLASS_REF, ZONES, a_node_of, a_pool, a_snapshot, a_type
 
 SMALL = a_type("small", price=0.1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from core.disruption.windows import window_schedules
+from core.disruption.budgets.window_schedules import window_schedules
 from core.model.node_pool import Budget, Disruption, NodePool
 from tests.builders import a_pool
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from lambdas.controllers.audit_log import AuditLog, reason_to_wake
+from lambdas.controllers.events.audit_log import AuditLog, reason_to_wake
 from lambdas.decisions import Outcome
 from tests.builders import NOW
 from tests.fakes.world import FakeClock, FakeQueue

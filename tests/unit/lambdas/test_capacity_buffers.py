@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.ports import JsonObject, TransientError
 from tests.fakes.lab import Lab, a_pending_pod
 

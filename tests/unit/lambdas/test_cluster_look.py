@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.manifests import resources as kinds
-from lambdas.controllers.cluster_look import JOINING
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.nodes.node_state_reader import JOINING
 from lambdas.decisions import Outcome
-from lambdas.observer import UNBOUND
+from lambdas.observation.observer import UNBOUND
 from tests.fakes.lab import Lab, a_pending_pod
 
 

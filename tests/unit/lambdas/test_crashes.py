@@ -8,7 +8,7 @@ import pytest
 
 from core import labels
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
 

@@ -7,9 +7,9 @@ import pytest
 
 from core import labels
 from core.lifecycle.records import ClaimPhase, CommandPhase
-from core.manifests import resources as kinds
-from core.model.taints import DISRUPTED
-from lambdas.controllers.interruption import read_event
+from core.manifests.wire import api_resources as kinds
+from core.model.values.taints import DISRUPTED
+from lambdas.controllers.events.interruption import read_event
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.ports import DeniedError, OfferingKey, TransientError

@@ -9,7 +9,7 @@ import pytest
 
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
-from lambdas.fingerprint import fingerprint
+from lambdas.observation.plan_cache import fingerprint
 from tests.builders import NOW, a_pod
 
 WORLD = Snapshot(now=NOW, pods=(a_pod("a"), a_pod("b")))

@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
+from core.gc_pause import collector_at_rest
 from core.scheduling import schedule
-from lambdas.garbage import collector_at_rest
 from tests.property.naive.extras import rich_cluster
 
 

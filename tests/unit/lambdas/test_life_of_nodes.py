@@ -12,7 +12,7 @@ from core.brakes.brake import Action, Brake, BrakeKind
 from core.brakes.breaker import OPENS_AFTER
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER

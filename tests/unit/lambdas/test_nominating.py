@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
-from lambdas.controllers.nominating import FAILURES
-from lambdas.expectations import NOMINATIONS_STAND
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.nodes.nominating import FAILURES
+from lambdas.observation.expected_pods import NOMINATIONS_STAND
 from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_pending_pod
 

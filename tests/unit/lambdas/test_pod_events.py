@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from lambdas.controllers.disruption import POD_EVENTS_PER_LOOK, write_pod_events
-from lambdas.view import View
+from lambdas.controllers.disruption.disruption import POD_EVENTS_PER_LOOK, write_pod_events
+from lambdas.observation.cluster_state import View
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.unit.lifecycle.records_for_tests import a_record

@@ -9,9 +9,9 @@ import pytest
 from core import labels
 from core.catalogue.capacity import EFA
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.messages import wake_up
-from lambdas.observer import UNBOUND
+from lambdas.observation.observer import UNBOUND
 from lambdas.ports import ConflictError, DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_class_manifest, a_type

@@ -9,7 +9,7 @@ from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.brakes.breaker import Breaker
 from core.lifecycle.records import ClaimPhase
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.ports import LaunchOrder, OfferingKey, TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod

@@ -11,8 +11,8 @@ import pytest
 
 from core import labels
 from core.lifecycle.records import CommandPhase
-from core.manifests import resources as kinds
-from core.model.taints import DISRUPTED
+from core.manifests.wire import api_resources as kinds
+from core.model.values.taints import DISRUPTED
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import DISRUPTION
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod

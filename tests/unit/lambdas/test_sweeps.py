@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from core.manifests import resources as kinds
-from core.model.taints import DISRUPTED
-from lambdas.controllers.object_status import ObjectStatus
+from core.manifests.wire import api_resources as kinds
+from core.model.values.taints import DISRUPTED
+from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.order import ROUND, in_order
 from lambdas.decisions import Outcome
 from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS

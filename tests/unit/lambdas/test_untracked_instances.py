@@ -10,7 +10,7 @@ import pytest
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
 from lambdas.ports import LaunchOrder, OfferingKey

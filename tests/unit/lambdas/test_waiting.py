@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lambdas.observer import UNBOUND
+from lambdas.observation.observer import UNBOUND
 from lambdas.ports import JsonObject
 from tests.fakes.lab import Lab, a_pending_pod
 

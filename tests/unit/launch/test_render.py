@@ -18,7 +18,7 @@ from core.launch.images import bottlerocket_version
 from core.launch.placement import tenancy
 from core.launch.render import Launch, RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from tests.builders import a_type
 
 CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")

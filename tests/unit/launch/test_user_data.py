@@ -21,7 +21,7 @@ from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registe
 from core.launch.toml_text import write_toml
 from core.launch.user_data import USER_DATA_BYTES_MAX, user_data
 from core.launch.yaml_text import write_yaml
-from core.model.taints import UNREGISTERED, Taint
+from core.model.values.taints import UNREGISTERED, Taint
 
 CLUSTER = Cluster(
     name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.100.0.0/16"

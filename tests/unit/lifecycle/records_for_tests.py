@@ -17,7 +17,7 @@ from core.lifecycle.records import (
 )
 from core.model.node import Node
 from core.model.plan import Command, PlannedClaim
-from core.model.taints import DISRUPTED, UNREGISTERED
+from core.model.values.taints import DISRUPTED, UNREGISTERED
 from tests.builders import CLASS_REF, NOW
 
 PROVIDER_ID = "aws:///us-east-1a/i-1"

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from core import labels
-from core.lifecycle.evictions import (
+from core.lifecycle.draining.evictions import (
     FORCED_ANYWAY_AFTER,
     LONGEST_WAIT,
     PATIENT_WAIT,

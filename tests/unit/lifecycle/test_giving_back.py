@@ -9,8 +9,8 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
+from core.lifecycle.draining.giving_back import FIRST_HOLD, LONGEST_HOLD, hold_for
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.giving_back import FIRST_HOLD, LONGEST_HOLD, hold_for
 from core.model.policy import PodDisruptionBudget
 from tests.builders import NOW, a_pod, a_selector
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node

@@ -9,9 +9,9 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.evictions import identity
+from core.lifecycle.draining.escalation import DEADLINES, Rung
+from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
-from core.lifecycle.ladder import DEADLINES, Rung
 from core.lifecycle.records import EvictionTry
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node

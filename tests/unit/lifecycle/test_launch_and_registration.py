@@ -10,7 +10,7 @@ from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase
 from core.lifecycle.registration import STARTED, registration_of, waits_for
-from core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
+from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
 from tests.builders import NOW
 from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
 

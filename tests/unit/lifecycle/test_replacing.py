@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.deletion import hurried
+from core.lifecycle.draining.deletion import hurried
+from core.lifecycle.draining.replacing import MARGIN, SHORTEST_DRAIN, drain_by, replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.lifecycle.replacing import MARGIN, SHORTEST_DRAIN, drain_by, replacements
 from core.model.plan import Binding
 from core.model.pod import Owner
 from tests.builders import NOW, a_pod

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.manifests import resources as kinds
-from core.manifests import wire
 from core.manifests.assemble import Problem, assemble
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 from tests.builders import NOW, a_class_manifest

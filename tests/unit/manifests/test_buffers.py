@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from core.manifests import resources as kinds
-from core.manifests import wire
 from core.manifests.assemble import Problem, assemble
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
 from core.model.catalogue import Catalogue
 from core.model.overlay import CapacityBuffer
 from tests.builders import NOW

@@ -9,15 +9,16 @@ import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import nodes, policies, storage, wire
-from core.manifests import resources as kinds
+from core.manifests import nodes, policies, storage
 from core.manifests.pods import PodTranslator
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from core.model.node import Node
 from core.model.pod import NodeSelectorTerm
-from core.model.requirements import Requirement
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from core.model.taints import NO_SCHEDULE, Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint
 
 IN_ZONE_A = NodeSelectorTerm((Requirement.one_of(labels.ZONE, "a"),))
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from core.manifests import effective_requests, wire
-from core.manifests import resources as kinds
+from core.manifests import effective_requests
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
 
 GIB = 2**30
 

@@ -8,12 +8,12 @@ import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests import wire
 from core.manifests.pods import PodTranslator
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
 from core.model.pod import HostPort, Owner, Pod, VolumeUse
-from core.model.requirements import Requirement
-from core.model.taints import NO_SCHEDULE, Taint, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
 
 
 def a_wire_pod(

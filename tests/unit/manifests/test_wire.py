@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests import wire
-from core.manifests.wire_pod import Pod
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.pod import Pod
 
 
 def a_manifest(name: str = "p", **spec: Any) -> dict[str, Any]:

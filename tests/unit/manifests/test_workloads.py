@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from core.manifests import resources as kinds
-from core.manifests import wire
 from core.manifests.pods import PodTranslator
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding as wire
+from core.manifests.wire.api_resources import Resource
 from core.manifests.workloads import REPLICAS_MAX, Expansion, expand
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from core import api, labels
-from core.disruption.drift import DriftCheck
+from core.disruption.conditions.drift import DriftCheck
 from core.manifests.zone_ids import with_zones
 from core.model.node_pool import NodeClass
 from core.model.pod import NodeSelectorTerm, PodAffinityTerm, PodSpec, TopologySpread
-from core.model.requirements import Requirement
 from core.model.storage import PersistentVolume
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from tests.builders import ZONES, a_class_manifest, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, places

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from core.model.duration import parse_duration
+from core.model.values.duration import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.model.label_syntax import is_label_key, is_label_value, labels_fault, requirement_fault
-from core.model.requirements import Requirement
+from core.model.values.label_syntax import is_label_key, is_label_value, labels_fault, requirement_fault
+from core.model.values.requirements import Requirement
 
 
 @pytest.mark.parametrize("key", ["team", "a", "example.com/team", "A_b.c-9", f"{'d' * 63}.x/{'n' * 63}"])

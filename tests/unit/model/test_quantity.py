@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import InvalidInputError
-from core.model import quantity, resources
+from core.model.values import quantity, resources
 
 
 @pytest.mark.parametrize(

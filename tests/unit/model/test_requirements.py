@@ -6,7 +6,7 @@ import pytest
 
 from core import labels
 from core.errors import InvalidInputError
-from core.model.requirements import Requirement, Requirements
+from core.model.values.requirements import Requirement, Requirements
 
 of = Requirement.of
 

@@ -7,7 +7,7 @@ import msgspec
 from core import labels
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.state_node import state_nodes
-from core.model.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
+from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 
 TYPE = a_type()

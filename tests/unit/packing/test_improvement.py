@@ -14,8 +14,8 @@ from core import labels
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import Plan
 from core.model.pod import Pod, PodAffinityTerm
-from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT, STRICT, Options, Snapshot
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.packing.heaps import SHAPES

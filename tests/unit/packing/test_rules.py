@@ -19,9 +19,9 @@ from core.model.pod import (
     VolumeUse,
     WeightedPodAffinityTerm,
 )
-from core.model.requirements import Requirement
 from core.model.snapshot import Options, Snapshot
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
 from core.scheduling.optimization.items.packing_item import Neighbours, Party
 from tests.builders import a_pod, a_pool, a_selector, a_snapshot

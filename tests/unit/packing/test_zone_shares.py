@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from core import labels
 from core.model.catalogue import InstanceType, Offering
-from core.model.quantity import nanodollars
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
+from core.model.values.quantity import nanodollars
+from core.model.values.requirements import Requirement
 from core.scheduling.context import Ground
 from core.scheduling.optimization.items.item_groups import Kind
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares

@@ -7,8 +7,8 @@ import pytest
 from core import labels
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import NodeOverlay
-from core.model.requirements import Requirement
 from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
 from core.pools.pool_types import pool_types
 from tests.builders import a_pool, a_snapshot, a_type
 

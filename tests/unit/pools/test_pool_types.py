@@ -11,8 +11,8 @@ from core.api.validation import problems
 from core.disruption.decision import disrupt
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import NodeOverlay
-from core.model.requirements import Requirement
 from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
 from core.pools.pool_types import pool_types
 from core.scheduling import schedule
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type

@@ -13,10 +13,10 @@ from core.model.node_claim import NodeClaim
 from core.model.node_pool import Disruption
 from core.model.pod import HostPort, Owner, PodAffinityTerm, PodSpec, TopologySpread, VolumeUse
 from core.model.policy import DaemonSet, PodDisruptionBudget
-from core.model.requirements import Requirement
 from core.model.snapshot import Snapshot
 from core.model.storage import PersistentVolume, PersistentVolumeClaim
-from core.model.taints import NO_SCHEDULE, Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling import Planner
 from core.scheduling.primitives import reasons
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type

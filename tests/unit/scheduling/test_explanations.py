@@ -7,8 +7,8 @@ import pytest
 
 from core import labels
 from core.model.pod import LabelSelector, TopologySpread
-from core.model.requirements import Requirement
-from core.model.taints import NO_SCHEDULE, Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint
 from core.scheduling import Planner
 from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type

@@ -11,10 +11,10 @@ from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.plan import PlannedClaim
 from core.model.pod import HostPort, PodAffinityTerm, PodSpec, VolumeUse
 from core.model.policy import DaemonSet
-from core.model.requirements import Requirement
 from core.model.snapshot import BEST_EFFORT, Options
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
-from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
 from core.scheduling.primitives import reasons
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of

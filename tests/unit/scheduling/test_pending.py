@@ -8,8 +8,8 @@ import pytest
 
 from core import labels
 from core.model.pod import NodeSelectorTerm, Owner
-from core.model.requirements import Requirement
 from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
 from core.scheduling.primitives import reasons
 from tests.builders import NOW, a_pod, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.model.node import Node
 from core.model.pod import PodAffinityTerm
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of

@@ -22,9 +22,9 @@ from core.model.pod import (
     WeightedPodAffinityTerm,
 )
 from core.model.policy import Namespace, Service, WorkloadSelector
-from core.model.requirements import Requirement
 from core.model.snapshot import Options
-from core.model.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of, zones

@@ -9,7 +9,6 @@ import pytest
 
 from core import labels
 from core.model.pod import NodeSelectorTerm, VolumeUse
-from core.model.requirements import Requirement
 from core.model.storage import (
     IMMEDIATE,
     WAIT_FOR_FIRST_CONSUMER,
@@ -17,6 +16,7 @@ from core.model.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from core.model.values.requirements import Requirement
 from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_pod, a_type
 from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of

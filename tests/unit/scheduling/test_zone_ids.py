@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core import labels
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.primitives import reasons
 from tests.builders import a_node_of, a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import places, plan_of

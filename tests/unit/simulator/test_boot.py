@@ -11,8 +11,8 @@ from core import labels
 from core.catalogue.ami_family import AL2, AL2023, BOTTLEROCKET, AmiFamily
 from core.launch.bootstrap import Bootstrap, Cluster
 from core.launch.user_data import user_data
-from core.model import resources
-from core.model.taints import Taint
+from core.model.values import resources
+from core.model.values.taints import Taint
 from simulator.aws.boot import Boot
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.instances import RUNNING, Instance, Subnet

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.model import resources
+from core.model.values import resources
 from simulator.checkers import Judges, Verdict
 from simulator.checkers.cron import is_open
 from simulator.record import Event

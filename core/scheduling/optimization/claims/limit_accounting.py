@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.model import quantity
+from core.model.values import quantity
 from core.scheduling.capacity.in_flight_claim import InFlight
 from core.scheduling.capacity.node_pool_limits import Room
 from core.scheduling.instance_types.min_values import unmet

@@ -9,7 +9,7 @@ from typing import Final
 
 from core import labels
 from core.model.pod import Pod
-from core.model.requirements import Requirement
+from core.model.values.requirements import Requirement
 from core.scheduling.capacity.in_flight_claim import InFlight
 from core.scheduling.capacity.nodeclaim_template import Template
 from core.scheduling.context import Ground

@@ -10,8 +10,8 @@ import msgspec
 
 from core.brakes.brake import Brake, BrakeKind
 from core.brakes.breaker import Breaker
-from lambdas.adapters.aws.dynamo_records import packed, partition_of, sort_of, unpacked
-from lambdas.adapters.aws.dynamo_table import DynamoTable, Item, key, number
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of, sort_of, unpacked
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
 from lambdas.ports import Clock, ConflictError, DeniedError
 from lambdas.wiring import TABLE
 

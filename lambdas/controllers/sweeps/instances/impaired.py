@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core import labels
-from core.disruption.budgets import places
-from core.disruption.expiration import objections
+from core.disruption.budgets.node_pool_budgets import places
+from core.disruption.conditions.expiration import objections
 from core.disruption.reasons import UNHEALTHY
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.observation.cluster_state import View
 from lambdas.ports import Clock, CloudProvider, Impairment
-from lambdas.view import View
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
 """EC2 itself recovers many a host within minutes. Karpenter waits for two, and then forces the pods off."""

@@ -12,14 +12,14 @@ from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from core.model.node import Node
 from core.model.node_pool import NodePool
-from lambdas.controllers.launching import Launcher
-from lambdas.controllers.machines import machine_of
+from lambdas.controllers.launching.instance_description import machine_of
+from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.sweeps.sweep import Round
 from lambdas.messages import work_on_claim
-from lambdas.observer import Observer
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, ConflictError, Instance, NotFoundError, Queue
 from lambdas.store import ClaimStore
-from lambdas.view import View
 
 
 class Stranger(msgspec.Struct, frozen=True):

@@ -10,8 +10,8 @@ from typing import Final
 
 from core import labels
 from core.model.node import Node
-from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.node_writes import delete_node
+from lambdas.controllers.nodes.node_patches import delete_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.lifecycle.deletion import staying, untainted
+from core.lifecycle.draining.deletion import staying, untainted
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
-from core.model.taints import DISRUPTED
-from lambdas.controllers.cluster_look import ClusterLook
-from lambdas.controllers.node_writes import release_node
+from core.model.values.taints import DISRUPTED
+from lambdas.controllers.nodes.node_patches import release_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.observer import Memory
+from lambdas.observation.observer import Memory
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from core.lifecycle.evictions import EvictionAnswer
-from core.manifests import resources as kinds
+from core.lifecycle.draining.evictions import EvictionAnswer
+from core.manifests.wire import api_resources as kinds
 from lambdas.messages import work_on_claim
 from lambdas.ports import (
     DeniedError,

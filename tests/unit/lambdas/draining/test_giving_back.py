@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod

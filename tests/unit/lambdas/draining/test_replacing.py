@@ -10,8 +10,8 @@ import pytest
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
-from core.manifests import resources as kinds
-from lambdas.controllers.interruption import read_event
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.events.interruption import read_event
 from lambdas.decisions import Outcome
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod

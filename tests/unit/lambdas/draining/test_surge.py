@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.lifecycle.surge import RESTARTED_FOR
-from core.manifests import resources as kinds
+from core.lifecycle.draining.surge import RESTARTED_FOR
+from core.manifests.wire import api_resources as kinds
 from lambdas.messages import work_on_claim
 from tests.fakes.lab import Lab, a_pending_pod
 

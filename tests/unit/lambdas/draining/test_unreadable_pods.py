@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.ports import JsonObject
 from tests.fakes.lab import Lab, a_pending_pod
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from tests.unit.simulator.cluster.world import World, a_workload
 
 

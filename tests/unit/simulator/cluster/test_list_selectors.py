@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from lambdas.ports import DeniedError
 from simulator.cluster.list_selectors import selection
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
-from lambdas.controllers.audit_log import reason_to_wake
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.events.audit_log import reason_to_wake
 from tests.unit.simulator.cluster.world import JsonObject, World, a_pod
 
 CLOSED = [{"key": "closed", "effect": "NoSchedule"}]

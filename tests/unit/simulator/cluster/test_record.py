@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.manifests import resources as kinds
-from core.manifests.resources import Resource
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
 from tests.unit.simulator.cluster.world import World, a_budget, a_node, a_pod, a_workload
 
 ROOT = Path(__file__).parents[4]

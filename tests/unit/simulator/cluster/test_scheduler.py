@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from tests.unit.simulator.cluster.world import ZONE, JsonObject, World, a_node, a_pod, a_workload
 
 GPU_TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.cluster.kubelet import EBS_VOLUMES_MAX
 from tests.unit.simulator.cluster.world import ZONE, JsonObject, World, a_node, a_pod, a_workload
 

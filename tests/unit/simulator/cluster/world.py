@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from core.manifests import resources as kinds
+from core.manifests.wire import api_resources as kinds
 from simulator.clock import VirtualClock
 from simulator.cluster import Cluster
 from simulator.record import Event, Recorder

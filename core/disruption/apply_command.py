@@ -1,0 +1,92 @@
+"""The world after a command: its nodes gone, their pods moved, the replacements there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.prices import Options
+from core.model import node_claim
+from core.model.node import Node
+from core.model.node_claim import Condition, NodeClaim
+from core.model.plan import Command, PlannedClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
+
+_READY: Final = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALIZED, node_claim.CONSOLIDATABLE)
+
+
+def carried_out(snapshot: Snapshot, command: Command) -> Snapshot:
+    """The snapshot with the command's effects, as far as later decisions depend on them.
+
+    Nodes that go count no longer as room, so the result says nothing about budgets. Replacements are what their cheapest
+    offering would become, ready to take more pods.
+    """
+    going, claims = set(command.nodes), set(command.claims)
+    target = {move.pod: move.to for move in command.moves}
+    started = [_joined(claim, snapshot) for claim in command.replacements]
+    return msgspec.structs.replace(
+        snapshot,
+        pods=tuple(moved for pod in snapshot.pods if (moved := _moved(pod, going, target)) is not None),
+        nodes=(*(node for node in snapshot.nodes if node.name not in going), *(node for _, node in started)),
+        node_claims=(
+            *(claim for claim in snapshot.node_claims if claim.name not in claims),
+            *(claim for claim, _ in started),
+        ),
+    )
+
+
+def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
+    if pod.node_name not in going:
+        return pod
+    place = target.get(pod.key)
+    return None if place is None else msgspec.structs.replace(pod, node_name=place)
+
+
+def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
+    """The claim and node that the cheapest offering would become."""
+    instance_type, offerings = Options.of(planned, snapshot).types[0]
+    offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
+    own = {
+        **planned.labels,
+        **{key: values[0] for key, values in instance_type.labels.items() if len(values) == 1},
+        **{r.key: r.values[0] for r in planned.requirements if _is_single(r)},
+        labels.NODEPOOL: planned.node_pool,
+        labels.INSTANCE_TYPE: instance_type.name,
+        labels.ZONE: offering.zone,
+        labels.CAPACITY_TYPE: offering.capacity_type,
+    }
+    provider_id = f"planned:///{planned.name}"
+    claim = NodeClaim(
+        name=planned.name,
+        labels=own,
+        taints=planned.taints,
+        startup_taints=planned.startup_taints,
+        requirements=planned.requirements,
+        resources=planned.resources,
+        node_class=planned.node_class,
+        created_at=snapshot.now,
+        provider_id=provider_id,
+        node_name=planned.name,
+        capacity=instance_type.capacity,
+        allocatable=instance_type.allocatable(),
+        conditions={name: Condition("True", changed_at=snapshot.now) for name in _READY},
+    )
+    node = Node(
+        name=planned.name,
+        provider_id=provider_id,
+        labels={**own, labels.HOSTNAME: planned.name, labels.REGISTERED: "true", labels.INITIALIZED: "true"},
+        taints=planned.taints,
+        capacity=instance_type.capacity,
+        allocatable=instance_type.allocatable(),
+        created_at=snapshot.now,
+        is_ready=True,
+    )
+    return claim, node
+
+
+def _is_single(requirement: Requirement) -> bool:
+    return requirement.is_finite and len(requirement.values) == 1

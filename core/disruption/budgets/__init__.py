@@ -1,0 +1,1 @@
+"""Disruption budgets of NodePools, their cron schedules, and the moments at which their windows open and close."""

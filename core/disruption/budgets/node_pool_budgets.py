@@ -1,0 +1,140 @@
+"""Disruption budgets of NodePools: how many nodes may go at this moment, for each reason.
+
+Karpenter's rules: the strictest active budget counts; percentages round up; a node that is going, or not Ready, uses up a
+place for every reason; one budget that cannot be read closes its pool.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from core.disruption.budgets.cron import Schedule
+from core.disruption.reasons import REASONS
+from core.errors import InvalidInputError
+from core.model import node_claim
+from core.model.node_pool import Budget, NodePool
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+
+_NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
+
+Remaining = dict[str, dict[str, int | None]]
+"""Pool → reason → how many nodes may still go; None where nothing limits them."""
+
+
+def is_active(budget: Budget, now: datetime) -> bool:
+    """Whether the budget is in force: its window holds its start and not its end.
+
+    Raises:
+        InvalidInputError: If the schedule cannot be read, or comes without its duration or the other way round.
+    """
+    if budget.schedule is None and budget.duration is None:
+        return True
+    if budget.schedule is None or budget.duration is None:
+        raise InvalidInputError("a budget has schedule and duration together or neither")
+    hit = Schedule.parse(budget.schedule).next_after(now - budget.duration)
+    return hit is not None and hit <= now
+
+
+def limit(budget: Budget, nodes: int) -> int:
+    """How many of `nodes` the budget lets go, whatever the time.
+
+    Raises:
+        InvalidInputError: If `nodes` is neither a number nor a percentage up to 100%.
+    """
+    match = _NODES.fullmatch(budget.nodes)
+    if match is None:
+        raise InvalidInputError(f"{budget.nodes!r} is neither a number nor a percentage", field="nodes")
+    percent, number = match.groups()
+    return int(number) if percent is None else -(-nodes * int(percent) // 100)
+
+
+def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
+    """How many of the pool's `nodes` may be gone at once for `reason`; None for no limit."""
+    lowest: int | None = None
+    try:
+        for budget in pool.disruption.budgets:
+            value = limit(budget, nodes) if is_active(budget, now) else None
+            concerns = budget.reasons is None or reason in budget.reasons
+            if concerns and value is not None and (lowest is None or value < lowest):
+                lowest = value
+    except InvalidInputError:
+        return 0
+    return lowest
+
+
+def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
+    """How many more nodes of each pool may go now, after those that are going already."""
+    counted = _counted(snapshot, states)
+    result: Remaining = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in REASONS}
+        gone = sum(is_going for _, is_going in nodes)
+        result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
+    return result
+
+
+def places(
+    snapshot: Snapshot, states: Iterable[StateNode], reasons: Iterable[str], holding: Collection[str]
+) -> dict[str, int]:
+    """How many claims of each pool may hold a place in its count of nodes that go (docs/adr/0026).
+
+    Args:
+        snapshot: The look.
+        states: Its nodes.
+        reasons: Why nodes are to go; the reason of which the fewest may go decides.
+        holding: Names of the claims that held a place at the time of the look.
+
+    Returns:
+        Pool → the bound of its counter: what its budgets allow, less the nodes that go or are not Ready and hold no
+        place; pools without any limit are missing.
+    """
+    if snapshot.options.ignore_budgets:
+        return {}
+    counted, wanted = _counted(snapshot, states), sorted(set(reasons))
+    result: dict[str, int] = {}
+    for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
+        nodes = counted.get(pool.name, ())
+        tops = [top for r in wanted if (top := allowed(pool, len(nodes), r, snapshot.now)) is not None]
+        if tops:
+            result[pool.name] = min(tops) - sum(is_going and claim not in holding for claim, is_going in nodes)
+    return result
+
+
+def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
+    """Pool → the nodes that its budgets are about: name of the claim, and whether it goes or is not Ready."""
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for state in states:
+        claim = state.claim
+        if claim is None or not state.is_initialized or claim.is_true(node_claim.INSTANCE_TERMINATING):
+            continue
+        is_going = state.is_marked_for_deletion(snapshot) or (state.node is not None and not state.node.is_ready)
+        found.setdefault(state.node_pool, []).append((claim.name, is_going))
+    return found
+
+
+class BudgetLedger:
+    """What is left of the budgets while a plan is made: each node that goes uses up a place for every reason."""
+
+    def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
+        self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
+
+    def copy(self) -> BudgetLedger:
+        """A ledger that starts from what this one has left."""
+        return BudgetLedger(self._left)
+
+    def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:
+        """Whether that many more nodes of the pool may go for this reason."""
+        left = self._left.get(pool, {}).get(reason)
+        return left is None or left >= nodes
+
+    def take(self, pool: str) -> None:
+        """Count one node of the pool as going."""
+        by_reason = self._left.get(pool, {})
+        for reason, left in by_reason.items():
+            if left is not None:
+                by_reason[reason] = max(0, left - 1)

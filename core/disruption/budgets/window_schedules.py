@@ -1,0 +1,87 @@
+"""When budget windows open and close, as EventBridge Scheduler expressions: the moments at which disruption may begin or end.
+
+EventBridge's cron has six fields, needs `?` in one of its day fields, and names weekdays; times are UTC.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.disruption.budgets.cron import WEEKDAYS, Schedule, Values
+from core.errors import InvalidInputError
+from core.model.node_pool import NodePool
+
+_MINUTE: Final = timedelta(minutes=1)
+_MINUTES_A_DAY: Final = 24 * 60
+
+
+def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[str, str]:
+    """Name → expression of every moment at which some window opens or closes; names follow from the expressions alone.
+
+    A window's end recurs as its start does, shifted by the duration, where cron can say that. Where it cannot (the shift
+    crosses a day that the schedule picks out), the next end is given as one `at(...)`; ask again after it. Budgets that
+    cannot be read have no windows: their pools are closed.
+    """
+    found: set[str] = set()
+    for pool in node_pools:
+        for budget in pool.disruption.budgets:
+            if budget.schedule is None or budget.duration is None:
+                continue
+            try:
+                schedule = Schedule.parse(budget.schedule)
+            except InvalidInputError:
+                continue
+            found.update(_expressions(schedule, timedelta(0), now))
+            found.update(_expressions(schedule, budget.duration, now))
+    return {_name(expression): expression for expression in sorted(found)}
+
+
+def _name(expression: str) -> str:
+    return f"budget-window-{hashlib.sha256(expression.encode()).hexdigest()[:24]}"
+
+
+def _expressions(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:
+    """The schedule's moments, each later by `shift`."""
+    times = _shifted_times(schedule, shift)
+    picks_dates = schedule.days is not None or schedule.months is not None
+    if shift % _MINUTE or (picks_dates and any(days for days, _, _ in times)):
+        yield from _next_end(schedule, shift, now)
+        return
+    months = _listed(schedule.months)
+    for days, minutes, hours in times:
+        time = f"{_listed(minutes)} {_listed(hours)}"
+        if schedule.days is not None or schedule.weekdays is None:
+            yield f"cron({time} {_listed(schedule.days)} {months} ? *)"
+        if schedule.weekdays is not None:
+            weekdays = sorted((weekday + days) % 7 for weekday in schedule.weekdays)
+            yield f"cron({time} ? {months} {','.join(WEEKDAYS[weekday].upper() for weekday in weekdays)} *)"
+
+
+def _shifted_times(schedule: Schedule, shift: timedelta) -> list[tuple[int, Values, Values]]:
+    """Times of day later by `shift`, in as few groups (days carried, minutes, hours) as lists can say."""
+    later = shift // _MINUTE
+    is_daily = schedule.days is None and schedule.months is None and schedule.weekdays is None
+    if is_daily and schedule.hours is None and later % 60 == 0:
+        return [(0, schedule.minutes, None)]
+    hours_by_minute: dict[tuple[int, int], list[int]] = {}
+    for hour in range(24) if schedule.hours is None else schedule.hours:
+        for minute in range(60) if schedule.minutes is None else schedule.minutes:
+            days, rest = divmod(hour * 60 + minute + later, _MINUTES_A_DAY)
+            hours_by_minute.setdefault((0 if is_daily else days, rest % 60), []).append(rest // 60)
+    minutes_by_hours: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for (days, minute), hours in sorted(hours_by_minute.items()):
+        minutes_by_hours.setdefault((days, tuple(sorted(set(hours)))), []).append(minute)
+    return [(days, tuple(found), hours) for (days, hours), found in sorted(minutes_by_hours.items())]
+
+
+def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:
+    start = schedule.next_after(now - shift)
+    if start is not None:
+        yield f"at({start + shift:%Y-%m-%dT%H:%M:%S})"
+
+
+def _listed(values: Values) -> str:
+    return "*" if values is None else ",".join(map(str, values))

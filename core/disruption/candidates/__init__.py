@@ -1,0 +1,1 @@
+"""Which nodes may be disrupted at all, and what moving their pods costs."""

@@ -1,0 +1,62 @@
+"""The policy Balanced: a move must save at least half as large a share of its pool's cost as it disturbs of its pods.
+
+Karpenter's rule with k = 2: score = (savings / pool cost) / (moved disruption / pool disruption) must reach 1/k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.candidates.eviction_cost import reschedule_cost
+from core.disruption.prices import node_price, type_of
+from core.model.node_pool import BALANCED
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.pools.pool_types import pool_types
+
+_K: Final = 2
+
+
+class PoolTotals(msgspec.Struct, frozen=True):
+    """What all nodes of a pool cost together, in nano-dollars per hour, and what moving all their pods would."""
+
+    price: int
+    cost: int
+
+
+def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, PoolTotals]:
+    """Totals of each pool over all its nodes, candidates or not."""
+    pools, types = {pool.name for pool in snapshot.node_pools}, pool_types(snapshot)
+    result: dict[str, PoolTotals] = {}
+    for state in states:
+        if state.node_pool not in pools or state.is_marked_for_deletion(snapshot):
+            continue
+        before = result.get(state.node_pool, PoolTotals(0, 0))
+        price = node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
+        moving = reschedule_cost(state.reschedulable_pods())
+        result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
+    return result
+
+
+def rejecting_pool(candidates: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> str:
+    """The first pool of policy Balanced to which the move is not worth it, empty where all approve.
+
+    The savings are shared out among the pools by what their nodes cost.
+    """
+    total_price = sum(c.price for c in candidates)
+    for name in sorted({c.pool.name for c in candidates}):
+        own = [c for c in candidates if c.pool.name == name]
+        if own[0].pool.disruption.policy != BALANCED:
+            continue
+        pool = totals.get(name, PoolTotals(0, 0))
+        own_price, moved = sum(c.price for c in own), sum(c.cost for c in own)
+        # savings · own/total / pool.price ÷ (moved / pool.cost) ≥ 1/k, without division
+        share, whole = (own_price, total_price) if total_price else (1, 1)
+        worth = pool.price > 0 and savings > 0
+        if not worth or savings * share * pool.cost * _K < moved * pool.price * whole:
+            return name
+    return ""

@@ -1,0 +1,201 @@
+"""Which nodes may be disrupted at all, and what keeps the others (Karpenter's candidate rules, in its order)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fractions import Fraction
+
+import msgspec
+
+from core import labels
+from core.disruption import reasons
+from core.disruption.candidates.eviction_cost import UNIT, reschedule_cost
+from core.disruption.conditions.drift import DriftCheck
+from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.disruption.prices import node_price, type_of
+from core.model import node_claim
+from core.model.catalogue import InstanceType
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodePool
+from core.model.plan import Blocked
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode
+from core.pools.pool_types import pool_types
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that may go, with what the methods ask about it.
+
+    Attributes:
+        instance_type: None where the catalogue does not know it.
+        price: Nano-dollars per hour.
+        pods: Those that need a new place.
+        cost: What moving them costs, see `eviction_cost`.
+        drift: Why it has drifted, empty where it has not.
+        drifted_at: When that was found, None where only we have seen it.
+        protected: What its pods object to. Drift overrides this where the claim has a terminationGracePeriod.
+    """
+
+    state: StateNode
+    claim: NodeClaim
+    pool: NodePool
+    instance_type: InstanceType | None
+    price: int
+    pods: tuple[Pod, ...]
+    cost: int
+    drift: str
+    drifted_at: datetime | None
+    protected: tuple[Blocked, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.state.name
+
+    @property
+    def capacity_type(self) -> str:
+        """Its capacity type, empty where its labels do not say."""
+        return self.state.labels.get(labels.CAPACITY_TYPE, "")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of its pods costs anything to move."""
+        return self.cost <= UNIT
+
+    @property
+    def may_drift(self) -> bool:
+        """Whether its pods let it go for drift: a terminationGracePeriod bounds draining, so they cannot object for ever."""
+        return not self.protected or self.claim.termination_grace_period is not None
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether type, zone and capacity type are known, so that there is a price to beat."""
+        return self.instance_type is not None and bool(self.capacity_type and self.state.labels.get(labels.ZONE))
+
+    def is_consolidatable(self, now: datetime) -> bool:
+        """Whether consolidateAfter has passed since its last pod came or went, or else since it was initialized."""
+        after = self.pool.disruption.consolidate_after
+        since = self.idle_since
+        return after is not None and (since is None or now - since >= after)
+
+    @property
+    def idle_since(self) -> datetime | None:
+        """From when consolidateAfter counts."""
+        initialized = self.claim.conditions.get(node_claim.INITIALIZED)
+        started = initialized.changed_at if initialized is not None else None
+        return self.claim.last_pod_event_at or started or self.claim.created_at
+
+    @property
+    def savings_ratio(self) -> Fraction:
+        """Price for each unit of disruption: the more, the sooner it goes."""
+        return Fraction(self.price, self.cost)
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """All nodes of a snapshot, sorted into those that may go and those that may not."""
+
+    candidates: tuple[Candidate, ...]
+    blocked: tuple[Blocked, ...]
+
+
+def survey(
+    snapshot: Snapshot, states: Sequence[StateNode], evictions: EvictionLedger, nominated: Mapping[str, str]
+) -> Survey:
+    """Look at every node. `nominated` maps names of nodes and claims to the pod that is expected there."""
+    drift = DriftCheck(snapshot)
+    pools = {pool.name: pool for pool in snapshot.node_pools}
+    candidates: list[Candidate] = []
+    blocked: list[Blocked] = []
+    for state in states:
+        pool = pools.get(state.node_pool)
+        kept = _kept(state, pool, snapshot, nominated)
+        if kept or state.claim is None or pool is None:
+            blocked += kept
+            continue
+        candidates.append(_candidate(state, state.claim, pool, snapshot, drift, _protected(state, snapshot, evictions)))
+    return Survey(tuple(candidates), tuple(blocked))
+
+
+def _candidate(
+    state: StateNode,
+    claim: NodeClaim,
+    pool: NodePool,
+    snapshot: Snapshot,
+    drift: DriftCheck,
+    protected: tuple[Blocked, ...],
+) -> Candidate:
+    instance_type = type_of(state.labels, pool_types(snapshot).of(pool.name))
+    pods = state.reschedulable_pods()
+    condition = claim.conditions.get(node_claim.DRIFTED)
+    return Candidate(
+        state=state,
+        claim=claim,
+        pool=pool,
+        instance_type=instance_type,
+        price=node_price(state.labels, instance_type),
+        pods=pods,
+        cost=reschedule_cost(pods),
+        drift=drift.reason(claim, pool),
+        drifted_at=condition.changed_at if condition is not None and condition.status == "True" else None,
+        protected=protected,
+    )
+
+
+def _kept(
+    state: StateNode, pool: NodePool | None, snapshot: Snapshot, nominated: Mapping[str, str]
+) -> tuple[Blocked, ...]:
+    """What keeps the node from being a candidate, pods aside; the first reasons end the search."""
+    name, claim = state.name, state.claim
+    if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
+        return (Blocked(name, reasons.DELETING, f"node {name} is being deleted already"),)
+    if claim is None:
+        return (Blocked(name, reasons.NOT_MANAGED, f"no NodeClaim stands behind node {name}"),)
+    if state.node is None:
+        return (Blocked(name, reasons.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
+    if not state.is_initialized:
+        return (Blocked(name, reasons.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
+    found: list[Blocked] = []
+    expected = nominated.get(name) or nominated.get(claim.name)
+    if expected:
+        found.append(Blocked(name, reasons.NOMINATED, f"{expected} is expected on node {name}"))
+    if claim.hold is not None and snapshot.now < claim.hold.until:
+        found.append(Blocked(name, claim.hold.reason, claim.hold.message))
+    if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
+        found.append(Blocked(name, reasons.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
+    found += _unreadable(state, state.node)
+    if state.node_pool in snapshot.paused_pools:
+        found.append(Blocked(name, reasons.PAUSED, snapshot.paused_pools[state.node_pool]))
+    if pool is None:
+        stated = state.node_pool or "(none)"
+        found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))
+    elif pool.problem:
+        found.append(Blocked(name, reasons.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
+    elif not snapshot.catalogue.types_for(pool.node_class.name):
+        text = f"NodePool {pool.name} has no instance types to choose from"
+        found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, text))
+    return tuple(found)
+
+
+def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
+    """What of the node or its pods we do not understand: whatever it is, it may be what must not be moved."""
+    found = []
+    if node.unreadable:
+        found.append(Blocked(state.name, reasons.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
+    pod = next((pod for pod in state.pods if pod.unreadable and not pod.is_terminal), None)
+    if pod is not None:
+        found.append(Blocked(state.name, reasons.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
+    return found
+
+
+def _protected(state: StateNode, snapshot: Snapshot, evictions: EvictionLedger) -> tuple[Blocked, ...]:
+    found: list[Blocked] = []
+    pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
+    if pod is not None:
+        found.append(Blocked(state.name, reasons.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+    text = evictions.objection(state.pods)
+    if text:
+        found.append(Blocked(state.name, reasons.POD_DISRUPTION_BUDGET, text))
+    return tuple(found)

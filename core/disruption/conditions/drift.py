@@ -1,0 +1,104 @@
+"""Which claims no longer are what their NodePool and EC2NodeClass ask for, and why (Karpenter's drift reasons).
+
+Price is no drift, nor are weight, limits, replicas and the disruption policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from core import labels
+from core.model import node_claim
+from core.model.catalogue import InstanceType
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodeClass, NodePool
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirements
+
+NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
+REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
+INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
+NODE_CLASS_DRIFTED: Final = "NodeClassDrifted"
+AMI_DRIFTED: Final = "AMIDrift"
+
+TYPE_CHECK_AGE: Final = timedelta(hours=1)
+"""Younger claims are not asked whether their type still exists: a catalogue may lag behind a launch."""
+
+
+class DriftCheck:
+    """Answers for each claim of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._now = snapshot.now
+        self._catalogue = snapshot.catalogue
+        self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
+
+    def reason(self, claim: NodeClaim, pool: NodePool) -> str:
+        """Why the claim has drifted from its pool, empty where it has not. A condition that says so is believed."""
+        condition = claim.conditions.get(node_claim.DRIFTED)
+        if condition is not None and condition.status == "True":
+            return condition.reason or node_claim.DRIFTED
+        if not claim.is_true(node_claim.LAUNCHED):
+            return ""
+        keys = (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
+        if _hash_differs(claim.annotations, pool.own_annotations, keys):
+            return NODE_POOL_DRIFTED
+        if not Requirements.from_labels(claim.labels).compatible(Requirements(pool.requirements)):
+            return REQUIREMENTS_DRIFTED
+        types = {t.name: t for t in self._catalogue.types_for(pool.node_class.name)}
+        instance_type = types.get(claim.labels.get(labels.INSTANCE_TYPE, ""))
+        old_enough = claim.created_at is not None and self._now - claim.created_at > TYPE_CHECK_AGE
+        if old_enough and not _is_offered(instance_type, claim):
+            return INSTANCE_TYPE_NOT_FOUND
+        return self._class_reason(claim, pool, instance_type)
+
+    def _class_reason(self, claim: NodeClaim, pool: NodePool, instance_type: InstanceType | None) -> str:
+        reference = claim.node_class or pool.node_class
+        node_class = self._classes.get(reference.name)
+        if node_class is None:
+            return ""
+        keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
+        if _hash_differs(claim.annotations, node_class.own_annotations, keys):
+            return NODE_CLASS_DRIFTED
+        wanted = _image_for(node_class, claim, instance_type)
+        return AMI_DRIFTED if wanted and claim.image_id and claim.image_id != wanted else ""
+
+
+def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:
+    """Whether both carry a hash of one version and the hashes differ. Unequal versions cannot be compared."""
+    value, version = keys
+    if any(key not in side for key in keys for side in (ours, theirs)):
+        return False
+    return ours[version] == theirs[version] and ours[value] != theirs[value]
+
+
+def _is_offered(instance_type: InstanceType | None, claim: NodeClaim) -> bool:
+    """Whether the claim's type has an offering, available or not, in its zone and capacity type.
+
+    A reserved node may have fallen back to on-demand, so either offering will do for it.
+    """
+    if instance_type is None:
+        return False
+    zone, capacity_type = claim.labels.get(labels.ZONE), claim.labels.get(labels.CAPACITY_TYPE)
+    accepted = (labels.RESERVED, labels.ON_DEMAND) if capacity_type == labels.RESERVED else (capacity_type,)
+    return any(
+        zone in (None, offering.zone) and (capacity_type is None or offering.capacity_type in accepted)
+        for offering in instance_type.offerings
+    )
+
+
+def _image_for(node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:
+    """The image that a launch would use for the claim's type today: the first whose requirements it meets.
+
+    A label that the type does not have is no match, as at the launch (`core.launch.images`): a variant for accelerators
+    comes first where it is the newest, and a node that never got it would be replaced without end.
+    """
+    shape = Requirements.from_labels(claim.labels)
+    if instance_type is not None:
+        shape = instance_type.requirements().without(labels.ZONE, labels.CAPACITY_TYPE)
+    for image, requirements in node_class.amis:
+        if shape.compatible(Requirements(requirements)):
+            return image
+    return ""

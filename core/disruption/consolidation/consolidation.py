@@ -1,0 +1,132 @@
+"""Whether some nodes can be deleted, or replaced by one cheaper node: Karpenter's price rules.
+
+A replacement must be strictly cheaper at its worst launch than all it replaces together. Where it may be spot, it must be
+spot: on-demand would not be cheaper. Spot is replaced by spot only with the gate, and one node alone only where fifteen
+types are cheaper, so that the market's next whim does not move it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption import reasons
+from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import Round
+from core.disruption.prices import Options
+from core.disruption.simulation import Simulation
+from core.model.plan import Command, PlannedClaim
+
+FLEXIBLE_TYPES: Final = 15
+"""How many cheaper types a lone spot node needs before another spot node may replace it (Karpenter)."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why nothing comes of it: a code of `reasons` and a message."""
+
+    code: str
+    message: str
+
+
+def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: str) -> Command | Refusal:
+    """The command that takes these nodes away, with no replacement or with one."""
+    simulation = plan_round.simulate(candidates, consolidation=True)
+    refusal = unplaced(simulation)
+    if refusal is not None:
+        return refusal
+    replacements: tuple[PlannedClaim, ...] = ()
+    if simulation.claims:
+        replacement = _replacement(simulation.claims, candidates, plan_round)
+        if isinstance(replacement, Refusal):
+            return replacement
+        replacements = (replacement,)
+    savings = sum(c.price for c in candidates) - sum(claim.price for claim in replacements)
+    pool = rejecting_pool(candidates, savings, plan_round.totals)
+    if pool:
+        text = f"the savings are too small for the pods that NodePool {pool} (policy Balanced) would have to move"
+        return Refusal(reasons.BALANCED, text)
+    return Command(
+        reason=reasons.UNDERUTILIZED,
+        method=method,
+        nodes=tuple(c.name for c in candidates),
+        claims=tuple(c.claim.name for c in candidates),
+        replacements=replacements,
+        moves=simulation.moves,
+        savings=savings,
+    )
+
+
+def unplaced(simulation: Simulation) -> Refusal | None:
+    """Why the simulated move is out of the question whatever it saves, None where it is not."""
+    if simulation.stranded:
+        return Refusal(reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+    if simulation.displaces:
+        return Refusal(reasons.NO_CHEAPER_OPTION, "pods that are pending would need a new node in its stead")
+    return None
+
+
+def _replacement(
+    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], plan_round: Round
+) -> PlannedClaim | Refusal:
+    if len(claims) > 1:
+        return Refusal(reasons.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
+    return affordable(claims[0], sum(c.price for c in candidates), candidates, plan_round)
+
+
+def affordable(
+    claim: PlannedClaim, price: int, candidates: Sequence[Candidate], plan_round: Round
+) -> PlannedClaim | Refusal:
+    """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
+    options = Options.of(claim, plan_round.snapshot)
+    is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
+    if is_spot and labels.SPOT in claim.capacity_types:
+        found = _spot_options(options, price, alone=len(candidates) == 1, plan_round=plan_round)
+    else:
+        found = _cheaper(options, price)
+        if not isinstance(found, Refusal):
+            spot = found.held_to(labels.SPOT)
+            found = spot if spot.types and not spot.missing_values() else found
+    if not isinstance(found, Refusal) and len(candidates) > 1:
+        found = _without_same_type(found, candidates)
+    return found if isinstance(found, Refusal) else found.planned()
+
+
+def _cheaper(options: Options, price: int) -> Options | Refusal:
+    """The types whose worst launch is below `price`, if minValues still hold."""
+    found = options.below(price)
+    if not found.types:
+        return Refusal(reasons.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
+    missing = found.missing_values()
+    if missing:
+        return Refusal(reasons.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
+    return found
+
+
+def _spot_options(options: Options, price: int, *, alone: bool, plan_round: Round) -> Options | Refusal:
+    if not plan_round.snapshot.options.feature_gates.spot_to_spot_consolidation:
+        text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
+        return Refusal(reasons.SPOT_TO_SPOT, text)
+    found = _cheaper(options.held_to(labels.SPOT), price)
+    if isinstance(found, Refusal) or not alone:
+        return found
+    if len(found.types) < FLEXIBLE_TYPES:
+        text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(found.types)}"
+        return Refusal(reasons.SPOT_TO_SPOT, text)
+    return found.first(max(FLEXIBLE_TYPES, found.needed_for_min_values()))
+
+
+def _without_same_type(options: Options, candidates: Sequence[Candidate]) -> Options | Refusal:
+    """Only types that are cheaper than any node of a type that is both here and among the options.
+
+    Otherwise one of several nodes would be replaced by its like: deleting the others does the same with fewer moves.
+    """
+    cheapest: dict[str, int] = {}
+    for candidate in candidates:
+        name = candidate.instance_type.name if candidate.instance_type is not None else ""
+        cheapest[name] = min(candidate.price, cheapest.get(name, candidate.price))
+    shared = [cheapest[t.name] for t, _ in options.types if t.name in cheapest]
+    return _cheaper(options, min(shared)) if shared else options

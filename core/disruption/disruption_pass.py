@@ -1,0 +1,227 @@
+"""One round of disruption: the world as the commands decided so far leave it, and what budgets still allow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from core.disruption import reasons
+from core.disruption.apply_command import carried_out
+from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, places, remaining
+from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
+from core.disruption.candidates.candidate import Candidate, Survey, survey
+from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.pod_disruption_budgets import EvictionLedger
+from core.disruption.simulation import Simulation, Simulator
+from core.model.plan import Blocked, Command, PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.scheduling.planner import Planner
+
+SIMULATIONS_MAX: Final = 2000
+"""Bound on the simulations of one round; nodes that were not reached wait for the next."""
+
+
+class Round:
+    """Grows by one command at a time. Methods read it, ask it to simulate, and hand their commands to `carry_out`."""
+
+    def __init__(self, snapshot: Snapshot, planner: Planner | None = None) -> None:
+        self.snapshot = snapshot
+        self.commands: list[Command] = []
+        self.refusals: dict[str, Blocked] = {}
+        self._states = state_nodes(snapshot)
+        self._seen = (snapshot, self._states)
+        self.budgets: Remaining = remaining(snapshot, self._states)
+        self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
+        self._evictions = EvictionLedger(snapshot)
+        self._simulations = 0
+        self._names = _ClaimNames(snapshot)
+        self._simulators: dict[int | None, Simulator] = {None: Simulator(planner or Planner(snapshot))}
+        self.survey: Survey = self._survey(self._nominated())
+        self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the bound on simulations is reached."""
+        return self._simulations >= SIMULATIONS_MAX
+
+    def candidates(self, reason: str) -> list[Candidate]:
+        """Those that may go for this reason as far as pods, budgets and commands under way have a say, by name.
+
+        What only the method knows (emptiness, policy, drift) it filters itself.
+        """
+        return [c for c in self.survey.candidates if self.is_free(c, reason) and self.has_budget([c], reason)]
+
+    def is_free(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the candidate's pods let it go for this reason."""
+        return candidate.may_drift if reason == reasons.DRIFTED else not candidate.protected
+
+    def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
+        """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
+        for pool in sorted({c.pool.name for c in candidates}):
+            if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
+                return False
+        return self.evictions_allowed(candidates)
+
+    def within_budgets(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
+        """As many of the candidates, in their order, as all budgets let go together."""
+        ledger, evictions = self._ledger.copy(), self._evictions.copy()
+        chosen: list[Candidate] = []
+        for candidate in candidates:
+            pods = candidate.state.pods
+            if ledger.allows(candidate.pool.name, reason) and evictions.allows_together([pods]):
+                ledger.take(candidate.pool.name)
+                evictions.take(pods)
+                chosen.append(candidate)
+        return chosen
+
+    @property
+    def states(self) -> tuple[StateNode, ...]:
+        """Every node, as the commands decided so far leave the world."""
+        return self._states
+
+    def may_repair(self, candidate: Candidate) -> bool:
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go.
+
+        Nodes that are to be replaced, too, and are not going yet do not stand in its way: each would wait for the others.
+        """
+        pool, (snapshot, states) = candidate.pool.name, self._seen
+        waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
+        bound = places(snapshot, states, [reasons.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
+        pools = {state.name: state.node_pool for state in self._seen[1]}
+        gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
+        return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
+
+    def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the NodePool's budgets let it go."""
+        return self._ledger.allows(candidate.pool.name, reason)
+
+    def evictions_allowed(self, candidates: Iterable[Candidate]) -> bool:
+        """Whether the PodDisruptionBudgets let all of these go together."""
+        return self._evictions.allows_together(c.state.pods for c in candidates)
+
+    def replaced(self, candidate: Candidate, reason: str, method: str) -> Command | None:
+        """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place."""
+        simulation = self.simulate([candidate], consolidation=False)
+        if simulation.stranded:
+            self.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+            return None
+        return Command(
+            reason=reason,
+            method=method,
+            nodes=(candidate.name,),
+            claims=(candidate.claim.name,),
+            replacements=simulation.claims,
+            moves=simulation.moves,
+            savings=candidate.price - sum(claim.price for claim in simulation.claims),
+        )
+
+    def simulate(
+        self, candidates: Collection[Candidate], *, consolidation: bool, below: int | None = None
+    ) -> Simulation:
+        """What would become of the pods of these nodes.
+
+        Args:
+            candidates: The nodes that go.
+            consolidation: Whether nodes that consolidateAfter still protects may take pods of others: not then.
+            below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
+        """
+        self._simulations += 1
+        found = self._simulator_below(below).simulate(candidates, consolidation=consolidation)
+        return self._names.renamed(found)
+
+    def named(self, claim: PlannedClaim) -> PlannedClaim:
+        """A replacement under a name that no node and no earlier replacement has."""
+        return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
+
+    def refuse(self, candidate: Candidate, code: str, message: str) -> None:
+        """Remember why a candidate does not go; the latest word counts."""
+        self.refusals[candidate.name] = Blocked(candidate.name, code, message)
+
+    def carry_out(self, commands: Iterable[Command]) -> None:
+        """Decide the commands: count their nodes, and see the world as it will be."""
+        going = {c.name: c for c in self.survey.candidates}
+        for command in commands:
+            for name in command.nodes:
+                self._ledger.take(going[name].pool.name)
+                self._evictions.take(going[name].state.pods)
+                self.refusals.pop(name, None)
+            self._names.take(command.replacements)
+            self.snapshot = carried_out(self.snapshot, command)
+            self.commands = _widened(self.commands, command)
+        self._states = state_nodes(self.snapshot)
+        self._simulators = {None: Simulator(Planner(self.snapshot))}
+        self.survey = self._survey(self._nominated())
+        self.totals = pool_totals(self.snapshot, self._states)
+
+    @property
+    def buffer_nodes(self) -> frozenset[str]:
+        """Nodes whose free room a capacity buffer counts on: not empty, and no more protected than that (Karpenter)."""
+        return frozenset(self._simulators[None].base.buffer_nodes)
+
+    def _simulator_below(self, price: int | None) -> Simulator:
+        if price not in self._simulators:
+            self._simulators[price] = self._simulators[None].below(price or 0)
+        return self._simulators[price]
+
+    def _survey(self, nominated: dict[str, str]) -> Survey:
+        return survey(self.snapshot, self._states, self._evictions, nominated)
+
+    def _nominated(self) -> dict[str, str]:
+        """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
+        base = self._simulators[None].base
+        found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
+        found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
+        for name, until in sorted(self.snapshot.nominated_until.items()):
+            if until > self.snapshot.now:
+                found.setdefault(name, "a pod")
+        return found
+
+
+def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
+    """The commands with one more. Deletions whose pods it would move on become part of it, so that no pod moves twice.
+
+    Where an earlier command has replacements or another reason, both stay as they are and come one after the other.
+    """
+    going = set(command.nodes)
+    earlier = [c for c in commands if any(move.to in going for move in c.moves)]
+    if not earlier or any(c.replacements or c.reason != command.reason for c in earlier):
+        return [*commands, command]
+    moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
+    nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
+    whole = msgspec.structs.replace(
+        command,
+        method="multi" if command.method == "single" else command.method,
+        nodes=tuple(name for name, _ in nodes),
+        claims=tuple(claim for _, claim in nodes),
+        moves=tuple(moves[pod] for pod in sorted(moves)),
+        savings=sum(part.savings for part in (*earlier, command)),
+    )
+    return [*(c for c in commands if c not in earlier), whole]
+
+
+class _ClaimNames:
+    """Names for replacements, unique over the commands of a round: `<pool>-<n>` in the order in which they are decided."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
+
+    def take(self, claims: Iterable[PlannedClaim]) -> None:
+        self._taken.update(claim.name for claim in claims)
+
+    def new(self, pool: str, besides: Collection[str] = ()) -> str:
+        number = 0
+        while (name := f"{pool}-{number}") in self._taken or name in besides:
+            number += 1
+        return name
+
+    def renamed(self, simulation: Simulation) -> Simulation:
+        """The same answer with new names for its claims."""
+        names: dict[str, str] = {}
+        for claim in simulation.claims:
+            names[claim.name] = self.new(claim.node_pool, names.values())
+        claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
+        moves = tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in simulation.moves)
+        return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -1,0 +1,81 @@
+"""How far a claim's going is, and what it still holds then of its NodePool's limits and budgets.
+
+The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
+taint; the place in the budgets is free once EC2 was told to terminate the instance (docs/adr/0026).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.model.node_claim import Hold
+from core.model.values import resources
+
+
+def leaving(
+    record: ClaimRecord, reason: str, message: str, now: datetime, ends_at: datetime | None = None
+) -> ClaimRecord:
+    """The claim that is to go from now on. Its node counts in the budgets if it has ever been initialized (Karpenter)."""
+    return msgspec.structs.replace(
+        record,
+        deletion=Deletion(reason=reason, message=message, asked_at=now, ends_at=ends_at),
+        is_disrupting=record.is_disrupting or record.phase is ClaimPhase.INITIALIZED,
+    )
+
+
+def hurried(record: ClaimRecord, reason: str, message: str, ends_at: datetime | None) -> ClaimRecord:
+    """The claim that goes already, where it now must or must sooner; the same object where it does not.
+
+    A drain that may have begun does not wait for replacements because of an end that becomes known later.
+    """
+    deletion = record.deletion
+    if deletion is None or deletion.terminated_at is not None:
+        return record
+    must = is_voluntary(deletion) and reason not in VOLUNTARY
+    sooner = ends_at is not None and deletion.ends_at is not None and ends_at < deletion.ends_at
+    if not must and not sooner:
+        return record
+    waits = deletion.tainted_at is None or sooner
+    deletion = msgspec.structs.replace(
+        deletion, reason=reason, message=message, ends_at=ends_at if waits else deletion.ends_at
+    )
+    return msgspec.structs.replace(record, deletion=deletion)
+
+
+def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """The claim whose node carries the disrupted taint; the first time counts."""
+    deletion, patience = record.deletion, record.plan.termination_grace_period
+    if deletion is not None and deletion.tainted_at is None:
+        deadline = deletion.deadline or (now + patience if patience is not None else None)
+        deletion = msgspec.structs.replace(deletion, tainted_at=now, deadline=deadline)
+    return msgspec.structs.replace(record, deletion=deletion, reserved={})
+
+
+def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
+    """The claim whose instance EC2 was told to terminate; the last time counts."""
+    deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=now)
+    return msgspec.structs.replace(record, deletion=deletion, reserved={}, is_disrupting=False)
+
+
+def untainted(record: ClaimRecord) -> ClaimRecord:
+    """The claim whose node is to stay after all, and to lose its taint: it holds its share of the limits again."""
+    if record.machine is None or record.reserved:
+        return record
+    return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
+
+
+def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
+    """The claim whose drain is given back: it stays, holds its share again, frees its place, and is left alone for a while."""
+    stays = msgspec.structs.replace(
+        record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
+    )
+    return untainted(stays)
+
+
+def staying(record: ClaimRecord) -> ClaimRecord:
+    """The claim whose node has lost its taint: it counts in the budgets no longer."""
+    return msgspec.structs.replace(untainted(record), is_disrupting=False)

@@ -1,0 +1,82 @@
+"""What becomes of a drain that comes no further: rungs with deadlines, for nodes without a terminationGracePeriod.
+
+Time counts from the last pod that left, so that a long drain which goes on is none that is blocked. Nothing is ever forced
+here: that is what a terminationGracePeriod is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Final
+
+from core.lifecycle.draining.evictions import EvictionAnswer, identity
+from core.lifecycle.draining.giving_back import DO_NOT_DISRUPT, DRAIN_BLOCKED, POD_DISRUPTION_BUDGET, may_be_given_back
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.steps import Blocker, Escalate, GiveBack
+from core.model.pod import Pod
+
+
+class Rung(IntEnum):
+    """How long a drain has come no further."""
+
+    SLOW = 1
+    BLOCKED = 2
+    LASTING = 3
+    ALARMING = 4
+
+
+DEADLINES: Final = {
+    Rung.SLOW: timedelta(minutes=5),
+    Rung.BLOCKED: timedelta(minutes=15),
+    Rung.LASTING: timedelta(hours=1),
+    Rung.ALARMING: timedelta(hours=24),
+}
+"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back, where the node may stay, else told
+once more. ALARMING: an alarm's metric; what must go is tried on and on."""
+
+_TERMINATING: Final = "Terminating"
+_ITS_TURN: Final = "NotAsked"
+
+
+def climb(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Escalate | GiveBack | None:
+    """What the next rung asks for, None where the drain has not come to one."""
+    deletion, node = record.deletion, facts.node
+    if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
+        return None
+    since = max(deletion.tainted_at, deletion.evicted_at or deletion.tainted_at)
+    reached = max((rung for rung, after in DEADLINES.items() if now - since >= after), default=0)
+    if reached <= deletion.rung:
+        return None
+    blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
+    first = min(blockers, key=lambda blocker: (blocker.reason in (_ITS_TURN, _TERMINATING), blocker.pod.key))
+    kept = f"{first.message}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
+    if reached >= Rung.LASTING and may_be_given_back(record) and node.deleted_at is None:
+        known = first.reason in (DO_NOT_DISRUPT, POD_DISRUPTION_BUDGET)
+        return GiveBack(node.name, first.reason if known else DRAIN_BLOCKED, kept)
+    return Escalate(reached, blockers, kept)
+
+
+def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
+    tried = deletion.tries.get(identity(pod))
+    if pod.deleted_at is not None:
+        return Blocker(pod, _TERMINATING, f"pod {pod.key} is terminating until {pod.deleted_at:%Y-%m-%dT%H:%M:%SZ}")
+    if pod.blocks_disruption(now):
+        return Blocker(pod, DO_NOT_DISRUPT, f"pod {pod.key} has karpenter.sh/do-not-disrupt")
+    if tried is None:
+        return Blocker(pod, _ITS_TURN, f"pod {pod.key} waits until the pods before it have left")
+    why = _SENTENCES[EvictionAnswer(tried.reason)]
+    return Blocker(pod, tried.reason, f"pod {pod.key} was not evicted in {tried.attempts} tries: {why}")
+
+
+_SENTENCES: Final = {
+    EvictionAnswer.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget lets no pod of its application go",
+    EvictionAnswer.SEVERAL_BUDGETS: "more than one PodDisruptionBudget selects it, which Kubernetes' eviction API refuses",
+    EvictionAnswer.THROTTLED: "the API server has too much to do",
+    EvictionAnswer.WEBHOOK_FAILED: "an admission webhook fails or refuses",
+    EvictionAnswer.SERVER_ERROR: "the API server answers with an error",
+    EvictionAnswer.NO_REPLY: "the API server does not answer",
+    EvictionAnswer.DENIED: "the API server does not permit it",
+}

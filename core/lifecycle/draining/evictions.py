@@ -1,0 +1,191 @@
+"""The queue of evictions of one node: who is asked to leave now, who is forced, and when the others are asked again.
+
+Each pod has an entry of its own, so that one that cannot be evicted never holds up its neighbours. No pod is forced off
+that was not asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.backoff import pace
+from core.lifecycle.records import Deletion, EvictionTry
+from core.lifecycle.steps import Drain
+from core.model.pod import Pod
+
+FIRST_WAIT: Final = timedelta(seconds=1)
+LONGEST_WAIT: Final = timedelta(seconds=10)
+"""Between two tries of one pod: twice as long each time, up to this (Karpenter: from 100 ms to 10 s)."""
+
+PATIENT_AFTER: Final = 30
+PATIENT_WAIT: Final = timedelta(seconds=30)
+"""A pod that was asked so often, for about five minutes, is asked less often from then on."""
+
+SOONEST: Final = timedelta(seconds=1)
+"""No node is looked at again sooner."""
+
+FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
+"""So long past the deadline a pod is forced off even if there was no time to ask it."""
+
+_CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
+
+
+class EvictionAnswer(StrEnum):
+    """Why a pod was not evicted."""
+
+    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+    SEVERAL_BUDGETS = "SeveralPodDisruptionBudgets"
+    THROTTLED = "Throttled"
+    WEBHOOK_FAILED = "WebhookFailed"
+    SERVER_ERROR = "ServerError"
+    NO_REPLY = "NoReply"
+    DENIED = "Denied"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What the API server said to one eviction; `retry_after` is how long it wants to be left alone."""
+
+    answer: EvictionAnswer
+    retry_after: timedelta = timedelta(0)
+
+
+def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
+    """Who of the pods that hold up the node goes now.
+
+    Pods whose time is up are asked at once, whatever their tier, and forced off when that was in vain. Of the others the
+    first tier is asked; those that were asked least come first, so that nobody's errors keep another from his turn.
+    """
+    overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
+    late = {pod.key for pod in overdue}
+    force = [pod for pod in overdue if _is_forced(pod, deletion, now)]
+    forced = {pod.key for pod in force}
+    asked = [pod for pod in overdue if pod.key not in forced]
+    asked += [pod for pod in _first_tier([p for p in waiting if p.key not in late]) if not pod.blocks_disruption(now)]
+    due = [pod for pod in asked if pod.is_active and _next_at(pod, deletion, now) <= now]
+    return Drain(
+        evict=tuple(sorted(due, key=lambda pod: (_attempts(pod, deletion), pod.key))),
+        force=tuple((pod, _grace_left(deletion.deadline, now)) for pod in sorted(force, key=lambda pod: pod.key)),
+    )
+
+
+def next_look(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> timedelta:
+    """When to look at the node again: when the next pod may be asked or forced, at the latest as `pace` says.
+
+    What was achieved last sets the pace, so that a long drain whose pods go one by one is not slowed down.
+    """
+    since = max(moment for moment in (deletion.asked_at, deletion.tainted_at, deletion.evicted_at) if moment)
+    delays = [pace(since, now)]
+    for pod in waiting:
+        moments = [_next_at(pod, deletion, now)] if pod.is_active else []
+        if deletion.deadline is not None:
+            moments.append(_due_at(pod, deletion))
+        delays += [moment - now for moment in moments if moment > now]
+    return max(SOONEST, min(delays))
+
+
+def after_tries(
+    deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, Refusal], now: datetime, *, moved: bool
+) -> Deletion:
+    """The deletion with what came of a round of evictions; the same object where nothing is new.
+
+    Args:
+        deletion: As it was before.
+        waiting: The pods that still hold up the node; entries of others are dropped, which bounds the record.
+        refused: Key of a pod → what was said to its eviction.
+        now: The moment of the round.
+        moved: Whether any pod was evicted or forced off.
+    """
+    present = {pod.key: identity(pod) for pod in waiting}
+    tries = {uid: deletion.tries[uid] for uid in sorted(present.values()) if uid in deletion.tries}
+    for key, refusal in sorted(refused.items()):
+        if key in present:
+            attempts = 1 + (tries[present[key]].attempts if present[key] in tries else 0)
+            wait = max(back_off(attempts), refusal.retry_after)
+            tries[present[key]] = EvictionTry(attempts, refusal.answer, now + wait)
+    evicted_at = now if moved else deletion.evicted_at
+    if tries == deletion.tries and evicted_at == deletion.evicted_at:
+        return deletion
+    return msgspec.structs.replace(deletion, tries=tries, evicted_at=evicted_at, rung=0 if moved else deletion.rung)
+
+
+def back_off(attempts: int) -> timedelta:
+    """How long to leave a pod alone after so many tries in vain."""
+    if attempts > PATIENT_AFTER:
+        return PATIENT_WAIT
+    return min(LONGEST_WAIT, FIRST_WAIT * (1 << (attempts - 1)))
+
+
+def needs_surge(tried: EvictionTry) -> bool:
+    """Whether it is time to bring the pod up elsewhere first, where its owner opted in: after two, four, eight … tries.
+
+    Twice tells a budget that never opens from one that another eviction had just used up; again, since a crash may have come
+    between.
+    """
+    attempts = tried.attempts
+    return tried.reason == EvictionAnswer.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
+
+
+def identity(pod: Pod) -> str:
+    """What an entry stands for: this very pod, not its successor of the same name."""
+    return pod.uid or pod.key
+
+
+def is_overdue(pod: Pod, deletion: Deletion, now: datetime) -> bool:
+    """Whether the pod would outlive terminationGracePeriod unless it goes now, whatever protects it."""
+    deadline = deletion.deadline
+    if deadline is None:
+        return False
+    if pod.deleted_at is not None:
+        return pod.deleted_at > max(deadline, now + SOONEST)
+    return now > _due_at(pod, deletion)
+
+
+def _due_at(pod: Pod, deletion: Deletion) -> datetime:
+    """From when the pod is overdue: its own grace before the deadline (Karpenter).
+
+    A pod that asks for as much grace as there is time, or more, cannot have all of it. Karpenter forces it off at once; here
+    PodDisruptionBudgets have the first half of the time, else they would protect nobody on such a node.
+    """
+    deadline = deletion.deadline
+    assert deadline is not None  # noqa: S101 - callers have asked; tells the type checker
+    begun = deletion.tainted_at or deletion.asked_at
+    grace = timedelta(seconds=pod.spec.termination_grace_seconds)
+    return deadline - grace if grace < deadline - begun else begun + (deadline - begun) / 2
+
+
+def _is_forced(pod: Pod, deletion: Deletion, now: datetime) -> bool:
+    """Whether an overdue pod has been asked before, or cannot be any more."""
+    if not pod.is_active or identity(pod) in deletion.tries:
+        return True
+    return deletion.deadline is not None and now > deletion.deadline + FORCED_ANYWAY_AFTER
+
+
+def _grace_left(deadline: datetime | None, now: datetime) -> int:
+    return max(1, int((deadline - now).total_seconds())) if deadline else 1
+
+
+def _attempts(pod: Pod, deletion: Deletion) -> int:
+    found = deletion.tries.get(identity(pod))
+    return found.attempts if found else 0
+
+
+def _next_at(pod: Pod, deletion: Deletion, now: datetime) -> datetime:
+    found = deletion.tries.get(identity(pod))
+    return found.next_at if found else now
+
+
+def _first_tier(pods: Sequence[Pod]) -> list[Pod]:
+    """The pods that go first: ordinary before critical, and of each the others before DaemonSets' (Karpenter)."""
+    if not pods:
+        return []
+    first = min(_tier(pod) for pod in pods)
+    return [pod for pod in pods if _tier(pod) == first]
+
+
+def _tier(pod: Pod) -> tuple[bool, bool]:
+    return pod.spec.priority_class in _CRITICAL, pod.is_daemon

@@ -1,0 +1,78 @@
+"""Replacements first: when the drain of a node begins that ends anyway, but not yet (docs/adr/0031).
+
+Its pods work on until what was planned for them is ready, or until the time that is left is just enough to drain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.backoff import SHORTEST, pace
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
+from core.lifecycle.steps import Wait
+from core.model.plan import Binding
+from core.model.pod import Pod
+
+SPOT_NOTICE: Final = timedelta(minutes=2)
+"""From EC2's warning to the end of a spot instance."""
+
+REPLACED_WITHIN: Final = timedelta(minutes=5)
+"""How long replacements are waited for where nobody says when the instance ends: several times what a node takes to boot."""
+
+MARGIN: Final = timedelta(seconds=15)
+"""Beyond the longest grace of its pods: for the evictions themselves, and for a look that comes late."""
+
+SHORTEST_DRAIN: Final = timedelta(seconds=45)
+"""Kept for the drain at least: PodDisruptionBudgets let pods go one after the other."""
+
+
+def awaits_replacements(record: ClaimRecord) -> bool:
+    """Whether the drain may still wait: an end is known, and nothing has left the node yet."""
+    deletion = record.deletion
+    return (
+        deletion is not None and deletion.ends_at is not None and not deletion.evicted_at and not deletion.terminated_at
+    )
+
+
+def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Wait | None:
+    """Leave the pods where they work, as long as nothing is ready for them and the time bears it; None: drain."""
+    deletion, node = record.deletion, facts.node
+    if deletion is None or not awaits_replacements(record) or facts.has_replacements:
+        return None
+    if node is None or not node.is_ready or not any(pod.is_reschedulable for pod in waiting):
+        return None
+    left = drain_by(deletion, waiting) - now
+    if left <= timedelta(0):
+        return None
+    return Wait(max(SHORTEST, min(left, pace(deletion.asked_at, now))), "what was planned for its pods is not ready")
+
+
+def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:
+    """When the drain must begin, so that every pod has its grace before the node ends or pods are forced off it."""
+    graces = [timedelta(seconds=pod.spec.termination_grace_seconds) for pod in waiting if pod.is_active]
+    ends = min(moment for moment in (deletion.ends_at, deletion.deadline) if moment is not None)
+    return ends - max(SHORTEST_DRAIN, max(graces, default=timedelta(0)) + MARGIN)
+
+
+def replacements(
+    pods: Iterable[str], records: Iterable[ClaimRecord], bindings: Iterable[Binding], homeless: Collection[str]
+) -> tuple[str, ...] | None:
+    """The claims that a node's pods wait for, none where all of them fit on nodes that work; None where one has no place.
+
+    Args:
+        pods: Those that must move; pods that no plan is made for, as nothing lets them be evicted, are passed over.
+        records: The claims, those of the new plan included.
+        bindings: Where the plan expects pods on what exists or is on its way.
+        homeless: Pods for which the plan has no place, or whose new claim was refused.
+    """
+    wanted = set(pods)
+    if not wanted.isdisjoint(homeless):
+        return None
+    starting = [r for r in records if r.phase is not ClaimPhase.INITIALIZED and r.deletion is None]
+    names: Mapping[str, str] = {key: r.name for r in starting for key in (r.name, r.node_name) if key}
+    found = {r.name for r in starting if not wanted.isdisjoint(r.plan.pods)}
+    found |= {names[binding.node] for binding in bindings if binding.pod in wanted and binding.node in names}
+    return tuple(sorted(found))

@@ -1,0 +1,53 @@
+"""Opt-in for single replicas: a rollout restart brings the new pod up elsewhere before the old one goes.
+
+A PodDisruptionBudget over one replica never lets it be evicted. Its Deployment, restarted while the node is closed to new
+pods, starts the new pod on another node first, and takes the old one away once that is ready: no moment without a pod.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from core.manifests.wire.workloads import Workload
+
+RESTARTED_FOR: Final = "fleetwright.dev/restarted-for"
+"""Annotation of the pod template: the claim for whose drain the Deployment was restarted last, so once for each drain."""
+
+_ROLLING: Final = "RollingUpdate"
+
+
+def is_restarted(deployment: Workload, claim: str) -> bool:
+    """Whether the Deployment was restarted for the drain of `claim` already."""
+    return deployment.spec.template.metadata.annotations.get(RESTARTED_FOR) == claim
+
+
+def hindrance(deployment: Workload) -> str:
+    """Why the Deployment is not to be restarted, in one sentence; empty where it may be."""
+    spec, status = deployment.spec, deployment.status
+    if spec.replicas != 1:
+        return f"it has {spec.replicas} replicas, and only a single one is brought up elsewhere first"
+    if spec.paused:
+        return "its rollout is paused"
+    rolling = spec.strategy.rolling_update
+    if spec.strategy.type != _ROLLING or not _amount(rolling.max_surge, round_up=True):
+        return "its strategy starts no new pod before the old one goes"
+    if _amount(rolling.max_unavailable, round_up=False):
+        return "its strategy lets the old pod go before the new one is ready"
+    if status.observed_generation < deployment.metadata.generation or status.updated_replicas < status.replicas:
+        return "a rollout is under way already"
+    return ""
+
+
+def restart(deployment: Workload, claim: str) -> dict[str, Any]:
+    """The merge patch that restarts the Deployment, as `kubectl rollout restart` does; for the version that was read."""
+    template = {"metadata": {"annotations": {RESTARTED_FOR: claim}}}
+    return {"metadata": {"resourceVersion": deployment.metadata.resource_version}, "spec": {"template": template}}
+
+
+def _amount(given: int | str, *, round_up: bool) -> int:
+    """A number, or a percentage of the one replica (Kubernetes rounds surge up and unavailability down)."""
+    text = str(given)
+    if not text.endswith("%"):
+        return int(text)
+    percent = int(text.removesuffix("%"))
+    return -(-percent // 100) if round_up else percent // 100

@@ -1,0 +1,134 @@
+"""From a working node to nothing left of it (Karpenter, termination)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.errors import invariant
+from core.lifecycle.backoff import pace
+from core.lifecycle.draining.escalation import climb
+from core.lifecycle.draining.evictions import drain, next_look
+from core.lifecycle.draining.giving_back import last_look
+from core.lifecycle.draining.replacing import wait_for_replacements
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord, Deletion
+from core.lifecycle.registration import has_registered
+from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode, TerminateInstance, Wait
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.values.taints import DISRUPTED
+
+SETTLE: Final = timedelta(seconds=5)
+"""How long an empty node is watched for pods that were bound to it just before it was tainted (Karpenter)."""
+
+TERMINATE_AGAIN: Final = timedelta(seconds=30)
+FINALIZERS_FOR: Final = timedelta(minutes=10)
+"""How long a claim stays because its Node waits for others' finalizers: nothing of ours is left there to look after."""
+
+STUCK_AFTER: Final = timedelta(minutes=1)
+"""A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
+
+EXCLUDED_BY_US: Final = "karpenter"
+"""Value of the label that keeps a node out of load balancers (Karpenter); a user's has another, and stays."""
+
+REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
+"""Says on the node why it carries the disrupted taint, which itself has no value (Karpenter)."""
+
+
+def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+    """Taint, wait for replacements, drain tier by tier, wait for volumes, terminate the instance, delete the node, forget."""
+    deletion = record.deletion
+    invariant(deletion is not None, f"claim {record.name} is not to go")
+    assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
+    if record.machine is None:
+        return Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(deletion.reason)
+    if facts.is_instance_gone:
+        return _remove_nodes(facts.nodes, now) or Forget(deletion.reason)
+    if deletion.terminated_at is not None:
+        return _wait_for_end(deletion, now)
+    node = facts.node
+    waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
+    if node is None and record.is_registered and not facts.nodes:
+        # Somebody deleted the Node while its pods run on: they are evicted like others, until Kubernetes clears them away.
+        return _empty(deletion, waiting, now) or TerminateInstance()
+    if node is None or not has_registered(record, node):
+        return TerminateInstance()
+    if deletion.tainted_at is None or _lacks_marks(node):
+        return taint_of(node, deletion.reason)
+    kept = last_look(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
+    return kept or climb(record, facts, waiting, now) or _drain(deletion, facts, waiting, now) or TerminateInstance()
+
+
+def taint_of(node: Node, reason: str) -> TaintNode:
+    """How to keep new pods off a node: the disrupted taint in place of any with the same key, and out of load balancers."""
+    others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
+    return TaintNode(
+        node=node.name,
+        labels={labels.EXCLUDE_FROM_BALANCERS: EXCLUDED_BY_US},
+        annotations={REASON_ANNOTATION: node.annotations.get(REASON_ANNOTATION, reason)},
+        taints=(*others, DISRUPTED),
+    )
+
+
+def is_drainable(pod: Pod, now: datetime) -> bool:
+    """Whether the pod must leave before its node goes: not finished, static or stuck, and not tolerating the taint."""
+    if pod.is_terminal or pod.is_static:
+        return False
+    if any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations):
+        return False
+    return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
+
+
+def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
+    """Ask once for each node's deletion, then wait for those whose finalizers it waits for, but not for ever."""
+    for node in nodes:
+        if node.deleted_at is None or labels.TERMINATION_FINALIZER in node.finalizers:
+            return DeleteNode(node.name)
+    held = [node for node in nodes if node.deleted_at is not None]
+    since = max((node.deleted_at for node in held if node.deleted_at is not None), default=now)
+    if not held:
+        return None
+    if now - since < FINALIZERS_FOR:
+        return Wait(pace(since, now), awaited_finalizers(held[0]))
+    return Forget("NodeHeldByFinalizers", f"{awaited_finalizers(held[0])}; its instance is gone")
+
+
+def awaited_finalizers(node: Node) -> str:
+    """Whose work a deleted node waits for, in one sentence."""
+    return f"node {node.name} is deleted and waits for its finalizers {', '.join(node.finalizers) or '(none)'}"
+
+
+def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
+    told_at = deletion.terminated_at or now
+    if now - told_at >= TERMINATE_AGAIN:
+        return TerminateInstance()
+    return Wait(pace(deletion.asked_at, now), "the instance is shutting down")
+
+
+def _lacks_marks(node: Node) -> bool:
+    return DISRUPTED not in node.taints or labels.EXCLUDE_FROM_BALANCERS not in node.labels
+
+
+def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
+    """What to do about the pods that must leave first, None where there are none."""
+    if not waiting:
+        return None
+    step = drain(deletion, waiting, now)
+    if step.evict or step.force:
+        return step
+    return Wait(next_look(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
+
+
+def _drain(deletion: Deletion, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
+    step = _empty(deletion, waiting, now)
+    if step is not None:
+        return step
+    settled_at = (deletion.tainted_at or now) + SETTLE
+    if now < settled_at:
+        return Wait(settled_at - now, "watching for pods that were bound late")
+    if facts.attachments and (deletion.deadline is None or now < deletion.deadline):
+        return Wait(next_look(deletion, (), now), f"{len(facts.attachments)} volumes are still attached")
+    return None

@@ -1,0 +1,51 @@
+"""CapacityBuffers on the wire (`autoscaling.x-k8s.io`, v1alpha1 and v1beta1 alike)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import field
+
+from core.manifests.wire.common import Metadata, Quantities, Wire
+
+ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
+"""The one strategy that we and Karpenter know: keep the room free at all times."""
+
+
+class BufferMetadata(Metadata):
+    """`metadata`, with what a status refers to."""
+
+    generation: int = 0
+
+
+class LocalReference(Wire):
+    """An object of the same namespace."""
+
+    name: str = ""
+
+
+class ScalableReference(Wire):
+    """A workload of the same namespace. No group stands for `apps` (Karpenter)."""
+
+    kind: str
+    name: str
+    api_group: str = ""
+
+
+class CapacityBufferSpec(Wire):
+    """`spec` of a CapacityBuffer."""
+
+    provisioning_strategy: str = ACTIVE_CAPACITY
+    pod_template_ref: LocalReference | None = None
+    scalable_ref: ScalableReference | None = None
+    replicas: int | None = None
+    percentage: int | None = None
+    limits: Quantities | None = None
+
+
+class CapacityBuffer(Wire):
+    """A CapacityBuffer. Its status is ours to write: JSON as it stands there, to be compared with what it should be."""
+
+    metadata: BufferMetadata
+    spec: CapacityBufferSpec = field(default_factory=CapacityBufferSpec)
+    status: dict[str, Any] = {}

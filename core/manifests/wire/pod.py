@@ -1,0 +1,320 @@
+"""Pods on the wire. Pods of one workload share one `PodSpec` object: most of a big cluster's memory would be copies."""
+
+from __future__ import annotations
+
+from sys import intern
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import field
+
+from core import labels
+from core.manifests.wire.common import (
+    Condition,
+    IntOrString,
+    LabelSelector,
+    Metadata,
+    NodeSelector,
+    NodeSelectorTerm,
+    Quantities,
+    Timestamp,
+    Wire,
+)
+
+_SHARED_MAX: Final = 16_384
+"""Values kept for sharing, a kilobyte or less each; with more different ones it begins anew."""
+
+T = TypeVar("T")
+
+
+class Resources(Wire):
+    """Requests and limits of a container or of a pod."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class ContainerPort(Wire):
+    """A port of a container."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class Container(Wire):
+    """A container; `restart_policy` Always makes an init container a sidecar."""
+
+    name: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    resources: Resources = field(default_factory=Resources)
+    restart_policy: str = ""
+
+
+class PreferredSchedulingTerm(Wire):
+    """A weighted node affinity."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
+class NodeAffinity(Wire):
+    """`affinity.nodeAffinity`."""
+
+    required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[PreferredSchedulingTerm, ...] = field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(Wire):
+    """One term of a pod affinity or anti-affinity."""
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Wire):
+    """A weighted pod affinity term."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Wire):
+    """`affinity.podAffinity` or `affinity.podAntiAffinity`."""
+
+    required: tuple[PodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[WeightedPodAffinityTerm, ...] = field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Wire):
+    """`spec.affinity`."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Wire):
+    """One entry of `spec.topologySpreadConstraints`."""
+
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class Toleration(Wire):
+    """One entry of `spec.tolerations`."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class ClaimSource(Wire):
+    """`volumes[].persistentVolumeClaim`."""
+
+    claim_name: str
+
+
+class ClaimSpec(Wire):
+    """`spec` of a PersistentVolumeClaim or of a template for one."""
+
+    storage_class_name: str | None = None
+    volume_name: str = ""
+
+
+class ClaimTemplate(Wire):
+    """A template from which a PersistentVolumeClaim is made."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: ClaimSpec = field(default_factory=ClaimSpec)
+
+
+class EphemeralSource(Wire):
+    """`volumes[].ephemeral`."""
+
+    volume_claim_template: ClaimTemplate = field(default_factory=ClaimTemplate)
+
+
+class Volume(Wire):
+    """A volume; only those with a claim decide where a pod may run."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+
+class Named(Wire):
+    """Something of which only the name matters."""
+
+    name: str
+
+
+class PodSpec(Wire):
+    """`spec` of a pod or of a pod template.
+
+    Attributes:
+        bound_to: `nodeName` as written. In a decoded Pod it is moved to `Pod.node_name`, so that specs can be shared.
+    """
+
+    bound_to: str = field(default="", name="nodeName")
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: Resources | None = None
+    overhead: Quantities = {}
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    priority: int | None = None
+    priority_class_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    scheduling_gates: tuple[Named, ...] = ()
+    resource_claims: tuple[Named, ...] = ()
+    termination_grace_period_seconds: int = 30
+    host_network: bool = False
+
+
+class ContainerStatus(Wire):
+    """What a container really has: after an in-place resize it differs from the spec."""
+
+    name: str = ""
+    allocated_resources: Quantities | None = None
+    resources: Resources | None = None
+
+
+class PodStatus(Wire):
+    """`status` of a pod."""
+
+    phase: str = "Pending"
+    conditions: tuple[Condition, ...] = ()
+    nominated_node_name: str = ""
+    start_time: Timestamp | None = None
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resize: str = ""
+
+    def condition(self, type_: str) -> Condition | None:
+        """The condition of this type, if there is one."""
+        return next((condition for condition in self.conditions if condition.type == type_), None)
+
+
+class Pod(Wire):
+    """A pod, as far as decisions read it. What is alike in other pods is shared with them: read it, never write to it.
+
+    A cluster has a hundred thousand: kept whole, each would take four kilobytes.
+
+    Attributes:
+        unreadable: Field and fault where a part is left out because it cannot be read.
+    """
+
+    metadata: Metadata
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+    node_name: str = field(default="", name="boundTo")
+    unreadable: str = ""
+
+    def __post_init__(self) -> None:
+        if self.spec.bound_to:
+            self.node_name = self.spec.bound_to
+            self.spec.bound_to = ""
+        self.spec.volumes = tuple(v for v in self.spec.volumes if v.persistent_volume_claim or v.ephemeral)
+        self.spec = _shared(self.spec)
+        self.node_name = intern(self.node_name)
+        self.metadata = _lean_metadata(self.metadata)
+        self.status = _lean_status(self.status, is_bound=bool(self.node_name))
+
+
+class PodTemplate(Wire):
+    """`spec.template` of a workload."""
+
+    metadata: Metadata = field(default_factory=Metadata)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+class PodDisruptionBudgetSpec(Wire):
+    """`spec` of a PodDisruptionBudget."""
+
+    selector: LabelSelector | None = None
+    min_available: IntOrString | None = None
+    max_unavailable: IntOrString | None = None
+    unhealthy_pod_eviction_policy: str = ""
+
+
+class PodDisruptionBudgetStatus(Wire):
+    """`status` of a PodDisruptionBudget."""
+
+    disruptions_allowed: int | None = None
+    expected_pods: int | None = None
+    observed_generation: int | None = None
+
+
+class PodDisruptionBudget(Wire):
+    """A PodDisruptionBudget. `unreadable` as in a pod."""
+
+    metadata: Metadata
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+    unreadable: str = ""
+
+
+_ANNOTATIONS_READ: Final = (labels.DO_NOT_DISRUPT, labels.POD_DELETION_COST, labels.SURGE)
+_CONDITIONS_READ: Final = ("PodScheduled", "Ready", "PodResizePending")
+_SHARED: dict[tuple[type, bytes], Any] = {}
+_canonical: Final = msgspec.msgpack.Encoder().encode
+
+
+def _lean_metadata(metadata: Metadata) -> Metadata:
+    found = metadata.annotations
+    metadata.annotations = _shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
+    metadata.labels = _shared(metadata.labels)
+    metadata.owner_references = _shared(metadata.owner_references)
+    metadata.namespace = intern(metadata.namespace)
+    metadata.resource_version = ""
+    return metadata
+
+
+def _lean_status(status: PodStatus, *, is_bound: bool) -> PodStatus:
+    """What is read of it. A pod that is bound was scheduled, and when a condition came to hold is asked of the others only."""
+    kept = tuple(condition for condition in status.conditions if condition.type in _CONDITIONS_READ)
+    if is_bound:
+        for condition in kept:
+            condition.last_transition_time = None
+        kept = tuple(c for c in kept if c.type != "PodScheduled" or c.status != "True")
+    status.conditions = _shared(kept)
+    status.container_statuses = _telling(status.container_statuses)
+    status.init_container_statuses = _telling(status.init_container_statuses)
+    status.phase = intern(status.phase)
+    return status
+
+
+def _telling(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+    """Those that say what their container has."""
+    return _shared(tuple(found for found in statuses if found.resources is not None or found.allocated_resources))
+
+
+def _shared(value: T) -> T:
+    """The first value seen with the same content, so that equal values are one object."""
+    key = (type(value), _canonical(value))
+    found: T | None = _SHARED.get(key)
+    if found is None:
+        if len(_SHARED) >= _SHARED_MAX:
+            _SHARED.clear()
+        _SHARED[key] = found = value
+    return found

@@ -1,0 +1,107 @@
+"""Workloads on the wire: what makes pods."""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from core.manifests.wire.common import Condition, IntOrString, LabelSelector, Metadata, Wire
+from core.manifests.wire.pod import ClaimTemplate, PodTemplate
+
+
+class Ordinals(Wire):
+    """`spec.ordinals` of a StatefulSet: where its pods' numbers begin."""
+
+    start: int = 0
+
+
+class RollingUpdate(Wire):
+    """`spec.strategy.rollingUpdate` of a Deployment, with Kubernetes' defaults."""
+
+    max_surge: IntOrString = "25%"
+    max_unavailable: IntOrString = "25%"
+
+
+class Strategy(Wire):
+    """`spec.strategy` of a Deployment."""
+
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate = field(default_factory=RollingUpdate)
+
+
+class WorkloadSpec(Wire):
+    """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
+
+    replicas: int = 1
+    selector: LabelSelector | None = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    volume_claim_templates: tuple[ClaimTemplate, ...] = ()
+    ordinals: Ordinals = field(default_factory=Ordinals)
+    strategy: Strategy = field(default_factory=Strategy)
+    paused: bool = False
+
+
+class WorkloadStatus(Wire):
+    """`status` of a workload, as far as it tells of a rollout."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+
+
+class Workload(Wire):
+    """A Deployment, ReplicaSet, DaemonSet or StatefulSet.
+
+    Attributes:
+        unreadable: Field and fault where a part of a DaemonSet is left out because it cannot be read.
+    """
+
+    metadata: Metadata
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+    unreadable: str = ""
+
+
+class ReplicationControllerSpec(Wire):
+    """`spec` of a ReplicationController: its selector is a plain mapping."""
+
+    replicas: int = 1
+    selector: dict[str, str] = {}
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class ReplicationController(Wire):
+    """A ReplicationController."""
+
+    metadata: Metadata
+    spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
+
+
+class JobSpec(Wire):
+    """`spec` of a Job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool = False
+    template: PodTemplate = field(default_factory=PodTemplate)
+
+
+class JobStatus(Wire):
+    """`status` of a Job."""
+
+    succeeded: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(Wire):
+    """A Job."""
+
+    metadata: Metadata
+    spec: JobSpec = field(default_factory=JobSpec)
+    status: JobStatus = field(default_factory=JobStatus)
+
+
+class PodTemplateObject(Wire):
+    """A PodTemplate, the object that a CapacityBuffer may name."""
+
+    metadata: Metadata
+    template: PodTemplate = field(default_factory=PodTemplate)

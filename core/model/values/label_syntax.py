@@ -1,0 +1,69 @@
+"""What Kubernetes takes for the key and the value of a label.
+
+A key is a name of up to 63 characters, with or without a DNS subdomain of up to 253 before it; a value is empty or such a
+name. A selector may hold anything where the API server does not check it (preferred node affinity, older versions).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from core.model.values.requirements import Requirement
+
+NAME: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+NAME_LENGTH_MAX: Final = 63
+DOMAIN_LENGTH_MAX: Final = 253
+
+_KEY: Final = re.compile(rf"({SUBDOMAIN}/)?{NAME}")
+_VALUE: Final = re.compile(rf"({NAME})?")
+_SHOWN_MAX: Final = 80
+"""Characters of a wrong value in a message: it ends in logs and in events."""
+
+
+def length_fault(key: str) -> str | None:
+    """What is too long about a qualified name, None where nothing is."""
+    domain, _, name = key.rpartition("/")
+    if len(name) > NAME_LENGTH_MAX:
+        return f"the name {name!r} has more than {NAME_LENGTH_MAX} characters"
+    if len(domain) > DOMAIN_LENGTH_MAX:
+        return f"the domain {domain!r} has more than {DOMAIN_LENGTH_MAX} characters"
+    return None
+
+
+def is_label_key(text: str) -> bool:
+    """Whether a label may have this key."""
+    return _KEY.fullmatch(text) is not None and length_fault(text) is None
+
+
+def is_label_value(text: str) -> bool:
+    """Whether a label may have this value."""
+    return len(text) <= NAME_LENGTH_MAX and _VALUE.fullmatch(text) is not None
+
+
+def key_fault(text: str) -> str:
+    """Why no label can have this key, empty where one can."""
+    return "" if is_label_key(text) else f"{shown(text)} cannot be the key of a label"
+
+
+def value_fault(text: str) -> str:
+    """Why no label can have this value, empty where one can."""
+    return "" if is_label_value(text) else f"{shown(text)} cannot be the value of a label"
+
+
+def requirement_fault(requirement: Requirement) -> str:
+    """Why no node can carry a label of which this requirement speaks, empty where one can."""
+    return next(filter(None, (key_fault(requirement.key), *map(value_fault, requirement.values))), "")
+
+
+def labels_fault(labels: Mapping[str, str]) -> str:
+    """Why no node can carry these labels, empty where one can."""
+    faults = (key_fault(key) or value_fault(labels[key]) for key in sorted(labels))
+    return next(filter(None, faults), "")
+
+
+def shown(text: str) -> str:
+    """The text quoted, control characters escaped, and cut where it is long."""
+    return ascii(text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "...")

@@ -1,0 +1,1 @@
+"""The table: records, leases, counters and what EC2 refused lately."""

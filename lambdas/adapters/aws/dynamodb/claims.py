@@ -1,0 +1,280 @@
+"""Claims in DynamoDB, and the counters of their NodePools beside them.
+
+Each write that changes what a claim holds is one transaction with the counters of its NodePool, so the two cannot part,
+and neither a limit nor a disruption budget can be overshot whoever dies where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of, sort_of
+from lambdas.adapters.aws.dynamodb.shards import ShardedItems
+from lambdas.adapters.aws.dynamodb.table import (
+    ABSENT,
+    TRANSACTION_BYTES,
+    Cancelled,
+    DynamoTable,
+    Item,
+    at_version,
+    key,
+    number,
+    size_of,
+)
+from lambdas.adapters.aws.dynamodb.usage import Moves, UsageItems, limit_bounds, place_bound, usage_of
+from lambdas.ports import ConflictError
+from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested
+
+CLAIMS: Final = "claims"
+"""Kind of the records, in the names of their partitions."""
+
+_BATCH: Final = 40
+"""Claims per transaction; with a lease, a command and at most as many counters it stays below DynamoDB's hundred operations."""
+
+_CALL: Final = "dynamodb:TransactWriteItems"
+_Operation = tuple[str, Item]
+_T = TypeVar("_T", ClaimRecord, ClaimChange)
+
+
+class DynamoClaims:
+    """The claims of one cluster (`lambdas.store.ClaimStore`)."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._items = ShardedItems(table, cluster, CLAIMS, ClaimRecord)
+        self._commands = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
+        self._usage = UsageItems(cluster)
+        self._leases = partition_of(cluster, "leases")
+        self._instances = partition_of(cluster, "instances")
+
+    def all(self) -> tuple[ClaimRecord, ...]:
+        """Every claim, by name."""
+        return self._items.all()
+
+    def get(self, name: str) -> ClaimRecord | None:
+        """One claim, None if there is none."""
+        return self._items.get(name)
+
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        """The claim that became this instance, None where none did."""
+        row = self._table.get(self._instances, instance_id)
+        record = self.get(row["claim"]["S"]) if row is not None else None
+        return record if record is not None and record.instance_id == instance_id else None
+
+    def indexed(self) -> frozenset[str]:
+        """Ids of the instances in the index by which `of_instance` finds."""
+        return frozenset(sort_of(row) for row in self._table.query(self._instances))
+
+    def index(self, claim: ClaimRecord) -> None:
+        """Put a claim into that index. `of_instance` reads the claim too, so a row of one that is gone does no harm."""
+        self._table.put(self._index_row(claim))
+
+    def request(
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+    ) -> Requested:
+        """Store new claims together with what they reserve, as many at once as possible."""
+        accepted: list[ClaimRecord] = []
+        refused: list[ClaimRecord] = []
+        first = [msgspec.structs.replace(claim, version=1) for claim in claims]
+        for batch in self._batches([(claim, claim) for claim in first]):
+            if self._request_together(batch, limits, lease):
+                accepted += [claim for claim, _ in batch]
+                continue
+            for claim, item in batch:
+                stored = self._is_stored(claim) or self._request_together([(claim, item)], limits, lease)
+                (accepted if stored else refused).append(claim)
+        return Requested(tuple(accepted), tuple(refused))
+
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        """Store a claim whose row is lost, with what it holds; None if the name is taken."""
+        first = msgspec.structs.replace(claim, version=1)
+        moves = Moves()
+        moves.add(first.plan.node_pool, None, first)
+        put = ("Put", {"Item": self._items.item(first.name, first), **ABSENT})
+        operations = [put, *self._counted(moves), *self._indexed(None, first)]
+        return first if self._table.transact(operations) is None else None
+
+    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        """Replace `before` by `after`; in a transaction with the counters where they move."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        item, condition = self._items.item(stored.name, stored), at_version(before.version)
+        others = [*self._counted(Moves([ClaimChange(before, stored)])), *self._indexed(before, stored)]
+        if not others:
+            self._table.put(item, condition=condition)
+            return stored
+        if self._table.transact([("Put", {"Item": item, **condition}), *others]) is not None:
+            raise ConflictError(_CALL, f"claim {before.name} has changed")
+        return stored
+
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+        """Replace `before` by `after` within the limits of its NodePool."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        put: _Operation = ("Put", {"Item": self._items.item(stored.name, stored), **at_version(before.version)})
+        moves = Moves([ClaimChange(before, stored)])
+        operations = [put]
+        for pool in moves.pools():
+            count = self._usage.moved(pool, moves, limit_bounds(limits))
+            if count is None:
+                return None
+            operations.append(count)
+        outcome = self._table.transact(operations)
+        if outcome is None:
+            return stored
+        if outcome.failed[0]:
+            raise ConflictError(_CALL, f"claim {before.name} has changed")
+        return None
+
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        """Store that claims start to go, each with its place in its NodePool's count."""
+        marked = [
+            ClaimChange(
+                change.before,
+                msgspec.structs.replace(change.after, is_disrupting=True, version=change.before.version + 1),
+            )
+            for change in claims
+        ]
+        batches = list(self._batches([(change.after, change) for change in marked])) or [[]]
+        held = [("ConditionCheck", self._holds(lease))] if lease is not None else []
+        last, moved = self._command_moved(command)
+        stored: list[ClaimRecord] = []
+        for index, batch in enumerate(batches):
+            others = held + (last if index == len(batches) - 1 else [])
+            spent = self._disrupt_together(batch, bounds, others)
+            if spent:
+                return Disrupted(tuple(stored), None, spent)
+            stored += [change.after for change, _ in batch]
+        return Disrupted(tuple(stored), moved)
+
+    def forget(self, record: ClaimRecord) -> None:
+        """Delete the claim and give back all that it held."""
+        condition = at_version(record.version)
+        moves = Moves()
+        moves.add(record.plan.node_pool, record, None)
+        others = [*self._counted(moves), *self._indexed(record, None)]
+        if not others:
+            try:
+                self._table.delete(self._items.partition(record.name), record.name, condition=condition)
+            except ConflictError:
+                self._raise_if_stored(record)
+            return
+        delete = ("Delete", {"Key": key(self._items.partition(record.name), record.name), **condition})
+        if self._table.transact([delete, *others]) is not None:
+            self._raise_if_stored(record)
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        """The counters of every NodePool that ever had a claim, by name."""
+        return tuple(usage_of(item) for item in self._table.query(self._usage.partition))
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        """Put a NodePool's counters right, unless they have moved."""
+        condition = at_version(before.version)
+        if before.version == 0:
+            names = condition["ExpressionAttributeNames"]
+            condition = {"ConditionExpression": "attribute_not_exists(#v)", "ExpressionAttributeNames": names}
+        counted = msgspec.structs.replace(after, node_pool=before.node_pool, version=before.version + 1)
+        self._table.put(self._usage.item(counted), condition=condition)
+
+    def _raise_if_stored(self, record: ClaimRecord) -> None:
+        if self.get(record.name) is not None:
+            raise ConflictError("dynamodb:DeleteItem", f"claim {record.name} has changed")
+
+    def _batches(self, claims: Sequence[tuple[ClaimRecord, _T]]) -> Iterator[list[tuple[_T, Item]]]:
+        """What is to be stored, with its items, as many together as one transaction takes."""
+        batch: list[tuple[_T, Item]] = []
+        size = 0
+        for record, subject in claims:
+            item = self._items.item(record.name, record)
+            if batch and (len(batch) == _BATCH or size + size_of(item) > TRANSACTION_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append((subject, item))
+            size += size_of(item)
+        if batch:
+            yield batch
+
+    def _is_stored(self, claim: ClaimRecord) -> bool:
+        found = self.get(claim.name)
+        return found is not None and found.token == claim.token
+
+    def _request_together(
+        self, batch: Sequence[tuple[ClaimRecord, Item]], limits: Mapping[str, Mapping[str, int]], lease: Lease
+    ) -> bool:
+        """One transaction; False where a limit or an existing claim is in the way."""
+        moves = Moves()
+        for claim, _ in batch:
+            moves.add(claim.plan.node_pool, None, claim)
+        bounds = {pool: limit_bounds(limits.get(pool, {})) for pool in moves.pools()}
+        counts = {pool: self._usage.moved(pool, moves, bounds[pool]) for pool in moves.pools()}
+        if None in counts.values():
+            return False
+        operations: list[_Operation] = [("ConditionCheck", self._holds(lease))]
+        operations += [count for count in counts.values() if count is not None]
+        operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
+        outcome = self._table.transact(operations)
+        if isinstance(outcome, Cancelled) and outcome.failed[0]:
+            raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
+        return outcome is None
+
+    def _disrupt_together(
+        self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[_Operation]
+    ) -> tuple[str, ...]:
+        """One transaction; the NodePools that bear no more, none where it is done."""
+        moves = Moves(change for change, _ in batch)
+        pools = moves.pools()
+        counts = {
+            pool: self._usage.moved(pool, moves, place_bound(bounds[pool]) if pool in bounds else None)
+            for pool in pools
+        }
+        spent = tuple(pool for pool, count in counts.items() if count is None)
+        if spent:
+            return spent
+        operations = [count for count in counts.values() if count is not None]
+        operations += [("Put", {"Item": item, **at_version(change.before.version)}) for change, item in batch]
+        outcome = self._table.transact([*operations, *others])
+        if outcome is None:
+            return ()
+        if any(outcome.failed[len(pools) :]):
+            raise ConflictError(_CALL, "a claim, the command or the lease has changed")
+        return tuple(pool for pool, failed in zip(pools, outcome.failed, strict=False) if failed)
+
+    def _counted(self, moves: Moves) -> list[_Operation]:
+        return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]
+
+    def _indexed(self, before: ClaimRecord | None, after: ClaimRecord | None) -> list[_Operation]:
+        """What moves in the index of instances, which tells an event's claim without reading all of them."""
+        old, new = (record.instance_id if record is not None else "" for record in (before, after))
+        operations: list[_Operation] = []
+        if old and old != new:
+            operations.append(("Delete", {"Key": key(self._instances, old)}))
+        if after is not None and new and old != new:
+            operations.append(("Put", {"Item": self._index_row(after)}))
+        return operations
+
+    def _index_row(self, claim: ClaimRecord) -> Item:
+        return {**key(self._instances, claim.instance_id), "claim": {"S": claim.name}}
+
+    def _command_moved(self, command: CommandChange | None) -> tuple[list[_Operation], CommandRecord | None]:
+        if command is None:
+            return [], None
+        stored = msgspec.structs.replace(command.after, version=command.before.version + 1)
+        item = self._commands.item(stored.id, stored)
+        return [("Put", {"Item": item, **at_version(command.before.version)})], stored
+
+    def _holds(self, lease: Lease) -> dict[str, Any]:
+        return {
+            "Key": key(self._leases, lease.name),
+            "ConditionExpression": "#f = :f",
+            "ExpressionAttributeNames": {"#f": "fence"},
+            "ExpressionAttributeValues": {":f": number(lease.fence)},
+        }

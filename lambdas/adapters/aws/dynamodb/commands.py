@@ -1,0 +1,45 @@
+"""Disruption commands in DynamoDB."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.lifecycle.records import CommandRecord
+from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
+from lambdas.adapters.aws.dynamodb.table import ABSENT, DynamoTable, at_version
+from lambdas.ports import ConflictError
+
+
+class DynamoCommands:
+    """The commands of one cluster (`lambdas.store.CommandStore`)."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._items = RecordItems(table, partition_of(cluster, "commands"), CommandRecord)
+
+    def all(self) -> tuple[CommandRecord, ...]:
+        """Every command, by id."""
+        return self._items.all()
+
+    def get(self, command_id: str) -> CommandRecord | None:
+        """One command, None if there is none."""
+        return self._items.get(command_id)
+
+    def add(self, record: CommandRecord) -> None:
+        """Store a new one. Raises ConflictError if the id is taken."""
+        first = msgspec.structs.replace(record, version=1)
+        self._table.put(self._items.item(record.id, first), condition=ABSENT)
+
+    def change(self, before: CommandRecord, after: CommandRecord) -> CommandRecord:
+        """Replace `before`. Raises ConflictError if the stored version is another."""
+        stored = msgspec.structs.replace(after, version=before.version + 1)
+        self._table.put(self._items.item(before.id, stored), condition=at_version(before.version))
+        return stored
+
+    def remove(self, record: CommandRecord) -> None:
+        """Delete it; gone is fine. Raises ConflictError if it has changed."""
+        try:
+            self._table.delete(self._items.partition, record.id, condition=at_version(record.version))
+        except ConflictError:
+            if self.get(record.id) is not None:
+                raise

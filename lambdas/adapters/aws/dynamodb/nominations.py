@@ -1,0 +1,36 @@
+"""Nodes on which pods are expected for the next moments, in one DynamoDB item per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+
+_SORT: Final = "all"
+
+
+class DynamoNominations:
+    """`lambdas.store.Nominations`. Only the planner writes, so the last write may win."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "nominations")
+
+    def until(self, now: datetime) -> dict[str, datetime]:
+        """Node or claim name → until when, as far as that is still to come."""
+        item = self._table.get(self._partition, _SORT)
+        if item is None:
+            return {}
+        known = msgspec.json.decode(unpacked(item["body"]), type=dict[str, datetime])
+        return {name: moment for name, moment in sorted(known.items()) if moment > now}
+
+    def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
+        """Add these to the ones that still hold."""
+        held = self.until(now) | dict.fromkeys(sorted(set(names)), until)
+        body = packed(msgspec.json.encode(dict(sorted(held.items()))))
+        self._table.put({**key(self._partition, _SORT), "body": body})

@@ -1,0 +1,87 @@
+"""Records as items: the record's JSON in `body`, its version beside it for conditional writes.
+
+An item may have 400 KB, and writing costs by the kilobyte; a claim names all the types that would do, and a command all the
+pods that move. So a long body is stored compressed, about a tenth of its length.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item, key, number
+from lambdas.wiring import TABLE
+
+PACKED_FROM: Final = 1024
+"""Bytes from which a body is compressed; a shorter one can be read by people who look at the table.
+
+A write is paid by the kilobyte and a claim's body has more than two: compressed it is one write, and half the reading.
+"""
+
+
+class Versioned(Protocol):
+    """What a record must have: a version that grows with each write."""
+
+    @property
+    def version(self) -> int:
+        """Zero before the first write."""
+        ...
+
+
+R = TypeVar("R", bound=Versioned)
+
+
+class RecordItems(Generic[R]):
+    """The records of one type in one partition of the table."""
+
+    def __init__(self, table: DynamoTable, partition: str, type_: type[R]) -> None:
+        self.partition = partition
+        self._table = table
+        self._decode = msgspec.json.Decoder(type_).decode
+
+    def all(self) -> tuple[R, ...]:
+        """Every record, in the order of the sort keys."""
+        return tuple(record for _, record in self.named())
+
+    def named(self) -> Iterator[tuple[str, R]]:
+        """Every record with its sort key, in the order of those."""
+        return ((sort_of(item), self._record(item)) for item in self._table.query(self.partition))
+
+    def get(self, sort: str) -> R | None:
+        """One record, None if there is none."""
+        item = self._table.get(self.partition, sort)
+        return None if item is None else self._record(item)
+
+    def item(self, sort: str, record: R) -> Item:
+        """The item to write for `record`, under its own version."""
+        body = packed(msgspec.json.encode(record))
+        return {**key(self.partition, sort), "version": number(record.version), "body": body}
+
+    def _record(self, item: Item) -> R:
+        body: Any = self._decode(unpacked(item["body"]))
+        record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
+        return record
+
+
+def packed(body: bytes) -> dict[str, Any]:
+    """JSON as an attribute, compressed where it is long."""
+    return {"S": body.decode()} if len(body) < PACKED_FROM else {"B": zlib.compress(body)}
+
+
+def unpacked(attribute: Mapping[str, Any]) -> bytes:
+    """The JSON in an attribute that `packed` made."""
+    return attribute["S"].encode() if "S" in attribute else zlib.decompress(attribute["B"])
+
+
+def partition_of(cluster: str, kind: str) -> str:
+    """Key of the partition for one kind of item of one cluster."""
+    return f"{cluster}#{kind}"
+
+
+def sort_of(item: Item) -> str:
+    """An item's sort key."""
+    sort: str = item[TABLE.sort_key]["S"]
+    return sort

@@ -1,0 +1,32 @@
+"""How the sweeps of `reconcile` fare, in one DynamoDB item per cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from lambdas.adapters.aws.dynamodb.records import packed, partition_of, unpacked
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+from lambdas.store import SweepState
+
+_SORT: Final = "all"
+
+
+class DynamoSweeps:
+    """`lambdas.store.SweepLog`. One run of `reconcile` writes at a time, so the last write may win."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "sweeps")
+
+    def read(self) -> dict[str, SweepState]:
+        """State by sweep's name."""
+        item = self._table.get(self._partition, _SORT)
+        return {} if item is None else msgspec.json.decode(unpacked(item["body"]), type=dict[str, SweepState])
+
+    def write(self, states: Mapping[str, SweepState]) -> None:
+        """Replace all of it."""
+        body = packed(msgspec.json.encode(dict(sorted(states.items()))))
+        self._table.put({**key(self._partition, _SORT), "body": body})

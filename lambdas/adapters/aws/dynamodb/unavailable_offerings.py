@@ -1,0 +1,83 @@
+"""Which pools of EC2 capacity refused a launch lately, in DynamoDB.
+
+One item per pool for all clusters of the account and region, kept across restarts. A pool is avoided for three minutes
+(Karpenter's figure); when that is over the next launch may try it, and if it refuses again the pause doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from lambdas.adapters.aws.dynamodb.records import sort_of
+from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
+from lambdas.ports import OfferingKey
+from lambdas.wiring import TABLE
+
+PARTITION: Final = "unavailable-offerings"
+FIRST_PAUSE: Final = timedelta(minutes=3)
+LONGEST_PAUSE: Final = timedelta(minutes=48)
+MEMORY: Final = timedelta(hours=1)
+"""How long after a pause its length is remembered."""
+
+
+class DynamoOfferings:
+    """`lambdas.store.UnavailableOfferings`."""
+
+    def __init__(self, table: DynamoTable) -> None:
+        self._table = table
+
+    def active(self, now: datetime) -> frozenset[OfferingKey]:
+        """Those to be avoided now."""
+        items = self._table.query(PARTITION)
+        return frozenset(_key_of(sort_of(item)) for item in items if _moment(item, "until") > now)
+
+    def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
+        """Avoid them; one that is avoided already is left as it is, so that late news of one refusal counts once."""
+        offerings = sorted(set(keys))
+        known = self._known(offerings)
+        items = [_refused(sort, known.get(sort), now) for sort in map(_sort_of, offerings)]
+        puts: list[tuple[str, Item]] = [("Put", {"Item": item}) for item in items if item is not None]
+        for start in range(0, len(puts), TRANSACTION_LIMIT):
+            self._table.transact(puts[start : start + TRANSACTION_LIMIT])
+
+    def _known(self, offerings: Sequence[OfferingKey]) -> dict[str, Item]:
+        """What is stored of them, by sort key: a row by its key, several with one query for all that are avoided."""
+        if len(offerings) > 1:
+            return {sort_of(item): item for item in self._table.query(PARTITION)}
+        found = {sort: self._table.get(PARTITION, sort) for sort in map(_sort_of, offerings)}
+        return {sort: item for sort, item in found.items() if item is not None}
+
+
+def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
+    """The row after one refusal more; None where the offering is avoided already."""
+    if known is not None and _moment(known, "until") > now:
+        return None
+    refusals = 1
+    if known is not None and _moment(known, TABLE.expiry) > now:
+        refusals += int(known["refusals"]["N"])
+    until = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(refusals - 1, 10))
+    return {
+        **key(PARTITION, sort),
+        "refusals": number(refusals),
+        "until": _seconds(until),
+        TABLE.expiry: _seconds(until + MEMORY),
+    }
+
+
+def _sort_of(offering: OfferingKey) -> str:
+    return f"{offering.instance_type}#{offering.zone}#{offering.capacity_type}"
+
+
+def _key_of(sort: str) -> OfferingKey:
+    instance_type, zone, capacity_type = sort.split("#")
+    return OfferingKey(instance_type, zone, capacity_type)
+
+
+def _seconds(moment: datetime) -> dict[str, str]:
+    return number(int(moment.timestamp()))
+
+
+def _moment(item: Item, attribute: str) -> datetime:
+    return datetime.fromtimestamp(int(item[attribute]["N"]), UTC)

@@ -1,0 +1,117 @@
+"""The counters of NodePools in DynamoDB: what their claims hold of their limits, and how many of their claims go.
+
+One item a NodePool. It only ever moves in a transaction with the claims that it counts, so the two cannot part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from core.lifecycle.records import ClaimRecord
+from core.model.values import resources
+from lambdas.adapters.aws.dynamodb.records import partition_of, sort_of
+from lambdas.adapters.aws.dynamodb.table import Item, key, number
+from lambdas.store import ClaimChange, PoolUsage
+
+_RESOURCE: Final = "r:"
+_DISRUPTING: Final = "disrupting"
+_VERSION: Final = "version"
+
+
+class Moves:
+    """By how much each NodePool's counters move, summed over several claims."""
+
+    def __init__(self, changes: Iterable[ClaimChange] = ()) -> None:
+        self.reserved: dict[str, dict[str, int]] = {}
+        self.disrupting: dict[str, int] = {}
+        for change in changes:
+            self.add(change.before.plan.node_pool, change.before, change.after)
+
+    def add(self, pool: str, before: ClaimRecord | None, after: ClaimRecord | None) -> None:
+        """Count a claim that comes (no `before`), changes, or is forgotten (no `after`)."""
+        held, holds = before.reserved if before else {}, after.reserved if after else {}
+        self.reserved[pool] = resources.add(self.reserved.get(pool, {}), resources.subtract(holds, held))
+        places = int(after is not None and after.is_disrupting) - int(before is not None and before.is_disrupting)
+        self.disrupting[pool] = self.disrupting.get(pool, 0) + places
+
+    def of(self, pool: str) -> dict[str, int]:
+        """Attribute → by how much it moves; those that stay are left out."""
+        moves = {_RESOURCE + name: amount for name, amount in sorted(self.reserved[pool].items()) if amount}
+        return moves | ({_DISRUPTING: self.disrupting[pool]} if self.disrupting[pool] else {})
+
+    def pools(self) -> list[str]:
+        """NodePools with a counter that moves, by name."""
+        return [pool for pool in sorted(self.reserved) if self.of(pool)]
+
+
+class UsageItems:
+    """Builds what a transaction does to the counters of one cluster's NodePools."""
+
+    def __init__(self, cluster: str) -> None:
+        self.partition = partition_of(cluster, "usage")
+
+    def moved(self, pool: str, moves: Moves, bounds: Mapping[str, int] | None = None) -> tuple[str, Item] | None:
+        """The operation that moves a NodePool's counters on condition that each stays within its bound.
+
+        Args:
+            pool: The NodePool.
+            moves: Whose share of the NodePool is taken.
+            bounds: Attribute (`limit_bounds`, `place_bound`) → the most that it may be; only what grows is held to it.
+
+        Returns:
+            None where even the move alone is beyond a bound.
+        """
+        moved = moves.of(pool)
+        limited = {name: bound for name, bound in (bounds or {}).items() if moved.get(name, 0) > 0}
+        if any(moved[name] > bound for name, bound in limited.items()):
+            return None
+        amounts = moved | {_VERSION: 1}
+        names = {f"#c{index}": name for index, name in enumerate(amounts)}
+        values = {f":c{index}": number(amount) for index, amount in enumerate(amounts.values())}
+        conditions = []
+        for index, name in enumerate(amounts):
+            if name in limited:
+                values[f":m{index}"] = number(limited[name] - amounts[name])
+                conditions.append(f"(attribute_not_exists(#c{index}) OR #c{index} <= :m{index})")
+        update: dict[str, Any] = {
+            "Key": key(self.partition, pool),
+            "UpdateExpression": "ADD " + ", ".join(f"#c{index} :c{index}" for index in range(len(amounts))),
+            "ExpressionAttributeNames": names,
+            "ExpressionAttributeValues": values,
+        }
+        return "Update", update | ({"ConditionExpression": " AND ".join(conditions)} if conditions else {})
+
+    def item(self, usage: PoolUsage) -> Item:
+        """The whole item."""
+        return {
+            **key(self.partition, usage.node_pool),
+            **{_RESOURCE + name: number(amount) for name, amount in sorted(usage.reserved.items())},
+            _DISRUPTING: number(usage.disrupting),
+            _VERSION: number(usage.version),
+        }
+
+
+def limit_bounds(limits: Mapping[str, int]) -> dict[str, int]:
+    """A NodePool's limits as bounds of its counters."""
+    return {_RESOURCE + name: limit for name, limit in limits.items()}
+
+
+def place_bound(places: int) -> dict[str, int]:
+    """How many of a NodePool's claims may go at once, as a bound of its counter."""
+    return {_DISRUPTING: places}
+
+
+def usage_of(item: Item) -> PoolUsage:
+    """The counters in an item."""
+    counters = {name: int(typed["N"]) for name, typed in sorted(item.items()) if "N" in typed}
+    return PoolUsage(
+        node_pool=sort_of(item),
+        reserved={
+            name.removeprefix(_RESOURCE): amount
+            for name, amount in counters.items()
+            if name.startswith(_RESOURCE) and amount
+        },
+        disrupting=counters.get(_DISRUPTING, 0),
+        version=counters.get(_VERSION, 0),
+    )

@@ -1,0 +1,1 @@
+"""Instances, fleets, launch templates and status checks in EC2."""

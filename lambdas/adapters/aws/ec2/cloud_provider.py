@@ -1,0 +1,90 @@
+"""EC2 as the controllers see it (`lambdas.ports.CloudProvider`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from core.catalogue.node_class import NodeClass, read_node_class
+from core.errors import InvalidInputError
+from lambdas.adapters.aws.ec2.fleet import CALL, FleetLauncher
+from lambdas.adapters.aws.ec2.instances import Instances
+from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
+from lambdas.adapters.aws.eks import EksCluster
+from lambdas.adapters.aws.gathered import Gathered
+from lambdas.adapters.aws.node_class.ami import Images
+from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
+from lambdas.adapters.aws.node_class.network import Network
+from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched, LaunchOrder
+
+
+class AwsServices(msgspec.Struct, frozen=True):
+    """Clients of the services that launching needs, all of one region."""
+
+    ec2: Service
+    ssm: Service
+    iam: Service
+    eks: Service
+    region: str
+
+
+class Ec2Cloud:
+    """Launches, describes and terminates one cluster's instances, and resolves its EC2NodeClasses."""
+
+    def __init__(self, services: AwsServices, *, cluster: str, clock: Clock) -> None:
+        self._clock = clock
+        self._cluster = EksCluster(services.eks, cluster, clock)
+        self._statuses = InstanceStatuses(services.ec2)
+        self._instances = Instances(services.ec2, cluster=cluster)
+        self._described = Gathered(self._instances.some)
+        self._terminated = Gathered(self._instances.terminate)
+        self._templates = LaunchTemplates(services.ec2, cluster=cluster)
+        self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock)
+        self._resolver = NodeClassResolver(
+            self._cluster,
+            Network(services.ec2),
+            Images(services.ec2, services.ssm),
+            InstanceProfiles(services.iam, cluster=cluster, region=services.region),
+            clock,
+        )
+
+    def launch(self, order: LaunchOrder) -> Launched:
+        """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
+        return self._launcher.launch(order, self._resolved(order.node_class), self._cluster.describe().cluster)
+
+    def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
+        """All instances of this cluster that are not terminated, by id; with `ids` only those of them."""
+        if not ids:
+            return self._instances.all()
+        return tuple(found for found in self._described(ids) if found.instance_id in ids)
+
+    def impaired(self) -> tuple[Impairment, ...]:
+        """Instances of the region, of whoever, that fail a status check now; by id."""
+        return self._statuses.impaired()
+
+    def terminate(self, instance_ids: Sequence[str]) -> None:
+        """Terminate them; those that are gone already are fine."""
+        self._terminated(instance_ids)
+
+    def resolve(self, node_class: JsonObject) -> JsonObject:
+        """The status that the EC2NodeClass resolves to now: subnets, securityGroups, amis, instanceProfile, conditions."""
+        return self._resolver.resolve(node_class)
+
+    def prune_templates(self) -> int:
+        """Delete launch templates that are old, and say how many: an account may have 5,000."""
+        return self._templates.prune(self._clock.now())
+
+    def _resolved(self, manifest: JsonObject) -> NodeClass:
+        """The class with a status, looked up here where nobody has written one yet."""
+        try:
+            node_class = read_node_class(manifest)
+            status = node_class.status
+            if status.subnets and status.amis and status.security_groups:
+                return node_class
+            return read_node_class({**manifest, "status": self._resolver.resolve(manifest)})
+        except InvalidInputError as error:
+            raise DeniedError(CALL, str(error)) from error

@@ -1,0 +1,141 @@
+"""Launching: one CreateFleet call for one claim, and what EC2's answer means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from core.catalogue.node_class import NodeClass
+from core.errors import InvalidInputError
+from core.launch.bootstrap import Cluster
+from core.launch.candidates import Candidate
+from core.launch.render import Launch, RenderedLaunch, render_launch
+from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings
+from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
+from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
+from lambdas.adapters.aws.service import Service
+from lambdas.ports import (
+    Clock,
+    ConflictError,
+    DeniedError,
+    Instance,
+    InsufficientCapacityError,
+    JsonObject,
+    Launched,
+    LaunchOrder,
+    NotFoundError,
+    OfferingKey,
+)
+
+CALL: Final = "ec2:CreateFleet"
+ATTEMPTS_MAX: Final = 2
+"""Once more where a template that we took for existing is gone."""
+
+
+class FleetLauncher:
+    """Launches instances."""
+
+    def __init__(self, ec2: Service, templates: LaunchTemplates, instances: Instances, clock: Clock) -> None:
+        self._ec2 = ec2
+        self._templates = templates
+        self._instances = instances
+        self._clock = clock
+
+    def launch(self, order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -> Launched:
+        """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
+        try:
+            rendered = render_launch(_launch(order), node_class, cluster)
+        except InvalidInputError as error:
+            raise DeniedError(CALL, str(error)) from error
+        if not rendered.candidates:
+            raise InsufficientCapacityError(CALL, "no offered type has an image and a subnet in its zone", ())
+        try:
+            answer = self._create_fleet(rendered)
+        except ConflictError as error:
+            return self._adopted(order, error)
+        return self._read(answer, rendered)
+
+    def _create_fleet(self, rendered: RenderedLaunch) -> JsonObject:
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            self._templates.ensure(rendered.templates)
+            try:
+                return self._ec2.call("CreateFleet", **rendered.request)
+            except NotFoundError as error:
+                if attempt == ATTEMPTS_MAX:
+                    raise DeniedError(error.call, error.detail) from error
+                self._templates.forget()
+        raise DeniedError(CALL, "not attempted")
+
+    def _adopted(self, order: LaunchOrder, error: ConflictError) -> Launched:
+        """The token was used for a different request: the market moved since a first try whose answer was lost."""
+        found = self._instances.of_claim(order.claim)
+        if found is None:
+            raise ConflictError(CALL, f"{error.detail}; no instance of it: order again with a new token") from error
+        return Launched(instance=found)
+
+    def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
+        errors: Sequence[Mapping[str, Any]] = answer.get("Errors") or ()
+        zone_of_subnet = {subnet: zone for zone, subnet in rendered.subnets.items()}
+        tried = [OfferingKey(c.instance_type, c.zone, c.capacity_type) for c in rendered.candidates]
+        refused = refused_offerings(errors, tried, zone_of_subnet)
+        for launched in answer.get("Instances") or ():
+            for instance_id in launched.get("InstanceIds") or ():
+                instance = self._instance(instance_id, launched, rendered, zone_of_subnet)
+                return Launched(instance=instance, refused=refused)
+        raise failure(CALL, errors, refused)
+
+    def _instance(
+        self,
+        instance_id: str,
+        launched: Mapping[str, Any],
+        rendered: RenderedLaunch,
+        zone_of_subnet: Mapping[str, str],
+    ) -> Instance:
+        """From the answer alone: DescribeInstances may not know the instance yet."""
+        choice = launched.get("LaunchTemplateAndOverrides") or {}
+        override = choice.get("Overrides") or {}
+        zone = override.get("AvailabilityZone") or zone_of_subnet.get(override.get("SubnetId", ""), "")
+        instance_type = str(launched.get("InstanceType") or override.get("InstanceType", ""))
+        return Instance(
+            instance_id=instance_id,
+            instance_type=instance_type,
+            zone=zone,
+            capacity_type=rendered.candidates[0].capacity_type,
+            state="pending",
+            launched_at=self._clock.now(),
+            image_id=override.get("ImageId") or _image_of(choice, rendered),
+            efa_interfaces=efa_interfaces(_interfaces_of(instance_type, rendered)),
+            tags=rendered.tags,
+        )
+
+
+def _launch(order: LaunchOrder) -> Launch:
+    return Launch(
+        token=order.token,
+        node_pool=order.node_pool,
+        candidates=tuple(Candidate(price, k.instance_type, k.zone, k.capacity_type) for k, price in order.offerings),
+        types={found.name: found for found in order.instance_types},
+        node_labels=order.node_labels,
+        taints=order.taints,
+        requests=order.requests,
+        tags=order.tags,
+        keep_flexibility=order.has_min_values,
+        is_ranked=order.is_ranked,
+        tenancy=order.tenancy,
+    )
+
+
+def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Mapping[str, Any]]:
+    """Those of the template that the type is launched from; each type has one."""
+    interfaces = {template.name: template.data["NetworkInterfaces"] for template in rendered.templates}
+    for config in rendered.request["LaunchTemplateConfigs"]:
+        if any(override["InstanceType"] == instance_type for override in config["Overrides"]):
+            found: Sequence[Mapping[str, Any]] = interfaces[config["LaunchTemplateSpecification"]["LaunchTemplateName"]]
+            return found
+    return ()
+
+
+def _image_of(choice: Mapping[str, Any], rendered: RenderedLaunch) -> str:
+    name = str((choice.get("LaunchTemplateSpecification") or {}).get("LaunchTemplateName"))
+    by_name = {template.name: str(template.data["ImageId"]) for template in rendered.templates}
+    return by_name.get(name, next(iter(by_name.values())) if len(by_name) == 1 else "")

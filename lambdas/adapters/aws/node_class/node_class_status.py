@@ -1,0 +1,164 @@
+"""The status of an EC2NodeClass: what its selectors resolve to now, and whether nodes can be launched from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from core import api, labels
+from core.catalogue.ami_family import AL2023
+from core.catalogue.kubelet import expressions
+from core.catalogue.node_class import NodeClass, read_node_class
+from core.catalogue.sizing import Settings, sizing_of
+from core.errors import InvalidInputError
+from core.launch.block_devices import block_device_mappings
+from core.launch.bootstrap import Bootstrap, registered_taints
+from core.launch.user_data import user_data
+from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
+from lambdas.adapters.aws.node_class.ami import Images
+from lambdas.adapters.aws.node_class.ami_alias import unsupported
+from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
+from lambdas.adapters.aws.node_class.network import Network
+from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
+
+READY: Final = "Ready"
+VALID: Final = "ValidationSucceeded"
+
+
+class _Verdict(msgspec.Struct, frozen=True):
+    """One condition: True without a reason, False with one."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class NodeClassResolver:
+    """Resolves classes."""
+
+    def __init__(
+        self, cluster: EksCluster, network: Network, images: Images, profiles: InstanceProfiles, clock: Clock
+    ) -> None:
+        self._cluster = cluster
+        self._network = network
+        self._images = images
+        self._profiles = profiles
+        self._clock = clock
+
+    def resolve(self, manifest: JsonObject) -> JsonObject:
+        """The whole status. A part that AWS denies or does not find makes its condition False.
+
+        Raises:
+            TransientError: If AWS cannot say now; the present status stays true.
+        """
+        now = self._clock.now()
+        try:
+            node_class = read_node_class(manifest)
+            described = self._cluster.describe()
+        except InvalidInputError as error:
+            verdicts = {VALID: _Verdict("InvalidSpec", str(error))}
+            return {"conditions": self._conditions(manifest, verdicts)}
+        found: JsonObject = {}
+        verdicts = {
+            "AMIsReady": self._ami_problem(node_class, described)
+            or _resolve(
+                found,
+                "amis",
+                "AMINotFound",
+                lambda: self._images.resolve(node_class.spec.ami_selector_terms, described.version, now),
+            ),
+            "SubnetsReady": _resolve(
+                found,
+                "subnets",
+                "SubnetsNotFound",
+                lambda: self._network.subnets(node_class.spec.subnet_selector_terms),
+            ),
+            "SecurityGroupsReady": _resolve(
+                found,
+                "securityGroups",
+                "SecurityGroupsNotFound",
+                lambda: self._network.security_groups(node_class.spec.security_group_selector_terms),
+            ),
+            "InstanceProfileReady": _resolve(
+                found, "instanceProfile", "InstanceProfileNotFound", lambda: self._profiles.resolve(node_class)
+            ),
+        }
+        verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
+        return {**found, "conditions": self._conditions(manifest, verdicts)}
+
+    def _ami_problem(self, node_class: NodeClass, described: ClusterDescription) -> _Verdict | None:
+        for term in node_class.spec.ami_selector_terms:
+            problem = unsupported(term.alias, described.version) if term.alias else ""
+            if problem:
+                return _Verdict("UnsupportedAlias", problem)
+        return None
+
+    def _conditions(self, manifest: JsonObject, verdicts: Mapping[str, _Verdict]) -> list[JsonObject]:
+        """One condition for each verdict and the root; the time of the last change is kept where nothing changed."""
+        before = {c.get("type"): c for c in (manifest.get("status") or {}).get("conditions") or ()}
+        bad = sorted(name for name, verdict in verdicts.items() if verdict.reason)
+        root = _Verdict("UnhealthyDependents", f"{', '.join(bad)} is False") if bad else _Verdict()
+        stamp = self._clock.now().isoformat().replace("+00:00", "Z")
+        conditions: list[JsonObject] = []
+        for name, verdict in sorted({**verdicts, READY: root}.items()):
+            status = "False" if verdict.reason else "True"
+            known = before.get(name) or {}
+            is_same = known.get("status") == status and known.get("lastTransitionTime")
+            conditions.append(
+                {
+                    "type": name,
+                    "status": status,
+                    "reason": verdict.reason or name,
+                    "message": verdict.message,
+                    "lastTransitionTime": known["lastTransitionTime"] if is_same else stamp,
+                    "observedGeneration": (manifest.get("metadata") or {}).get("generation", 0),
+                }
+            )
+        return conditions
+
+
+def _resolve(found: JsonObject, field: str, missing: str, look: Callable[[], Any]) -> _Verdict:
+    """Look one part up and put it into the status; nothing found is a False condition."""
+    try:
+        found[field] = look()
+    except NotFoundError as error:
+        return _Verdict(missing, str(error))
+    except DeniedError as error:
+        return _Verdict("NotAllowed", str(error))
+    return _Verdict() if found[field] else _Verdict(missing, "the selector terms match nothing")
+
+
+def _judged(manifest: JsonObject) -> _Verdict | None:
+    """What the rules of our API find, as the API server may know older rules or Karpenter's: plans leave such a class out."""
+    named = {"apiVersion": f"{labels.AWS_GROUP}/v1", "kind": "EC2NodeClass", **manifest}
+    found = api.problems(named)
+    if not found:
+        return None
+    of_kubelet = all(problem.field.startswith("spec.kubelet") for problem in found)
+    told = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
+    return _Verdict("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", told)
+
+
+def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
+    """Whether a launch could be rendered: what fails here would fail for every node."""
+    family, computed = node_class.family, expressions(node_class.spec.kubelet)
+    bootstrap = Bootstrap(
+        cluster=described.cluster,
+        labels={},
+        taints=registered_taints(()),
+        kubelet=node_class.spec.kubelet,
+        user_data=node_class.spec.user_data,
+    )
+    try:
+        sizing_of(node_class, Settings())
+        block_device_mappings(node_class.spec.block_device_mappings, family)
+        user_data(family, bootstrap)
+    except InvalidInputError as error:
+        needs_cidr = family.name == AL2023.name and not described.cluster.service_cidr
+        return _Verdict("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))
+    if computed:
+        problem = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
+        return _Verdict("KubeletExpressionsDisabled", problem)
+    bad = sorted(name for name, verdict in verdicts.items() if verdict.reason)
+    return _Verdict("DependenciesNotReady", f"{', '.join(bad)} is False") if bad else _Verdict()

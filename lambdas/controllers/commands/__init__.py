@@ -1,1 +1,0 @@
-"""Disruption commands: the second look at those that are due, and what becomes of each."""

@@ -1,0 +1,1 @@
+"""Decides which nodes go, checks each decision again, and carries it out or gives it up."""

@@ -1,0 +1,106 @@
+"""Carries out a disruption command: check again, taint, replace, wait, let go; or give it up and free its nodes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from core.brakes.brake import Brake, BrakeKind, action_of
+from core.lifecycle import steps
+from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.records import CommandRecord
+from lambdas.brakes.ports import skipped
+from lambdas.controllers.disruption.giving_up import GivingUp
+from lambdas.controllers.disruption.second_look import SecondLook
+from lambdas.controllers.disruption.start import Start
+from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.observation.observer import Memory
+from lambdas.ports import Clock, Queue
+
+MAX_STEPS: Final = 4
+BUSY: Final = timedelta(seconds=2)
+
+
+class CommandWork:
+    """Moves one command on as far as it will go now."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        second_look: SecondLook,
+        start: Start,
+        giving_up: GivingUp,
+        claim_work: ClaimWork,
+        work: Queue,
+        clock: Clock,
+    ) -> None:
+        self._memory = memory
+        self._second_look = second_look
+        self._start = start
+        self._giving_up = giving_up
+        self._claim_work = claim_work
+        self._work = work
+        self._clock = clock
+
+    def advance(self, command_id: str, look: ClusterLook, outcome: Outcome) -> timedelta | None:
+        """Take the steps that can be taken; when to look again, None if there is nothing to wait for."""
+        record = self._memory.commands.get(command_id)
+        for _ in range(MAX_STEPS):
+            if record is None:
+                return None
+            facts = self._facts(record)
+            step = next_command_step(record, facts, self._clock.now())
+            brake = None if isinstance(step, steps.Abandon) else self._brake(record, facts)
+            if brake is not None and brake.kind is BrakeKind.UNREADABLE:
+                skipped(brake, record.id, outcome)
+                return HELD_BACK
+            if brake is not None:
+                step = steps.Abandon(brake.kind, brake.message)
+            match step:
+                case steps.Wait():
+                    return step.delay
+                case steps.Verify():
+                    self._second_look.run(f"command/{record.id}", outcome)
+                    record = self._memory.commands.get(command_id)
+                    if record is not None and not record.has_started:
+                        return BUSY
+                case steps.Start():
+                    started = self._start.run(record, facts, look, outcome)
+                    if started is None:
+                        return BUSY
+                    record = started
+                case steps.RemoveCandidates():
+                    self._remove(record, facts, outcome)
+                    return None
+                case steps.Abandon():
+                    self._giving_up.run(record, facts, look, step, outcome)
+                    return None
+        return BUSY
+
+    def _facts(self, record: CommandRecord) -> CommandFacts:
+        wanted = (*record.command.claims, *replacement_names(record))
+        found = {name: claim for name in wanted if (claim := self._memory.claims.get(name)) is not None}
+        is_late = record.has_started and self._clock.now() - record.created_at > SHORTEST
+        started = [other for other in self._memory.commands.all() if other.has_started] if is_late else [record]
+        return CommandFacts(claims=found, queued=sum(len(other.command.claims) for other in started))
+
+    def _brake(self, record: CommandRecord, facts: CommandFacts) -> Brake | None:
+        """The brake that stops the command; one that cannot be read holds it back, any other ends it."""
+        brakes = self._memory.brakes.engaged()
+        pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
+        stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
+        return next((brake for brake in stopping if brake is not None), None)
+
+    def _remove(self, record: CommandRecord, facts: CommandFacts, outcome: Outcome) -> None:
+        """Let the candidates go, then drop the command: in this order, so that no crash leaves them marked by nobody."""
+        going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
+        message = f"command {record.id}, {record.command.method}"
+        for claim in going:
+            self._claim_work.begin_termination(claim, record.command.reason, message, outcome)
+        self._memory.commands.remove(record)
+        now = self._clock.now()
+        self._work.send(work_on_claim(claim.name, now) for claim in going)

@@ -1,0 +1,156 @@
+"""Which nodes should go: observe, decide, store commands. Carrying them out is `execute`'s work, after a second look."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core.brakes.brake import Action, EngagedBrakes, action_of
+from core.brakes.probes import one_at_a_time
+from core.disruption.conditions.node_health import is_anyone_ill
+from core.disruption.decision import disrupt, startable
+from core.disruption.reasons import DRIFTED
+from core.gc_pause import collector_at_rest
+from core.lifecycle.commands import VERIFY_AFTER
+from core.lifecycle.records import CommandRecord
+from core.model.plan import Command, DisruptionPlan
+from lambdas.brakes.ports import skipped
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_command
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Memory, Observer
+from lambdas.observation.plan_cache import LastThought, fingerprint
+from lambdas.ports import Clock, ConflictError, DeniedError, Queue
+
+THINK_AGAIN: Final = timedelta(minutes=30)
+"""A world in which nothing was to be done is not thought through again for so long while it stays the same.
+
+Karpenter does so after five minutes; what changes for it in the meantime is in our fingerprint.
+"""
+
+
+POD_EVENTS_PER_LOOK: Final = 500
+"""Writes of one look: CronJobs that run each minute on thousands of nodes would be as many writes a minute, for ever."""
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Disruption:
+    """What `disrupt` does. One run at a time: the function's reserved concurrency is one."""
+
+    def __init__(self, observer: Observer, memory: Memory, work: Queue, clock: Clock) -> None:
+        self._observer = observer
+        self._memory = memory
+        self._work = work
+        self._clock = clock
+        self._quiet: LastThought[DisruptionPlan] = LastThought(THINK_AGAIN)
+
+    def run(self, outcome: Outcome, *, is_window: bool = False) -> None:
+        """Decide, and store what was decided. `is_window`: a budget window has just opened or closed."""
+        records = self._memory.claims.all()
+        if not any(record.is_resting for record in records):
+            outcome.count("candidates", 0)
+            return
+        brakes = self._memory.brakes.engaged()
+        brake = brakes.stopping(Action.DISRUPT)
+        if brake is not None:
+            skipped(brake, "disruption", outcome)
+            return
+        view = _paused(self._observer.look(claims=records), brakes, outcome)
+        write_pod_events(self._memory, view)
+        if any(not command.has_started for command in view.commands):
+            outcome.decide("skip", view.snapshot.cluster, "CommandPending", "a command waits for its second look")
+            return
+        world, now = fingerprint(view.snapshot), self._clock.now()
+        plan = None if is_window else self._quiet.recall(world, now)
+        if plan is None:
+            with collector_at_rest():
+                plan = disrupt(view.snapshot)
+        else:
+            outcome.count("unchanged")
+        self._report(plan, outcome)
+        pool_of = {record.name: record.plan.node_pool for record in records}
+        under_way = [found.command for found in view.commands]
+        free = [found for found in startable(plan) if not _is_stopped(found, pool_of, brakes, outcome)]
+        for command in one_at_a_time(free, under_way, pool_of, brakes.probed_pools):
+            self._store(command, outcome)
+        if not plan.commands and not _awaits_repair(view):
+            self._quiet.keep(world, now, plan)
+
+    def _store(self, command: Command, outcome: Outcome) -> None:
+        """Store a command and ask for its next step; drift does not wait for a second look (Karpenter)."""
+        now = self._clock.now()
+        record = CommandRecord(
+            id=_id(command, now),
+            command=command,
+            created_at=now,
+            phase_since=now,
+            verify_at=now if command.reason == DRIFTED else now + VERIFY_AFTER,
+        )
+        try:
+            self._memory.commands.add(record)
+        except ConflictError:
+            outcome.decide("skip", record.id, "AlreadyDecided", "an earlier try of this run stored it")
+        except DeniedError as error:  # too long a row: the other commands are stored all the same
+            outcome.count("refusedCommands")
+            outcome.decide("skip", record.id, "CommandRefused", str(error))
+            return
+        self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
+        prices = f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements"
+        for node in command.nodes:
+            outcome.decide("disrupt", node, command.reason, f"{command.method}, {prices}, checked again first")
+
+    def _report(self, plan: DisruptionPlan, outcome: Outcome) -> None:
+        outcome.count("commands", len(plan.commands))
+        for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
+            outcome.count(f"blocked{reason}", number)
+
+
+def write_pod_events(memory: Memory, view: View) -> None:
+    """Write down on which nodes pods came or went; another writer's word goes first, the next look sees it again.
+
+    Where there are many, those go first whose last event is the oldest. A node whose event is not written down counts as one
+    on which something happens still, so it is consolidated later, never earlier.
+    """
+    oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
+    for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
+        try:
+            memory.claims.change(before, after)
+        except ConflictError:
+            continue
+
+
+def _awaits_repair(view: View) -> bool:
+    """Whether time alone may change the decision: an ill node is replaced once it has been so for long."""
+    return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
+
+
+def _paused(view: View, brakes: EngagedBrakes, outcome: Outcome) -> View:
+    """The view with the NodePools told that a brake stops disruption in."""
+    paused: dict[str, str] = {}
+    for pool in sorted(view.node_pools):
+        brake = brakes.stopping(Action.DISRUPT, pool)
+        if brake is not None:
+            skipped(brake, pool, outcome)
+            paused[pool] = brake.message
+    snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
+    return msgspec.structs.replace(view, snapshot=snapshot) if paused else view
+
+
+def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, outcome: Outcome) -> bool:
+    """Whether a brake stops what the command is an instance of; some stop repair and leave consolidation a try."""
+    stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
+    brake = next((found for found in stopping if found is not None), None)
+    if brake is not None:
+        skipped(brake, ", ".join(command.nodes), outcome)
+    return brake is not None
+
+
+def _id(command: Command, now: datetime) -> str:
+    text = "/".join((now.isoformat(), command.reason, *command.claims))
+    return blake2b(text.encode(), digest_size=5).hexdigest()

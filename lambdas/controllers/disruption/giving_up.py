@@ -1,0 +1,74 @@
+"""Gives a command up: its nodes stay and are whole again, its replacements go unless somebody needs them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.lifecycle import steps
+from core.lifecycle.commands import TIMEOUT, replacement_names
+from core.lifecycle.draining.deletion import staying, untainted
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.nodes.node_patches import release_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.observation.observer import Memory
+from lambdas.ports import Clock, Kubernetes, Queue
+
+UNUSED: Final = "ReplacementUnused"
+NOT_READY: Final = "ReplacementNotReady"
+"""Reasons for which replacements go; the second counts in the NodePool's breaker."""
+
+
+class GivingUp:
+    """Undoes what a command has done. The command's row goes last, so whatever a crash leaves is undone at the next look."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, memory: Memory, claim_work: ClaimWork, work: Queue, clock: Clock
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._memory = memory
+        self._claim_work = claim_work
+        self._work = work
+        self._clock = clock
+
+    def run(
+        self, record: CommandRecord, facts: CommandFacts, look: ClusterLook, step: steps.Abandon, outcome: Outcome
+    ) -> None:
+        """Undo the command. Raises PortError; asked again, it goes on where it stopped."""
+        for name, node in zip(record.command.claims, record.command.nodes, strict=True):
+            claim = facts.claims.get(name)
+            if claim is not None and claim.deletion is None:
+                self._free(claim, node if record.has_started else "", look)
+        for name in replacement_names(record):
+            claim = facts.claims.get(name)
+            if claim is not None and claim.deletion is None and not self._is_wanted(claim, look):
+                message = f"command {record.id} was given up: {step.message}"
+                has_failed = step.reason == TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
+                self._claim_work.begin_termination(claim, NOT_READY if has_failed else UNUSED, message, outcome)
+                self._work.send([work_on_claim(name, self._clock.now())])
+        self._memory.commands.remove(record)
+        outcome.decide("abandon", record.id, step.reason, step.message)
+
+    def _free(self, claim: ClaimRecord, node: str, look: ClusterLook) -> None:
+        """Give a node back to the scheduler: it holds its limits before, and its place in the budgets until that is done."""
+        held = untainted(claim)
+        if held is not claim:
+            held = self._memory.claims.change(claim, held)
+        seen = look.node(node) if node else None
+        if seen is not None:
+            release_node(self._kubernetes, seen)
+        if held.is_disrupting:
+            self._memory.claims.change(held, staying(held))
+
+    def _is_wanted(self, claim: ClaimRecord, look: ClusterLook) -> bool:
+        """Whether pods run on a replacement, or are expected there."""
+        expected = self._memory.nominations.until(self._clock.now())
+        if claim.nominated or claim.name in expected or claim.node_name in expected:
+            return True
+        # A row that is older than the node, from a restored table, does not name it.
+        joined = {claim.node_name} if claim.node_name else {node.name for node in look.facts(claim).nodes}
+        pods = [pod for node in sorted(joined) for pod in look.pods_on(node)]
+        return any(not pod.is_daemon and not pod.is_static and not pod.is_terminal for pod in pods)

@@ -1,0 +1,124 @@
+"""The second look: one for all commands that are due, under a lease and in order, so that none spends what another has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.brakes.brake import action_of
+from core.disruption.budgets.node_pool_budgets import places
+from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.reasons import UNHEALTHY
+from core.disruption.validation import Validation
+from core.gc_pause import collector_at_rest
+from core.lifecycle.records import CommandPhase, CommandRecord
+from core.model.plan import Command
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from lambdas.controllers.launching.launching import with_class_hash
+from lambdas.decisions import Outcome
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Memory, Observer
+from lambdas.ports import Clock, ConflictError
+from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases
+
+LEASE_FOR: Final = timedelta(minutes=1)
+"""The function's time-out: nobody outlives the own lease, and one who is killed holds up the others no longer."""
+
+CHECKS_FOR: Final = timedelta(seconds=20)
+"""Within this time commands are begun to be checked; those that are left are checked on a look of their own."""
+
+
+class SecondLook:
+    """Checks commands that are due, and starts those that still hold."""
+
+    def __init__(self, observer: Observer, memory: Memory, leases: Leases, clock: Clock) -> None:
+        self._observer = observer
+        self._memory = memory
+        self._leases = leases
+        self._clock = clock
+
+    def run(self, owner: str, outcome: Outcome) -> None:
+        """Do so, unless another run is at it. Raises PortError."""
+        lease = self._leases.acquire(DISRUPTION, owner, now=self._clock.now(), for_=LEASE_FOR)
+        if lease is None:
+            return
+        try:
+            self._check(self._observer.look(), lease, outcome)
+        finally:
+            self._leases.release(lease)
+
+    def _check(self, view: View, lease: Lease, outcome: Outcome) -> None:
+        begun = self._clock.now()
+        due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
+        with collector_at_rest():
+            validation = Validation([record.command for record in due], view.snapshot)
+        for record in due:
+            if self._clock.now() - begun > CHECKS_FOR:
+                return
+            with collector_at_rest():
+                found = validation.check(record.command)
+            if isinstance(found, str):
+                self._drop(record, "ValidationFailed", found, outcome)
+                continue
+            command = _with_hashes(found, view.snapshot)
+            if self._starts(record, command, view, lease, outcome):
+                with collector_at_rest():
+                    validation.carry_out(command)
+
+    def _due(self, view: View) -> Sequence[CommandRecord]:
+        """Commands whose time has come and that no brake stops."""
+        brakes = self._memory.brakes.engaged()
+        return [
+            record
+            for record in view.commands
+            if record.phase is CommandPhase.VERIFYING
+            and record.verify_at <= self._clock.now()
+            and not any(
+                brakes.stopping(action_of(record.command.reason), view.claims[name].plan.node_pool)
+                for name in record.command.claims
+                if name in view.claims
+            )
+        ]
+
+    def _starts(self, record: CommandRecord, command: Command, view: View, lease: Lease, outcome: Outcome) -> bool:
+        """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
+        states = state_nodes(view.snapshot)
+        holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
+        if command.reason == UNHEALTHY:  # else each ill node would wait until the others are gone
+            holding |= HealthCheck(states, view.snapshot.now).due(states)
+        bounds = places(view.snapshot, states, [command.reason], holding)
+        now = self._clock.now()
+        after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
+        changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]
+        try:
+            done = self._memory.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
+        except ConflictError as error:
+            outcome.decide("skip", record.id, "ConflictError", str(error))
+            return False
+        if done.spent:
+            self._give_back(done)
+            message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
+            self._drop(record, "BudgetSpent", message, outcome)
+        return not done.spent
+
+    def _give_back(self, done: Disrupted) -> None:
+        """Free the places of a command that took more than one transaction, of which a later one was refused."""
+        for claim in done.claims:
+            self._memory.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
+
+    def _drop(self, record: CommandRecord, reason: str, message: str, outcome: Outcome) -> None:
+        try:
+            self._memory.commands.remove(record)
+        except ConflictError as error:
+            outcome.decide("skip", record.id, "ConflictError", str(error))
+        else:
+            outcome.decide("abandon", record.id, reason, message)
+
+
+def _with_hashes(command: Command, snapshot: Snapshot) -> Command:
+    replacements = tuple(with_class_hash(claim, snapshot.node_classes) for claim in command.replacements)
+    return msgspec.structs.replace(command, replacements=replacements)

@@ -1,0 +1,109 @@
+"""Starts a command: its nodes take no more pods, and its replacements are ordered."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.commands import replacement_names
+from core.lifecycle.draining.deletion import tainted
+from core.lifecycle.draining.termination import taint_of
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
+from core.model.snapshot import Snapshot
+from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.nodes.node_patches import patch_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.decisions import Outcome
+from lambdas.messages import work_on_claim
+from lambdas.observation.observer import Memory, Observer
+from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
+from lambdas.store import PLANNER, Leases, Requested
+
+LEASE_FOR: Final = timedelta(seconds=30)
+"""Everything is looked up before the lease is taken, so a few transactions are all that it covers."""
+
+
+class Start:
+    """Taints nodes, frees their share of the limits, and requests the replacements: in this order (docs/adr/0026)."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        memory: Memory,
+        leases: Leases,
+        launcher: Launcher,
+        observer: Observer,
+        work: Queue,
+        clock: Clock,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._memory = memory
+        self._leases = leases
+        self._launcher = launcher
+        self._observer = observer
+        self._work = work
+        self._clock = clock
+
+    def run(
+        self, record: CommandRecord, facts: CommandFacts, look: ClusterLook, outcome: Outcome
+    ) -> CommandRecord | None:
+        """Start the command, each part of which may be repeated after a crash; None while another plans. Raises PortError."""
+        self._taint(record, look)
+        for name in record.command.claims:
+            claim = facts.claims.get(name)
+            if claim is not None and claim.reserved:
+                self._memory.claims.change(claim, tainted(claim, self._clock.now()))
+        if record.command.replacements and not self._replace(record, outcome):
+            return None
+        outcome.decide("disrupt", record.id, record.command.reason, ", ".join(record.command.nodes))
+        after = msgspec.structs.replace(
+            record,
+            phase=CommandPhase.REPLACING,
+            phase_since=self._clock.now(),
+            replacements=replacement_names(record),
+        )
+        return self._memory.commands.change(record, after)
+
+    def _replace(self, record: CommandRecord, outcome: Outcome) -> bool:
+        """Store the replacements' claims; whether the planner's lease was to be had."""
+        requested = self._request(record, self._observer.market())
+        if requested is None:
+            return False
+        now = self._clock.now()
+        self._work.send(work_on_claim(claim.name, now) for claim in requested.accepted)
+        if requested.refused:
+            outcome.decide("skip", record.id, "LimitReached", "a NodePool's limit leaves no room for replacements")
+        return True
+
+    def _request(self, record: CommandRecord, market: Snapshot) -> Requested | None:
+        claims = self._replacements(record, market)
+        limits = {pool.name: pool.limits for pool in market.node_pools}
+        lease = self._leases.acquire(PLANNER, f"command/{record.id}", now=self._clock.now(), for_=LEASE_FOR)
+        if lease is None:
+            return None
+        try:
+            return self._memory.claims.request(claims, limits, lease)
+        finally:
+            self._leases.release(lease)
+
+    def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord]:
+        now = self._clock.now()
+        named = zip(record.command.replacements, replacement_names(record), strict=True)
+        return [self._launcher.record(planned, name, market, now) for planned, name in named]
+
+    def _taint(self, record: CommandRecord, look: ClusterLook) -> None:
+        for name in record.command.nodes:
+            seen = look.node(name)
+            if seen is None:
+                continue
+            wanted = taint_of(seen.node, record.command.reason)
+            if set(seen.node.taints) == set(wanted.taints):
+                continue
+            try:
+                patch_node(self._kubernetes, seen, annotations=wanted.annotations, taints=wanted.taints)
+            except NotFoundError:
+                continue
+            look.look_again(name)

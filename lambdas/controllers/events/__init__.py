@@ -1,0 +1,1 @@
+"""What wakes us from outside: the EKS audit log, and EC2 and Health events."""

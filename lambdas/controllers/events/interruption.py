@@ -1,0 +1,182 @@
+"""EC2 and Health events about our instances: remember the offering, let the claim go, and wake those who replace it.
+
+A change that AWS announces days ahead is only remembered: `reconcile` lets the claim go in time.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.brakes.brake import Action
+from core.lifecycle.draining.deletion import hurried
+from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, is_due
+from lambdas.brakes.ports import skipped
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up, work_on_claim
+from lambdas.observation.observer import Memory
+from lambdas.ports import Clock, ConflictError, OfferingKey, PortError, Queue, TransientError
+from lambdas.settings import Settings
+
+SPOT: Final = "SpotInterrupted"
+REBALANCE: Final = "RebalanceRecommended"
+STOPPED: Final = "InstanceStopped"
+TERMINATED: Final = "InstanceTerminated"
+
+_STATES: Final = {
+    "stopping": STOPPED,
+    "stopped": STOPPED,
+    "shutting-down": TERMINATED,
+    "terminated": TERMINATED,
+}
+
+
+class Interruption(msgspec.Struct, frozen=True):
+    """What an event says.
+
+    Attributes:
+        kind: One of the reasons above, or `SCHEDULED_CHANGE`.
+        ends_at: When the instances are taken away, or are expected to be; None where they are gone, or at any moment.
+    """
+
+    kind: str
+    instance_ids: tuple[str, ...]
+    ends_at: datetime | None = None
+
+
+class Interruptions:
+    """What `interrupt` does."""
+
+    def __init__(
+        self, memory: Memory, claim_work: ClaimWork, queues: tuple[Queue, Queue], settings: Settings, clock: Clock
+    ) -> None:
+        self._memory = memory
+        self._claim_work = claim_work
+        self._wake_ups, self._work = queues
+        self._settings = settings
+        self._clock = clock
+
+    def run(self, event: Any, outcome: Outcome) -> None:
+        """Act on one EventBridge event; one about other instances or of another kind is passed over."""
+        found = read_event(event)
+        if found is None:
+            outcome.count("ignoredEvents")
+            return
+        boundary = Boundary(outcome)
+        for instance_id in found.instance_ids:
+            boundary.attempt(instance_id, partial(self._interrupted, instance_id, found, outcome))
+        if boundary.failed:
+            raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
+
+    def _interrupted(self, instance_id: str, found: Interruption, outcome: Outcome) -> None:
+        """Let the instance's claim go; for one that goes already only ask again, as the asking may have failed."""
+        record = self._memory.claims.of_instance(instance_id)
+        if record is None:
+            return
+        if found.kind == SCHEDULED_CHANGE:
+            self._announced(record, found, outcome)
+            return
+        if record.deletion is None or hurried(record, found.kind, "", found.ends_at) is not record:
+            self._interrupt(record, found, outcome)
+            return
+        if record.deletion.tainted_at is None:
+            self._wake_ups.send([wake_up(found.kind)])
+        self._work.send([work_on_claim(record.name, self._clock.now())])
+
+    def _announced(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        """Remember the date, the earliest counts; one that is near or past is acted on at once."""
+        now = self._clock.now()
+        retires_at = found.ends_at or now
+        if record.retires_at is None or retires_at < record.retires_at:
+            message = f"instance {record.instance_id} at {retires_at:%Y-%m-%dT%H:%M:%SZ}"
+            outcome.decide("interrupt", record.name, found.kind, message)
+            record = self._memory.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
+        if is_due(record, now):
+            ends_at = min(retires_at, now + REPLACED_WITHIN)
+            self._interrupt(record, Interruption(SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), outcome)
+
+    def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        outcome.decide("interrupt", record.name, found.kind, f"instance {record.instance_id}")
+        now = self._clock.now()
+        if found.kind == SPOT and record.machine is not None:
+            offering = record.machine.offering
+            self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), outcome)
+        if found.kind == REBALANCE and self._settings.rebalance_policy == "ignore":
+            return
+        brake = self._memory.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
+        if brake is not None:
+            skipped(brake, record.name, outcome)
+            return
+        try:
+            self._begin(record, found, outcome)
+        except ConflictError:
+            latest = self._memory.claims.get(record.name)
+            if latest is not None:
+                self._begin(latest, found, outcome)
+        self._work.send([work_on_claim(record.name, now)])
+
+    def _begin(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+        message = f"instance {record.instance_id}"
+        self._claim_work.begin_termination(record, found.kind, message, outcome, ends_at=found.ends_at)
+        if record.deletion is not None:  # what its pods wait for is to be noted only now
+            self._wake_ups.send([wake_up(found.kind)])
+
+    def _avoid(self, offering: OfferingKey, outcome: Outcome) -> None:
+        """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
+        try:
+            self._memory.unavailable.mark([offering], self._clock.now())
+        except PortError as error:
+            outcome.count("portErrors")
+            outcome.decide("skip", offering.instance_type, type(error).__name__, str(error))
+
+
+def read_event(event: Any) -> Interruption | None:
+    """The interruption that an EventBridge event tells of, None for any other event."""
+    if not isinstance(event, dict) or not isinstance(event.get("detail"), dict):
+        return None
+    detail: dict[str, Any] = event["detail"]
+    kind = (event.get("source"), event.get("detail-type"))
+    instance, told_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
+    if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
+        return Interruption(SPOT, (instance,), told_at and told_at + SPOT_NOTICE)
+    if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
+        return Interruption(REBALANCE, (instance,), told_at and told_at + REPLACED_WITHIN)
+    if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
+        reason = _STATES.get(str(detail.get("state", "")).lower())
+        return Interruption(reason, (instance,)) if reason else None
+    if kind == ("aws.health", "AWS Health Event"):
+        return _scheduled_change(detail)
+    return None
+
+
+def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
+    """What a Health event announces for instances; None where it is about something else, or over or called off."""
+    if detail.get("service") != "EC2" or detail.get("eventTypeCategory") != "scheduledChange":
+        return None
+    if detail.get("statusCode") == "closed":
+        return None
+    entities = detail.get("affectedEntities") or ()
+    instances = tuple(str(entity.get("entityValue", "")) for entity in entities)
+    return Interruption(SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
+
+
+def _moment(written: Any) -> datetime | None:
+    """A time as EventBridge (RFC 3339) or Health (RFC 1123) writes it, UTC; None where it is neither."""
+    if not isinstance(written, str):
+        return None
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            found = parse(written)
+        except ValueError:
+            continue
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return None

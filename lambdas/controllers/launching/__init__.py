@@ -1,0 +1,1 @@
+"""From a planned claim to an instance."""

@@ -1,0 +1,240 @@
+"""From a planned claim to an instance: the intent is stored first, then EC2 is asked, then the answer is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.launch.placement import tenancy
+from core.lifecycle.rebuilding import claim_tags
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.node_pool import NodeClass
+from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.values import resources
+from core.model.values.taints import UNREGISTERED
+from core.pools.pool_types import pool_types
+from lambdas.brakes.joining import went
+from lambdas.brakes.ports import Breakers
+from lambdas.controllers.launching.instance_description import machine_of
+from lambdas.decisions import Outcome
+from lambdas.ports import (
+    CloudProvider,
+    ConflictError,
+    DeniedError,
+    Instance,
+    InsufficientCapacityError,
+    JsonObject,
+    LaunchOrder,
+    OfferingKey,
+    PortError,
+    TransientError,
+)
+from lambdas.store import ClaimStore, UnavailableOfferings
+
+MAX_TYPES: Final = 60
+"""Instance types in one launch order (Karpenter sends EC2 no more either)."""
+
+STORE_ATTEMPTS: Final = 3
+"""Times that an instance is tried to be stored; after that its tag tells whose it is, and `execute` adopts it."""
+
+
+class Launcher:
+    """Turns planned claims into records, and records into instances."""
+
+    def __init__(
+        self,
+        cloud: CloudProvider,
+        claims: ClaimStore,
+        unavailable: UnavailableOfferings,
+        breakers: Breakers,
+        *,
+        cluster: str,
+    ) -> None:
+        self._breakers = breakers
+        self._cloud = cloud
+        self._claims = claims
+        self._unavailable = unavailable
+        self._cluster = cluster
+
+    def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord:
+        """The record to store before anything is launched: where it may go, and the most that it may take of its limits."""
+        chosen = _types(planned, pool_types(snapshot).of(planned.node_pool, planned.node_class.name))
+        offerings = _offerings(planned, chosen)
+        listed = _types(planned, snapshot.catalogue.types_for(planned.node_class.name))
+        return ClaimRecord(
+            name=name,
+            plan=msgspec.structs.replace(planned, name=name),
+            token=self._token(name, 0),
+            requested_at=now,
+            phase_since=now,
+            offerings=offerings,
+            is_ranked=offerings != _offerings(planned, listed),
+            reserved=resources.maximum(found.capacity for found in chosen) | {"nodes": 1},
+        )
+
+    def launch(
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Launch the claim's instance and store it.
+
+        Returns:
+            The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
+            forgotten, so that its pods are planned anew.
+
+        Raises:
+            PortError: If the table does not take the answer; the same token brings the same instance later.
+        """
+        try:
+            launched = self._cloud.launch(self._order(record, node_class, catalogue))
+        except InsufficientCapacityError as error:
+            self._avoid((key for key, _ in error.refused), now, outcome)
+            outcome.count("refusedLaunches")
+            outcome.decide("forget", record.name, "InsufficientCapacity", str(error))
+            self._claims.forget(record)
+            return None
+        except DeniedError as error:
+            outcome.count("deniedLaunches")
+            outcome.decide("forget", record.name, "LaunchDenied", str(error))
+            self._claims.forget(record)
+            went(self._breakers, record, "LaunchDenied", now, outcome)
+            return None
+        except (TransientError, ConflictError) as error:
+            outcome.count("unclearLaunches")
+            return self._claims.change(record, self._tried(record, error))
+        outcome.decide("launch", record.name, "Launched", _described(launched.instance, record))
+        stored = self._stored(record, launched.instance, catalogue, now)
+        self._avoid((key for key, _ in launched.refused), now, outcome)
+        return stored
+
+    def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+        """Store the instance that there is now, on what the claim is by then: nothing is launched again for a conflict."""
+        current = record
+        for attempt in range(1, STORE_ATTEMPTS + 1):
+            try:
+                return self.adopt(current, instance, catalogue, now)
+            except (ConflictError, TransientError):
+                if attempt == STORE_ATTEMPTS:
+                    raise
+                latest = self._claims.get(record.name)
+                if latest is None:
+                    raise
+                if latest.machine is not None:
+                    return latest
+                current = latest
+        raise ConflictError("store", f"claim {record.name} was not tried to be stored")
+
+    def _avoid(self, refused: Iterable[OfferingKey], now: datetime, outcome: Outcome) -> None:
+        """Note what EC2 refused. Not to know it costs a vain launch, which is no reason to lose this one's answer."""
+        keys = tuple(refused)
+        if not keys:
+            return
+        try:
+            self._unavailable.mark(keys, now)
+        except PortError as error:
+            outcome.count("portErrors")
+            outcome.decide("skip", f"{len(keys)} offerings", type(error).__name__, str(error))
+
+    def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
+        """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
+        machine = machine_of(instance, record.plan, catalogue)
+        return self.take_over(record, machine, now)
+
+    def take_over(self, record: ClaimRecord, machine: Machine, now: datetime) -> ClaimRecord:
+        """As `adopt`, for a machine that is described already."""
+        holds = resources.add(machine.capacity, {"nodes": 1}) if machine.capacity else record.reserved
+        after = msgspec.structs.replace(
+            record,
+            phase=ClaimPhase.LAUNCHED,
+            phase_since=now,
+            plan=msgspec.structs.replace(record.plan, instance_types=()),
+            offerings=(),
+            awaits_pods=False,
+            machine=machine,
+            reserved=holds,
+            reason="",
+            message="",
+        )
+        return self._claims.change(record, after)
+
+    def _tried(self, record: ClaimRecord, error: PortError) -> ClaimRecord:
+        """The claim after an answer that says nothing; the next try looks for an instance with its tag first.
+
+        The token stays, so that the same order cannot launch twice; a new one only where EC2 knows it from another order.
+        """
+        attempts = record.attempts + 1
+        token = self._token(record.name, attempts) if isinstance(error, ConflictError) else record.token
+        return msgspec.structs.replace(
+            record, attempts=attempts, token=token, reason="LaunchFailed", message=str(error)[:300]
+        )
+
+    def _token(self, name: str, attempt: int) -> str:
+        return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
+
+    def _order(self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue) -> LaunchOrder:
+        plan, named = record.plan, {choice.instance_type for choice in record.offerings}
+        return LaunchOrder(
+            claim=record.name,
+            node_pool=plan.node_pool,
+            token=record.token,
+            offerings=tuple((_key(choice), choice.price) for choice in record.offerings),
+            node_class=node_class,
+            node_labels=dict(sorted(plan.labels.items())),
+            taints=tuple(str(taint) for taint in (*plan.taints, *plan.startup_taints, UNREGISTERED)),
+            tags={
+                labels.CLUSTER_TAG: self._cluster,
+                labels.NODEPOOL: plan.node_pool,
+                labels.NODECLAIM: record.name,
+                labels.NODECLASS: plan.node_class.name,
+                labels.CLAIM: record.name,
+                **claim_tags(plan),
+            },
+            instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
+            requests=plan.resources,
+            is_ranked=record.is_ranked,
+            tenancy=tenancy(plan.requirements),
+            has_min_values=any(requirement.min_values is not None for requirement in plan.requirements),
+        )
+
+
+def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
+    """The claim with the hash of the EC2NodeClass that it is launched by, to tell later whether it drifted.
+
+    The NodePool's is in the plan already: the claim was made from the template of that moment.
+    """
+    found = dict(planned.annotations)
+    for node_class in node_classes:
+        if node_class.name == planned.node_class.name and node_class.spec_hash:
+            found |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
+
+
+def _types(planned: PlannedClaim, types: Iterable[InstanceType]) -> Sequence[InstanceType]:
+    known = {found.name: found for found in types}
+    return [known[name] for name in planned.instance_types if name in known][:MAX_TYPES]
+
+
+def _offerings(planned: PlannedClaim, types: Iterable[InstanceType]) -> tuple[OfferingChoice, ...]:
+    choices = [
+        OfferingChoice(found.name, offering.zone, offering.capacity_type, offering.price)
+        for found in types
+        for offering in found.offerings
+        if offering.available and offering.zone in planned.zones and offering.capacity_type in planned.capacity_types
+    ]
+    return tuple(sorted(choices, key=lambda choice: (choice.price, choice)))
+
+
+def _key(choice: OfferingChoice) -> OfferingKey:
+    return OfferingKey(choice.instance_type, choice.zone, choice.capacity_type)
+
+
+def _described(instance: Instance, record: ClaimRecord) -> str:
+    where = f"{instance.instance_type} {instance.capacity_type} in {instance.zone}"
+    return f"{instance.instance_id} ({where}) for {len(record.plan.pods)} pods"

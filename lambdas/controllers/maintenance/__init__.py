@@ -1,0 +1,1 @@
+"""The slow round, and the catalogue."""

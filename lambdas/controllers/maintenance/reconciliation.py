@@ -1,0 +1,107 @@
+"""The slow round: what no event tells, and what an event told but nobody did. Everything converges from here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.sweeps.order import in_order
+from lambdas.controllers.sweeps.sweep import Round, Seen, Sweep
+from lambdas.decisions import Outcome
+from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Observer
+from lambdas.ports import Clock, CloudProvider, Instance
+from lambdas.store import SweepLog, SweepState
+
+WRITES_EVERY: Final = timedelta(minutes=5)
+"""How old the clean times in the table may be; a sweep that fails or is clean again is written at once."""
+
+
+class Reconciliation:
+    """What `reconcile` does: one look, then sweeps that do not depend on each other, each in its own boundary."""
+
+    def __init__(
+        self, cloud: CloudProvider, observer: Observer, sweeps: Sequence[Sweep], log: SweepLog, clock: Clock
+    ) -> None:
+        self._cloud = cloud
+        self._observer = observer
+        self._sweeps = sweeps
+        self._log = log
+        self._clock = clock
+
+    def run(self, outcome: Outcome, *, deadline: datetime) -> None:
+        """One round. Nothing new is begun close to `deadline`; what was left out is told, and comes first another time."""
+        boundary = Boundary(outcome)
+        seen = self._look(boundary)
+        stored = self._stored(boundary)
+        states = {sweep.name: self._swept(sweep, seen, stored, outcome, deadline) for sweep in self._in_order()}
+        now = self._clock.now()
+        overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
+        # At least one: zeros become no metric, and an alarm takes silence for bad news.
+        outcome.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
+        if _worth_writing(stored, states):
+            boundary.attempt("sweep states", lambda: self._log.write(states))
+        _report(seen, outcome)
+
+    def _in_order(self) -> tuple[Sweep, ...]:
+        return in_order(self._sweeps, self._clock.now())
+
+    def _look(self, boundary: Boundary) -> Seen:
+        """Instances first, then claims. Sweeps that need what cannot be seen fail; the others go on."""
+        instances: list[tuple[Instance, ...]] = []
+        views: list[View] = []
+        boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
+        boundary.attempt("look", lambda: views.append(self._observer.look(with_market=False)))
+        return Seen(instances[0] if instances else None, views[0] if views else None)
+
+    def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
+        """The states as stored; a sweep that is new is due now, and so are all where the table does not answer."""
+        found: dict[str, SweepState] = {}
+        boundary.attempt("sweep states", lambda: found.update(self._log.read()))
+        now = self._clock.now()
+        return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self._sweeps}
+
+    def _swept(
+        self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], outcome: Outcome, deadline: datetime
+    ) -> SweepState:
+        """The sweep's state after its turn."""
+        before, now = stored[sweep.name], self._clock.now()
+        if not before.failures and now < before.clean_at + sweep.every:
+            return before
+        round_ = Round(seen, outcome, deadline, self._clock)
+        if round_.has_time():
+            round_.attempt(f"sweep {sweep.name}", lambda: sweep.run(round_))
+        else:
+            outcome.count(SKIPPED_SWEEPS)
+            round_.leave(f"sweep {sweep.name}", "TimeShort", f"left out, last clean at {before.clean_at:%H:%M:%S}")
+        if not round_.failed:
+            return SweepState(self._clock.now())
+        outcome.count(FAILED_SWEEPS)
+        return SweepState(before.clean_at, before.failures + 1, ", ".join(round_.failed)[:300])
+
+
+def _worth_writing(stored: Mapping[str, SweepState], states: Mapping[str, SweepState]) -> bool:
+    return any(
+        bool(state.failures) != bool(stored[name].failures) or state.clean_at - stored[name].clean_at >= WRITES_EVERY
+        for name, state in states.items()
+    )
+
+
+def _report(seen: Seen, outcome: Outcome) -> None:
+    if seen.instances is not None:
+        outcome.count("instances", len(seen.instances))
+    if seen.view is None:
+        return
+    outcome.count("claims", len(seen.view.claims))
+    outcome.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
+    for problem in seen.view.problems:
+        outcome.decide("skip", problem.subject, "CannotBeRead" if not problem.is_warning else "Warning", str(problem))
+
+
+def _millidollars(records: Iterable[ClaimRecord]) -> int:
+    """What the claims' instances cost an hour at the prices of their launch; metrics are whole numbers."""
+    return sum(record.machine.offering.price for record in records if record.machine) // 10**6

@@ -1,0 +1,1 @@
+"""Carries a claim from launch to its end, step by step."""

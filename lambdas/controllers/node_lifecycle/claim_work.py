@@ -1,0 +1,304 @@
+"""Carries out a claim's next steps: the intent is written first where losing it would lose an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.brakes.steps import action_of_step
+from core.errors import invariant
+from core.lifecycle import steps
+from core.lifecycle.backoff import pace
+from core.lifecycle.claims import next_claim_step
+from core.lifecycle.draining import deletion
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import registration_of
+from lambdas.brakes.joining import became_ready, went
+from lambdas.brakes.ports import skipped
+from lambdas.controllers.draining.draining import Draining
+from lambdas.controllers.draining.giving_back import GivingBack
+from lambdas.controllers.draining.replacing import Replacing
+from lambdas.controllers.draining.surge import Surge
+from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.nodes.node_events import NodeNews
+from lambdas.controllers.nodes.node_patches import patch_node
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.controllers.nodes.nominating import Nominator
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up
+from lambdas.metric_names import INSTANCES_TERMINATED
+from lambdas.observation.observer import Memory, Observer
+from lambdas.ports import (
+    Clock,
+    CloudProvider,
+    ConflictError,
+    Kubernetes,
+    NotFoundError,
+    Queue,
+)
+from lambdas.settings import Settings
+from lambdas.store import ClaimChange
+
+MAX_STEPS: Final = 8
+"""Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
+
+SOON: Final = timedelta(seconds=1)
+HELD_BACK: Final = timedelta(seconds=30)
+"""When a claim that a brake holds back is looked at again."""
+
+
+class ClaimWork:
+    """Moves one claim on as far as it will go now."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        cloud: CloudProvider,
+        memory: Memory,
+        launcher: Launcher,
+        observer: Observer,
+        settings: Settings,
+        wake_ups: Queue,
+        clock: Clock,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._claims = memory.claims
+        self._launcher = launcher
+        self._observer = observer
+        self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
+        self._node_news = NodeNews(kubernetes, clock)
+        surge = Surge(kubernetes, is_on=settings.surge_restarts)
+        self._draining = Draining(kubernetes, memory.claims, surge, clock)
+        self._replacing = Replacing(memory.claims)
+        self._giving_back = GivingBack(kubernetes, memory.claims, clock)
+        self._brakes = memory.brakes
+        self._breakers = memory.breakers
+        self._wake_ups = wake_ups
+        self._clock = clock
+
+    def advance(self, name: str, look: ClusterLook, outcome: Outcome) -> timedelta | None:
+        """Take the steps that can be taken.
+
+        Returns:
+            When to look again, None if there is nothing to wait for.
+        """
+        record, last = self._claims.get(name), None
+        for _ in range(MAX_STEPS):
+            if record is None:
+                return None
+            facts = self._replacing.with_replacements(record, look.facts(record))
+            step = next_claim_step(record, facts, self._clock.now())
+            if isinstance(step, steps.Rest):
+                return None
+            if isinstance(step, steps.Wait):
+                return step.delay
+            if self._is_held_back(record, step, outcome):
+                return HELD_BACK
+            if isinstance(step, steps.Drain):
+                return self._draining.drain(record, step, facts, outcome)
+            if step == last:
+                return pace(_since(record), self._clock.now())
+            last, before = step, record
+            record = self._take(record, step, look, outcome)
+            self._tell_of_room(before, record)
+            if record is not None and record.attempts > before.attempts:
+                return pace(record.requested_at, self._clock.now())
+        return SOON
+
+    def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, outcome: Outcome) -> bool:
+        """Whether a brake stops the step."""
+        action = action_of_step(record, step)
+        brake = self._brakes.engaged().stopping(action, record.plan.node_pool) if action is not None else None
+        if brake is not None:
+            skipped(brake, record.name, outcome)
+        return brake is not None
+
+    def _take(
+        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Do one step; the claim as it is then, None once it is forgotten."""
+        match step:
+            case steps.Launch():
+                return self._launch(record, look, outcome)
+            case steps.Adopt():
+                return self._adopt(record, step, look, outcome)
+            case steps.Register():
+                return self._register(record, step, look, outcome)
+            case steps.MarkInitialized():
+                return self._mark_initialized(record, step, look, outcome)
+            case steps.ReportNode():
+                return self._report(record, step, look, outcome)
+            case steps.BeginTermination():
+                return self.begin_termination(record, step.reason, step.message, outcome)
+            case steps.Forget():
+                self._forget(record, step, outcome)
+                return None
+            case _:
+                return self._take_to_its_end(record, step, look, outcome)
+
+    def _take_to_its_end(
+        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Do one step of a claim that goes."""
+        match step:
+            case steps.GiveBack():
+                return self._giving_back.carry_out(record, step, look, outcome)
+            case steps.Escalate():
+                return self._draining.escalate(record, step, outcome)
+            case steps.TaintNode():
+                return self._draining.taint(record, step, look)
+            case steps.TerminateInstance():
+                return self._terminate(record, outcome)
+            case steps.DeleteNode():
+                return self._draining.delete_node(record, step, look, outcome)
+            case _:
+                invariant(False, f"{step} is no step to take")
+                return None
+
+    def begin_termination(
+        self, record: ClaimRecord, reason: str, message: str, outcome: Outcome, *, ends_at: datetime | None = None
+    ) -> ClaimRecord:
+        """Store that the claim is to go, whatever the budgets say; it counts in them.
+
+        One that is going already stays as it is, unless it went by our own choice and now must, or must sooner.
+        `ends_at` says until when it would stay, and so how long replacements may be waited for.
+        """
+        if record.deletion is not None:
+            after = deletion.hurried(record, reason, message, ends_at)
+            if after is record:
+                return record
+            outcome.decide("terminate", record.name, reason, message)
+            return self._claims.change(record, after)
+        changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now(), ends_at))
+        self._has_begun(changed, reason, message, outcome)
+        return changed
+
+    def begin_within(
+        self,
+        record: ClaimRecord,
+        reason: str,
+        message: str,
+        places: Mapping[str, int],
+        outcome: Outcome,
+        *,
+        ends_at: datetime | None = None,
+    ) -> bool:
+        """As `begin_termination`, for a claim that is not going yet, if its NodePool's budgets have a place; whether they have.
+
+        `places` says how many of a NodePool's claims may hold one (`core.disruption.budgets.node_pool_budgets.places`).
+        """
+        after = deletion.leaving(record, reason, message, self._clock.now(), ends_at)
+        if not after.is_disrupting:
+            self._claims.change(record, after)
+        elif self._claims.disrupt([ClaimChange(record, after)], places).spent:
+            return False
+        self._has_begun(after, reason, message, outcome)
+        return True
+
+    def _has_begun(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> None:
+        outcome.decide("terminate", record.name, reason, message)
+        went(self._breakers, record, reason, self._clock.now(), outcome)
+        self._wake_ups.send([wake_up(reason)])
+
+    def _launch(self, record: ClaimRecord, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
+        now = self._clock.now()
+        if record.awaits_pods and not record.attempts and not look.waiting(record.plan.pods):
+            outcome.decide("forget", record.name, "PodsPlacedElsewhere", "none of its pods waits for a node any more")
+            self._claims.forget(record)
+            return None
+        try:
+            node_class = self._observer.node_class(record.plan.node_class.name)
+        except NotFoundError as error:
+            outcome.decide("forget", record.name, "NodeClassNotFound", str(error))
+            self._claims.forget(record)
+            return None
+        catalogue = self._observer.catalogue([node_class], now)
+        launched = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        if launched is None:
+            self._wake_ups.send([wake_up("refused launch")])
+        return launched
+
+    def _adopt(self, record: ClaimRecord, step: steps.Adopt, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
+        instance = look.instance(step.instance_id)
+        if instance is None:
+            raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
+        now = self._clock.now()
+        node_classes = [self._observer.node_class(record.plan.node_class.name)]
+        outcome.decide("adopt", record.name, "FoundByTag", f"instance {step.instance_id}")
+        return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
+
+    def _register(
+        self, record: ClaimRecord, step: steps.Register, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        if seen is None:
+            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        nominated = self._nominator.nominate(record, step.node, look, outcome)
+        # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
+        step = registration_of(record, seen.node)
+        patch_node(
+            self._kubernetes,
+            seen,
+            labels=step.labels,
+            annotations=step.annotations,
+            taints=step.taints,
+            finalizers=step.finalizers,
+        )
+        look.look_again(step.node)
+        outcome.decide("register", record.name, "NodeJoined", f"node {step.node}")
+        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
+
+    def _mark_initialized(
+        self, record: ClaimRecord, step: steps.MarkInitialized, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        seen = look.node(step.node)
+        if seen is None:
+            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
+        outcome.decide("initialize", record.name, "NodeReady", f"node {step.node}")
+        plan = msgspec.structs.replace(record.plan, pods=())
+        became_ready(self._breakers, record, self._clock.now(), outcome)
+        return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
+
+    def _report(
+        self, record: ClaimRecord, step: steps.ReportNode, look: ClusterLook, outcome: Outcome
+    ) -> ClaimRecord | None:
+        """Store it first: then it is told once."""
+        told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
+        changed = self._claims.change(record, told)
+        outcome.decide("skip", step.node, step.reason, step.message)
+        self._node_news.tell(step, look.waiting(step.pods) if step.pods else ())
+        return changed
+
+    def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
+        self._cloud.terminate([record.instance_id])
+        reason = record.deletion.reason if record.deletion else ""
+        outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
+        if record.deletion is not None and record.deletion.terminated_at is None:
+            outcome.count(INSTANCES_TERMINATED)
+        return self._claims.change(record, deletion.terminated(record, self._clock.now()))
+
+    def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
+        outcome.decide("forget", record.name, step.reason, step.message)
+        self._claims.forget(record)
+        if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
+            went(self._breakers, record, step.reason, self._clock.now(), outcome)
+
+    def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
+        after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
+        return self._claims.change(record, after)
+
+    def _tell_of_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
+        """Wake those who wait for a NodePool's limits when a claim that goes has given back its share."""
+        if before.deletion is not None and before.reserved and (after is None or not after.reserved):
+            self._wake_ups.send([wake_up(before.deletion.reason)])
+
+
+def _since(record: ClaimRecord) -> datetime:
+    """From when the claim's present stage counts: the longer it takes, the less often a step in vain is repeated."""
+    return record.deletion.asked_at if record.deletion else record.phase_since

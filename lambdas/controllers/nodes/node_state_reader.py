@@ -1,0 +1,251 @@
+"""What one invocation of `execute` looks up, each thing once and only if a step asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from threading import RLock
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from core import labels
+from core.errors import InvalidInputError
+from core.lifecycle.claims import is_late_to_initialize, may_have_joined, needs_instance
+from core.lifecycle.draining.giving_back import is_last_look_due
+from core.lifecycle.draining.termination import is_drainable
+from core.lifecycle.facts import ClaimFacts
+from core.lifecycle.records import ClaimRecord
+from core.lifecycle.registration import has_registered
+from core.manifests import nodes, policies, storage
+from core.manifests.pods import PodTranslator
+from core.manifests.wire import api_resources as kinds
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
+from core.model.storage import VolumeAttachment
+from lambdas.observability import logger
+from lambdas.observation.observer import UNBOUND
+from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
+
+T = TypeVar("T")
+
+JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
+"""Label selector: nodes that may be those of claims which know no node yet, few at any time.
+
+A claim is known by its provider id, which the API server selects no nodes by. Our labels come with the kubelet, but not where
+a class brings its own user data, so it is the other way round: not what EKS itself runs, and not what is initialized. A
+claim has written its node's name down long before it initializes the node.
+"""
+
+
+def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
+    """Keep the answer for the look's short life; whoever asks while another reads waits for that answer.
+
+    Python 3.11's `cached_property` would hold one lock for all looks of the process across a call to the world.
+    """
+
+    def answer(self: ClusterLook) -> T:
+        kept: dict[str, Any] = self.kept
+        with self.lock:
+            if look.__name__ not in kept:
+                kept[look.__name__] = look(self)
+            found: T = kept[look.__name__]
+        return found
+
+    return answer
+
+
+class SeenNode(msgspec.Struct, frozen=True):
+    """A node and the version of the object that it was read from."""
+
+    node: Node
+    resource_version: str
+
+
+class ClusterLook:
+    """A short-lived view for claims' next steps: each thing as it was at the first question about it.
+
+    Nothing is listed whole but what is small: a node is read by its name once the claim knows it, pods by their node.
+    """
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._clock = clock
+        self.kept: dict[str, Any] = {}
+        self.lock = RLock()
+        self._by_name: dict[str, SeenNode | None] = {}
+
+    def node(self, name: str) -> SeenNode | None:
+        """The node of this name, None if there is none."""
+        if name not in self._by_name:
+            self.look_again(name)
+        return self._by_name[name]
+
+    def look_again(self, name: str) -> None:
+        """Read one node anew, and its pods when they are asked for: we have just changed it.
+
+        Raises:
+            DeniedError: If it cannot be understood: it is there, so its claim must not take it for gone.
+        """
+        self.kept.get("pods", {}).pop(name, None)
+        try:
+            self._by_name[name] = _seen(self._kubernetes.get(kinds.NODES, name))
+        except NotFoundError:
+            self._by_name[name] = None
+        except InvalidInputError as error:
+            raise DeniedError("kube:get nodes", str(error)) from error
+
+    def facts(self, record: ClaimRecord) -> ClaimFacts:
+        """All that the claim's next step depends on."""
+        found = self._nodes_of(record)
+        node = found[0] if len(found) == 1 else None
+        gone = instance = None
+        if needs_instance(record, node, self._clock.now()):
+            if record.machine is None:
+                instance = self._tagged(record.name)
+            else:
+                known = self.instance(record.instance_id)
+                gone = known is None
+                if known is not None and not found:
+                    found = self._named_after(known, record)
+                    node = found[0] if found else None
+        name = node.name if node is not None else record.node_name
+        leaves = record.deletion is not None and (
+            record.is_registered if node is None else has_registered(record, node)
+        )
+        pods = self._pods_on(name) if name and (leaves or is_late_to_initialize(record, self._clock.now())) else ()
+        return ClaimFacts(
+            nodes=found,
+            pods=pods,
+            budgets=self._budgets() if pods and is_last_look_due(record) else (),
+            attachments=self._attachments_on(name, pods) if leaves and node is not None else (),
+            is_instance_gone=gone,
+            tagged_instance=instance.instance_id if instance else "",
+        )
+
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node, by key; one that cannot be read is left out."""
+        return self._pods_on(node)
+
+    def waiting(self, keys: Collection[str]) -> tuple[Any, ...]:
+        """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
+        found = [pod for pod in self._unbound() if pod.metadata.deletion_timestamp is None]
+        return tuple(pod for pod in found if f"{pod.metadata.namespace}/{pod.metadata.name}" in keys)
+
+    def instance(self, instance_id: str) -> Instance | None:
+        """One instance by id, None if EC2 has it no more."""
+        return next(iter(self._cloud.instances([instance_id])), None)
+
+    def _nodes_of(self, record: ClaimRecord) -> tuple[Node, ...]:
+        if not record.provider_id:
+            return ()
+        if record.node_name:
+            seen = [self.node(record.node_name)]
+        else:
+            seen = self._of_provider(record, self._joining())
+            if not seen and may_have_joined(record, self._clock.now()):
+                seen = self._of_provider(record, self._working(_like(record)))
+        return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
+
+    def _of_provider(self, record: ClaimRecord, nodes: Iterable[SeenNode]) -> list[SeenNode | None]:
+        mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
+        return [self._by_name.get(seen.node.name, seen) for seen in mine]
+
+    def _working(self, selector: str) -> tuple[SeenNode, ...]:
+        known: dict[str, tuple[SeenNode, ...]] = self.kept.setdefault("working", {})
+        if selector not in known:
+            known[selector] = tuple(_readable(self._kubernetes.list(kinds.NODES, labels=selector).items))
+        return known[selector]
+
+    def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
+        """The claim's node by the name that EKS gives nodes, its instance's: a rebuilt claim may not know an old node."""
+        seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
+        return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
+
+    @_once
+    def _joining(self) -> tuple[SeenNode, ...]:
+        return tuple(_readable(self._kubernetes.list(kinds.NODES, labels=JOINING).items))
+
+    @_once
+    def _unbound(self) -> tuple[Any, ...]:
+        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+
+    @_once
+    def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
+        found: list[PodDisruptionBudget] = []
+        for written in self._kubernetes.list(kinds.POD_DISRUPTION_BUDGETS).items:
+            with suppress(InvalidInputError):
+                found.append(policies.pod_disruption_budget(written))
+        return tuple(found)
+
+    @_once
+    def _attachments(self) -> tuple[VolumeAttachment, ...]:
+        return tuple(storage.attachment(found) for found in self._kubernetes.list(kinds.VOLUME_ATTACHMENTS).items)
+
+    @_once
+    def _instances(self) -> tuple[Instance, ...]:
+        return self._cloud.instances()
+
+    def _tagged(self, claim: str) -> Instance | None:
+        mine = [found for found in self._instances() if found.tags.get(labels.NODECLAIM) == claim and found.is_alive]
+        return min(mine, key=lambda found: found.instance_id, default=None)
+
+    def _pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods bound to a node. One that cannot be read is waited for and evicted like any other, by its name."""
+        translator = PodTranslator()
+        found: list[Pod] = []
+        for written in self._bound_to(node):
+            try:
+                found.append(translator.pod(written))
+            except InvalidInputError as error:
+                pod = translator.unreadable(written, error)
+                logger.warning(
+                    "pod on a leaving node cannot be read", extra={"pod": pod.key, "problem": pod.unreadable}
+                )
+                found.append(pod)
+        return tuple(sorted(found, key=lambda pod: pod.key))
+
+    def _bound_to(self, node: str) -> tuple[Any, ...]:
+        known: dict[str, tuple[Any, ...]] = self.kept.setdefault("pods", {})
+        if node not in known:
+            known[node] = self._kubernetes.list(kinds.PODS, fields=f"spec.nodeName={node}").items
+        return known[node]
+
+    def _attachments_on(self, node: str, pods: Iterable[Pod]) -> tuple[VolumeAttachment, ...]:
+        """Volumes that must come off first, once the pods are gone: not those of pods that stay to the end."""
+        now = self._clock.now()
+        if any(is_drainable(pod, now) for pod in pods):
+            return ()
+        held = [found for found in self._attachments() if found.node_name == node]
+        if not held:
+            return ()
+        stay = [pod for pod in pods if not pod.is_terminal]
+        kept = {self._volume_of(pod.namespace, claim) for pod in stay for claim in pod.claim_names()}
+        return tuple(found for found in held if found.volume_name not in kept)
+
+    def _volume_of(self, namespace: str, claim: str) -> str:
+        """The volume that a PersistentVolumeClaim is bound to, empty for none."""
+        only = f"metadata.namespace={namespace},metadata.name={claim}"
+        found = self._kubernetes.list(kinds.PERSISTENT_VOLUME_CLAIMS, fields=only).items
+        return found[0].spec.volume_name if found else ""
+
+
+def _like(record: ClaimRecord) -> str:
+    """Label selector: nodes that work and are of the claim's NodePool, type and zone, few where a fleet is diverse."""
+    keys = (labels.INSTANCE_TYPE, labels.ZONE)
+    shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
+    return ",".join([f"{labels.INITIALIZED}=true", f"{labels.NODEPOOL}={record.plan.node_pool}", *shape])
+
+
+def _readable(items: Iterable[Any]) -> Iterable[SeenNode]:
+    for written in items:
+        try:
+            yield _seen(written)
+        except InvalidInputError:
+            logger.exception("node cannot be read", extra={"node": written.metadata.name})
+
+
+def _seen(written: Any) -> SeenNode:
+    return SeenNode(nodes.node(written), written.metadata.resource_version)

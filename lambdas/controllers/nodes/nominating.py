@@ -1,0 +1,59 @@
+"""Tells kube-scheduler which node a pod was planned for: it tries the node that a pod's status nominates before all others.
+
+Kubernetes lets components outside the scheduler write `status.nominatedNodeName` since 1.35 (NominatedNodeNameForExpectation).
+The scheduler takes it for a wish: it counts the pod as if on that node when it places pods of no higher priority, and
+wipes the wish off when the pod fits nowhere. So it is written when the node is there and about to be opened, not before.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import api_resources as kinds
+from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.decisions import Outcome
+from lambdas.observability import logger
+from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
+
+FAILURES: Final = 3
+"""So many refusals, and the other pods of a claim go without: a nomination is a hint, and the node waits."""
+
+
+class Nominator:
+    """Nominates pods for the node that was launched for them; does nothing where the setting says so."""
+
+    def __init__(self, kubernetes: Kubernetes, *, is_on: bool) -> None:
+        self._kubernetes = kubernetes
+        self._is_on = is_on
+
+    def nominate(self, record: ClaimRecord, node: str, look: ClusterLook, outcome: Outcome) -> tuple[str, ...]:
+        """Nominate the claim's waiting pods for its node; the pods whose status names it then.
+
+        Raises:
+            PortError: If the pods cannot be listed.
+        """
+        if not self._is_on or not record.plan.pods:
+            return ()
+        named: list[str] = []
+        failures = 0
+        for pod in look.waiting(frozenset(record.plan.pods)):
+            body = {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node}}
+            namespace, name = pod.metadata.namespace, pod.metadata.name
+            try:
+                if pod.status.nominated_node_name != node:
+                    self._kubernetes.patch(kinds.PODS, name, body, namespace=namespace, subresource="status")
+            except (NotFoundError, ConflictError):
+                continue
+            except PortError as error:
+                failures += 1
+                logger.warning(
+                    "pod could not be nominated", extra={"pod": f"{namespace}/{name}", "problem": str(error)}
+                )
+                if failures == FAILURES:
+                    break
+            else:
+                named.append(f"{namespace}/{name}")
+        outcome.count("nominatedPods", len(named))
+        outcome.count("failedNominations", failures)
+        return tuple(named)

@@ -1,0 +1,234 @@
+"""From pending pods to instances: plan under the planner's lease, store the intent, launch, plan again where EC2 refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from core.brakes.brake import Action
+from core.gc_pause import collector_at_rest
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import Catalogue
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
+from core.scheduling import Planner
+from lambdas.brakes.ports import skipped
+from lambdas.clock import stopwatch
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.draining.replacing import Replacing
+from lambdas.controllers.launching.launching import Launcher, with_class_hash
+from lambdas.controllers.provisioning.pending_work import Batch, displaces_pods, is_unlaunched, waiting
+from lambdas.controllers.provisioning.unschedulable_events import PodNews
+from lambdas.controllers.status.buffer_status import BufferStatus
+from lambdas.decisions import Outcome
+from lambdas.messages import wake_up, work_on_claim
+from lambdas.observation.cluster_state import View
+from lambdas.observation.expected_pods import awaits_pods
+from lambdas.observation.observer import Memory, Observer
+from lambdas.observation.plan_cache import LastThought, fingerprint
+from lambdas.ports import Clock, JsonObject, Queue
+from lambdas.settings import Settings
+from lambdas.store import PLANNER, Lease, Leases, Requested
+
+NOMINATED_FOR: Final = timedelta(seconds=20)
+"""How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
+
+THINK_AGAIN: Final = timedelta(minutes=5)
+BUSY: Final = timedelta(seconds=5)
+TRY_AGAIN: Final = timedelta(seconds=2)
+"""After a launch whose answer is not known, or not stored."""
+
+MARGIN: Final = timedelta(seconds=15)
+"""No further round or launch is begun with less time than this left."""
+
+
+class Provisioning:
+    """What `provision` does. Without pending pods, and capacity buffers, it lists pods and claims, and stops.
+
+    It takes the planner's lease before it looks: who comes while another plans has looked for nothing.
+    """
+
+    def __init__(
+        self,
+        looks: tuple[Observer, Batch],
+        memory: Memory,
+        leases: Leases,
+        launcher: Launcher,
+        queues: tuple[Queue, Queue],
+        news: tuple[PodNews, BufferStatus],
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        self._observer, self._batch = looks
+        self._memory = memory
+        self._leases = leases
+        self._launcher = launcher
+        self._replacing = Replacing(memory.claims)
+        self._wake_ups, self._work = queues
+        self._news, self._buffers = news
+        self._settings = settings
+        self._clock = clock
+        self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
+
+    def run(self, outcome: Outcome, *, owner: str, deadline: datetime, until: datetime) -> None:
+        """Launch what pending pods need.
+
+        Args:
+            outcome: Collects what was decided.
+            owner: Names this invocation, for the lease.
+            deadline: Nothing new is begun close to it.
+            until: A further look is asked for only if it comes by then, see `looks_until`.
+        """
+        brake = self._memory.brakes.engaged().stopping(Action.LAUNCH)
+        if brake is not None:
+            skipped(brake, "launches", outcome)
+            return
+        now = self._clock.now()
+        lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
+        if lease is None:
+            outcome.decide("skip", self._settings.cluster_name, "PlannerBusy", "another run is planning")
+            self._look_again("planner was busy", until, BUSY)
+            return
+        try:
+            if self._has_work(outcome, deadline, until):
+                self._plan_in_rounds(lease, outcome, deadline, until)
+        except Exception:
+            self._leases.release(lease)
+            raise
+        self._leases.release(lease)
+
+    def _has_work(self, outcome: Outcome, deadline: datetime, until: datetime) -> bool:
+        """Whether there is anything to plan, once pods have stopped coming in."""
+        pods = self._batch.pods(deadline - MARGIN)
+        records = self._memory.claims.all()
+        found = waiting(pods, records)
+        outcome.count("pendingPods", found.marked)
+        if found.unmarked and not found.is_work:
+            self._look_again("pods that the scheduler has not looked at", until)
+        return found.is_work or displaces_pods(self._observer, records) or self._observer.keeps_room()
+
+    def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
+        used = 0
+        for number in range(1, self._settings.plan_rounds + 1):
+            view = self._observer.look()
+            self._hand_over(view, outcome)
+            plan = self._planned(view.snapshot, outcome)
+            records = self._records(plan, view, lease, used)
+            used += len(records)
+            limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
+            requested = self._memory.claims.request(records, limits, lease) if records else Requested(())
+            refused = self._launch(requested.accepted, view, outcome, deadline)
+            self._replacing.note(plan, requested, refused, view, outcome)
+            self._nominate(plan, view, outcome)
+            self._buffers.write(view, plan, outcome)
+            if not refused:
+                self._report(plan, requested.refused, outcome)
+                return
+            if self._clock.now() + MARGIN > deadline or number == self._settings.plan_rounds:
+                self._report(plan, (), outcome)
+                self._look_again("EC2 had no capacity", until)
+                return
+
+    def _planned(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
+        """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
+        world, now = fingerprint(snapshot), self._clock.now()
+        plan = self._last.recall(world, now)
+        if plan is None:
+            with collector_at_rest():
+                plan = self._improved(snapshot, outcome)
+            outcome.count("plannedMicrodollars", plan.cost.hourly // 1000)
+            outcome.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
+            if not plan.claims:
+                self._last.keep(world, now, plan)
+        return plan
+
+    def _improved(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
+        """The best plan that the time allows; the greedy one where the search for cheaper nodes breaks down."""
+        planner = Planner(snapshot)
+        try:
+            return planner.plan(stopwatch(self._clock, self._settings.improving(planner.pods)))
+        except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
+            outcome.count("failedImprovements")
+            outcome.decide("skip", self._settings.cluster_name, "ImprovementFailed", f"{type(error).__name__}: {error}")
+            return planner.outcome().plan
+
+    def _hand_over(self, view: View, outcome: Outcome) -> None:
+        """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
+        stored = [record for record in view.claims.values() if is_unlaunched(record)]
+        now = self._clock.now()
+        self._work.send(work_on_claim(record.name, now) for record in stored)
+        outcome.count("handedOver", len(stored))
+
+    def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> list[ClaimRecord]:
+        """Records for the planned claims; the lease's stamp makes their names unique for ever."""
+        snapshot, now = view.snapshot, self._clock.now()
+        bound = {pod.key for pod in snapshot.pods if pod.node_name}
+        records = []
+        for index, planned in enumerate(plan.claims):
+            named = with_class_hash(planned, snapshot.node_classes)
+            record = self._launcher.record(named, f"{planned.node_pool}-{lease.stamp}-{used + index}", snapshot, now)
+            awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
+            records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
+        return records
+
+    def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> list[str]:
+        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused.
+
+        What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
+        """
+        refused: list[str] = []
+        boundary, handed_on, launched = Boundary(outcome), list[str](), 0
+        for record in records:
+            node_class = view.node_classes.get(record.plan.node_class.name)
+            is_late = self._clock.now() + MARGIN > deadline
+            if launched >= self._settings.launches_per_run or is_late or node_class is None:
+                handed_on.append(record.name)
+                continue
+            launched += 1
+            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, outcome)
+            boundary.attempt(record.name, launch)
+        now, failed = self._clock.now(), tuple(boundary.failed)
+        boundary.attempt("work queue", lambda: self._work.send(work_on_claim(name, now) for name in handed_on))
+        boundary.attempt(
+            "work queue", lambda: self._work.send([work_on_claim(name, now) for name in failed], delay=TRY_AGAIN)
+        )
+        return refused
+
+    def _launch_one(
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], outcome: Outcome
+    ) -> None:
+        now = self._clock.now()
+        claim = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        if claim is None:
+            refused.append(record.name)
+        else:
+            self._work.send([work_on_claim(claim.name, now)], delay=BOOT_AT_LEAST if claim.machine else TRY_AGAIN)
+
+    def _nominate(self, plan: Plan, view: View, outcome: Outcome) -> None:
+        now = self._clock.now()
+        for binding in plan.bindings:
+            outcome.decide("bind", binding.pod, "FitsExisting", f"expected on {binding.node}")
+        names = {binding.node for binding in plan.bindings}
+        names |= {record.name for record in view.claims.values() if awaits_pods(record, now)}
+        if names:
+            self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
+
+    def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], outcome: Outcome) -> None:
+        for found in plan.unschedulable:
+            outcome.decide("unschedulable", found.pod, found.reason, found.message)
+        for record in over_limit:
+            for pod in record.plan.pods:
+                message = f"the limits of NodePool {record.plan.node_pool} leave no room for {record.name}"
+                outcome.decide("unschedulable", pod, "LimitExceeded", message)
+        outcome.count("unschedulablePods", len(plan.unschedulable))
+        self._news.tell(plan.unschedulable)
+
+    def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
+        delay = delay or timedelta(seconds=self._settings.poll_seconds)
+        if self._clock.now() + delay <= until:
+            self._wake_ups.send([wake_up(reason, until)], delay=delay)

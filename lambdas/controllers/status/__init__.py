@@ -1,0 +1,1 @@
+"""What users see in the status of their objects."""

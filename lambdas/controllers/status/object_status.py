@@ -1,0 +1,191 @@
+"""What users see on their NodePools and EC2NodeClasses: conditions, use, and what the class resolves to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.breaker import Breaker
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from core.model.node_pool import NodeClass, NodePool
+from core.model.values import resources
+from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.decisions import Outcome
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Memory
+from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
+
+Attempt = Callable[[str, Callable[[], object]], bool]
+
+RESOLVE_EVERY: Final = timedelta(minutes=5)
+"""How often a ready class is resolved anew; images and subnets may change behind its back (Karpenter)."""
+
+REGISTRATION: Final = "NodeRegistrationHealthy"
+"""A condition that tells people and that nothing depends on: neither Ready nor planning (Karpenter)."""
+
+
+class ObjectStatus:
+    """Writes status only where it differs from what is there."""
+
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, memory: Memory, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._cloud = cloud
+        self._brakes = memory.brakes
+        self._breakers = memory.breakers
+        self._clock = clock
+        self._statuses = StatusWriter(kubernetes, clock)
+        self._resolved: dict[tuple[str, int], datetime] = {}
+
+    def write(self, view: View, outcome: Outcome, attempt: Attempt) -> None:
+        """Bring the status of every class, then of every pool, up to date.
+
+        Args:
+            view: The look.
+            outcome: Collects what was decided.
+            attempt: Does a piece of work under its subject, so that one that fails never keeps the others.
+        """
+        known = {found.name: found for found in view.snapshot.node_classes}
+        pools = {found.name: found for found in view.snapshot.node_pools}
+        ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
+
+        def write_class(name: str, manifest: JsonObject) -> None:
+            ready[name] = self._write_class(manifest, known[name], outcome)
+
+        breakers: dict[str, Breaker] = {}
+        are_read = attempt(
+            "breakers", lambda: breakers.update({found.node_pool: found for found in self._breakers.breakers()})
+        )
+
+        def write_pool(name: str, manifest: JsonObject) -> None:
+            found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
+            self._write_pool(manifest, pools[name], found, ready, view.claims.values(), outcome)
+
+        for name, manifest in view.node_classes.items():
+            attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
+        for name, manifest in view.node_pools.items():
+            attempt(f"NodePool {name}", partial(write_pool, name, manifest))
+
+    def _write_class(self, manifest: JsonObject, node_class: NodeClass, outcome: Outcome) -> bool | None:
+        """Resolve and write; whether the class is ready now."""
+        name = node_class.name
+        if node_class.problem:
+            outcome.count("invalidNodeClasses")
+            outcome.decide("skip", f"EC2NodeClass {name}", "ValidationFailed", node_class.problem)
+            status: JsonObject = {"conditions": [condition("ValidationSucceeded", "False", node_class.problem)]}
+            status["conditions"].append(condition("Ready", "False", node_class.problem))
+            self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
+            return False
+        key, now = (name, _generation(manifest)), self._clock.now()
+        if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + RESOLVE_EVERY:
+            return True
+        status = self._cloud.resolve(manifest)
+        self._resolved[key] = now
+        self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
+        hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+        self._annotate(kinds.EC2_NODE_CLASSES, manifest, hashes)
+        return _is_ready({"status": status})
+
+    def _write_pool(
+        self,
+        manifest: JsonObject,
+        pool: NodePool,
+        registration: JsonObject | None,
+        ready_classes: Mapping[str, bool | None],
+        claims: Iterable[ClaimRecord],
+        outcome: Outcome,
+    ) -> None:
+        mine = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.machine is not None]
+        staying = [claim.machine.capacity for claim in mine if claim.machine is not None and claim.deletion is None]
+        used = resources.add(*staying, {"nodes": len(staying)})
+        if pool.problem:
+            outcome.count("invalidNodePools")
+            outcome.decide("skip", f"NodePool {pool.name}", "ValidationFailed", pool.problem)
+        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
+        if registration is not None:
+            conditions.append(registration)
+        status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
+        self._patch(kinds.NODE_POOLS, manifest, status)
+        if pool.template_hash:
+            hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+            self._annotate(kinds.NODE_POOLS, manifest, hashes)
+
+    def _registration(self, manifest: JsonObject, pool: NodePool, view: View, breaker: Breaker | None) -> JsonObject:
+        """NodeRegistrationHealthy: how the last few launches went since NodePool and EC2NodeClass last changed (Karpenter).
+
+        Results of other generations are let go here, where generations are seen.
+        """
+        if breaker is None:
+            return condition(REGISTRATION, "Unknown", "no node has been launched of late")
+        generations = f"{_generation(manifest)}/{_generation(view.node_classes.get(pool.node_class.name) or {})}"
+        if breaker.generations != generations:
+            self._breakers.renew(pool.name, generations, self._clock.now())
+        current = breaker.at(generations)
+        if current.registers is None:
+            return condition(
+                REGISTRATION, "Unknown", "too few nodes were launched since NodePool or EC2NodeClass changed"
+            )
+        if current.registers:
+            return condition(REGISTRATION, "True")
+        told = f"{current.results.count(False)} of the last {len(current.results)} new nodes failed"
+        last = f", the last: {current.message}" if current.message else ""
+        return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
+
+    def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> None:
+        found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})
+        self._statuses.write(found, status)
+
+    def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str]) -> None:
+        present = (manifest.get("metadata") or {}).get("annotations") or {}
+        if all(present.get(key) == value for key, value in annotations.items()):
+            return
+        body = {"metadata": {"annotations": dict(annotations)}}
+        tolerate_gone(lambda: self._kubernetes.patch(kind, _name(manifest), body))
+
+
+def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -> list[JsonObject]:
+    class_ready = ready_classes.get(pool.node_class.name)
+    found = [
+        condition("ValidationSucceeded", "False" if pool.problem else "True", pool.problem),
+        condition(
+            "NodeClassReady",
+            "True"
+            if class_ready
+            else "Unknown"
+            if class_ready is None and pool.node_class.name in ready_classes
+            else "False",
+            "" if class_ready else f"EC2NodeClass {pool.node_class.name!r} is missing or not ready",
+        ),
+    ]
+    worst = next((c for c in found if c["status"] == "False"), next((c for c in found if c["status"] != "True"), None))
+    return [*found, condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
+
+
+def _paused(node_pool: str, brakes: EngagedBrakes) -> JsonObject:
+    """Whether a brake keeps the pool's nodes from going by our choice: the first that does, and what releases it."""
+    found = (brakes.stopping(action, node_pool) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+    brake = next((brake for brake in found if brake is not None), None)
+    if brake is None:
+        return condition("DisruptionPaused", "False", reason="NoBrakeEngaged")
+    return condition("DisruptionPaused", "True", brake.message, reason=brake.kind)
+
+
+def _is_ready(manifest: Mapping[str, Any]) -> bool | None:
+    """What the condition Ready says, None where it says nothing."""
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    found = next((c for c in conditions if c.get("type") == "Ready"), None)
+    return None if found is None or found.get("status") == "Unknown" else found.get("status") == "True"
+
+
+def _generation(manifest: JsonObject) -> int:
+    return int((manifest.get("metadata") or {}).get("generation", 0))
+
+
+def _name(manifest: JsonObject) -> str:
+    return str((manifest.get("metadata") or {}).get("name", ""))

@@ -1,0 +1,78 @@
+"""Writes the status of users' objects: only where it differs, and beside what others say there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC
+from typing import Any
+
+import msgspec
+
+from core.manifests.wire.api_resources import Resource
+from lambdas.ports import Clock, JsonObject, Kubernetes, NotFoundError
+
+
+class Present(msgspec.Struct, frozen=True):
+    """An object and the status that it has now."""
+
+    kind: Resource
+    name: str
+    namespace: str
+    generation: int
+    status: JsonObject
+
+
+class StatusWriter:
+    """Patches the status subresource."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+
+    def write(self, present: Present, status: JsonObject) -> None:
+        """Bring an object's status up to date; an object that is gone is fine. Raises PortError."""
+        merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
+        if all(present.status.get(name) == value for name, value in merged.items()):
+            return
+        body = {"status": {name: _replacing(present.status.get(name), value) for name, value in merged.items()}}
+        tolerate_gone(
+            lambda: self._kubernetes.patch(
+                present.kind, present.name, body, namespace=present.namespace, subresource="status"
+            )
+        )
+
+    def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
+        """The new conditions among those of others; the time of the last change stays where the status did."""
+        conditions = {str(found.get("type")): found for found in present.status.get("conditions") or ()}
+        now = self._clock.now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for entry in wanted:
+            before = conditions.get(entry["type"]) or {}
+            same = before.get("status") == entry["status"]
+            since = before.get("lastTransitionTime", now) if same else now
+            conditions[entry["type"]] = {
+                **entry,
+                "lastTransitionTime": since,
+                "observedGeneration": present.generation,
+            }
+        return [conditions[name] for name in sorted(conditions)]
+
+
+def _replacing(present: Any, wanted: Any) -> Any:
+    """What a merge patch must say for a mapping to become just this: it keeps every key that it does not name."""
+    if not isinstance(present, dict) or not isinstance(wanted, dict):
+        return wanted
+    return {**dict.fromkeys(sorted(present.keys() - wanted.keys())), **wanted}
+
+
+def condition(kind: str, status: str, message: str = "", *, reason: str = "") -> JsonObject:
+    """A condition; without a reason of its own the usual one."""
+    usual = kind if status == "True" else f"{kind}Failed" if status == "False" else "AwaitingReconciliation"
+    return {"type": kind, "status": status, "reason": reason or usual, "message": message}
+
+
+def tolerate_gone(write: Callable[[], None]) -> None:
+    """Do it, and do not mind if the object is gone."""
+    try:
+        write()
+    except NotFoundError:
+        return

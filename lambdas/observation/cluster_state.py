@@ -1,0 +1,34 @@
+"""One look at the world, with what our own table knows of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.manifests.assemble import Problem
+from core.manifests.wire.buffer import CapacityBuffer
+from core.model.snapshot import Snapshot
+from lambdas.ports import JsonObject
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen.
+
+    Attributes:
+        claims: Claims by name, in that order.
+        node_pools, node_classes: The manifests behind the snapshot's, by name.
+        buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
+        displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
+        pod_events: Claims on whose node a pod came or went since the last look that was written down: before and after.
+        problems: Objects that could not be used, or not without a reservation.
+    """
+
+    snapshot: Snapshot
+    claims: dict[str, ClaimRecord]
+    commands: tuple[CommandRecord, ...]
+    node_pools: dict[str, JsonObject]
+    node_classes: dict[str, JsonObject]
+    buffers: tuple[CapacityBuffer, ...] = ()
+    displaced: dict[str, tuple[str, ...]] = {}
+    pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,286 @@
+"""The controllers' look at the world: Kubernetes, the table and the catalogue, joined into one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.lifecycle.draining.replacing import awaits_replacements
+from core.lifecycle.pod_events import with_pod_events
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
+from core.lifecycle.view import node_claim
+from core.manifests.assemble import Problem, assemble
+from core.manifests.buffers import needed_kinds
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+from core.manifests.zone_ids import zones_by_id
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodeClass, NodePool
+from core.model.overlay import CapacityBuffer
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from lambdas.brakes.ports import Brakes, Breakers
+from lambdas.observation.cluster_state import View
+from lambdas.observation.expected_pods import with_expected_pods
+from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
+from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
+from lambdas.settings import Settings
+from lambdas.store import ClaimStore, CommandStore, Nominations, UnavailableOfferings
+
+UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
+"""Field selector: pods that no node has been found for."""
+
+_ALWAYS: Final = (
+    kinds.NODES,
+    kinds.NODE_POOLS,
+    kinds.EC2_NODE_CLASSES,
+    kinds.DAEMON_SETS,
+    kinds.POD_DISRUPTION_BUDGETS,
+    kinds.NAMESPACES,
+    kinds.PRIORITY_CLASSES,
+)
+_MARKET: Final = (kinds.NODE_POOLS, kinds.EC2_NODE_CLASSES)
+_FOR_VOLUMES: Final = (
+    kinds.PERSISTENT_VOLUMES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.STORAGE_CLASSES,
+    kinds.CSI_NODES,
+    kinds.VOLUME_ATTACHMENTS,
+)
+_FOR_DEFAULT_SPREADS: Final = (
+    kinds.SERVICES,
+    kinds.REPLICA_SETS,
+    kinds.STATEFUL_SETS,
+    kinds.REPLICATION_CONTROLLERS,
+)
+"""What tells which pods a default constraint selects."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What is known besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
+
+    claims: ClaimStore
+    commands: CommandStore
+    unavailable: UnavailableOfferings
+    nominations: Nominations
+    brakes: Brakes
+    breakers: Breakers
+
+
+class Observer:
+    """Looks, and decides nothing."""
+
+    def __init__(
+        self, kubernetes: Kubernetes, catalogues: CatalogueStore, memory: Memory, settings: Settings, clock: Clock
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._catalogues = catalogues
+        self._memory = memory
+        self._settings = settings
+        self._clock = clock
+
+    def unbound_pods(self) -> tuple[Any, ...]:
+        """The pods that no node has been found for, as decoded from the wire."""
+        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+
+    def pods_on(self, node: str) -> tuple[Any, ...]:
+        """The pods of one node, as decoded from the wire."""
+        return self._kubernetes.list(kinds.PODS, fields=f"spec.nodeName={node}").items
+
+    def keeps_room(self) -> bool:
+        """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
+        return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
+
+    def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> View:
+        """Everything that a decision may depend on; without the market only what needs no prices may be decided.
+
+        Commands are read before claims, and both before the cluster: a node that a finished command let go is seen as
+        leaving. Nodes are read before pods, so room is rather taken for too large than a pod's claim on it missed.
+        Kinds that only volumes need are left out where no pod has one.
+
+        Raises:
+            PortError: If the look fails; half a look is none.
+        """
+        rejected: list[Problem] = []
+        commands = self._memory.commands.all()
+        records = tuple(claims) if claims is not None else self._memory.claims.all()
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        objects[kinds.PODS] = self._read(kinds.PODS, rejected)
+        if _have_volumes(objects[kinds.PODS]):
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
+        options = self._settings.options()
+        if options.feature_gates.node_overlay:
+            objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
+        if options.feature_gates.capacity_buffer:
+            objects[kinds.CAPACITY_BUFFERS] = self._read(kinds.CAPACITY_BUFFERS, rejected)
+            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
+        if options.default_spreads:
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        now = self._clock.now()
+        snapshot, problems = assemble(
+            objects,
+            now=now,
+            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now) if with_market else Catalogue(),
+            options=options,
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        if with_market:
+            snapshot = self._without_shifted_zones(snapshot)
+        current = with_pod_events(records, snapshot.pods, now)
+        return View(
+            snapshot=self._joined(snapshot, current, commands),
+            claims={record.name: record for record in sorted(records, key=lambda record: record.name)},
+            displaced=_displaced(records, snapshot.pods),
+            pod_events=tuple(
+                (before, after) for before, after in zip(records, current, strict=True) if before is not after
+            ),
+            commands=commands,
+            node_pools=_by_name(objects[kinds.NODE_POOLS]),
+            node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
+            problems=(*rejected, *problems),
+        )
+
+    def market(self) -> Snapshot:
+        """What NodePools may buy now, and nothing of what runs: enough to order a claim that was planned before.
+
+        Raises:
+            PortError: If the look fails.
+        """
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _MARKET}
+        options, now = self._settings.options(), self._clock.now()
+        if options.feature_gates.node_overlay:
+            objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
+        snapshot, _ = assemble(
+            objects,
+            now=now,
+            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now),
+            options=options,
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        return self._without_shifted_zones(snapshot)
+
+    def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
+        """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
+        whole = self._catalogues.catalogue(sorted(node_classes, key=_name))
+        return without_unavailable(whole, self._memory.unavailable.active(now))
+
+    def node_class(self, name: str) -> JsonObject:
+        """One EC2NodeClass manifest. Raises NotFoundError."""
+        found: JsonObject = self._kubernetes.get(kinds.EC2_NODE_CLASSES, name)
+        return found
+
+    def _list(self, kind: Resource) -> tuple[Any, ...]:
+        return self._kubernetes.list(kind).items
+
+    def _read(self, kind: Resource, rejected: list[Problem]) -> tuple[Any, ...]:
+        """The objects of a kind; those of which nothing can be read are named in `rejected`."""
+        listing = self._kubernetes.list(kind)
+        rejected += [
+            Problem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
+            for name, why in listing.rejected
+        ]
+        return listing.items
+
+    def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot without a zone to launch in that traffic is shifted away from."""
+        away = self._memory.brakes.engaged().zones
+        if not away:
+            return snapshot
+        names = zones_by_id(snapshot.node_classes, snapshot.nodes)
+        zones = frozenset(names.get(zone, zone) for zone in away)
+        return msgspec.structs.replace(snapshot, catalogue=without_zones(snapshot.catalogue, zones))
+
+    def _joined(
+        self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
+    ) -> Snapshot:
+        """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for.
+
+        Those are pods that wait, and pods on a node that is leaving or that a command is removing, for which the launch is the
+        replacement. Pods that a launched claim is for count as bound to it.
+        """
+        removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
+        leaving = frozenset(
+            r.node_name for r in records if r.node_name and (r.deletion is not None or r.name in removed)
+        )
+        patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+        requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
+        spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
+        joined = msgspec.structs.replace(
+            snapshot,
+            pods=tuple(
+                pod
+                for pod in snapshot.pods
+                if pod.key not in spoken_for or (pod.node_name and pod.node_name not in leaving)
+            ),
+            buffers=tuple(_without_requested(buffer, spoken_for) for buffer in snapshot.buffers),
+            node_claims=tuple(
+                node_claim(record, _patience(record, patience), snapshot.now)
+                for record in records
+                if record.machine is not None
+            ),
+            node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
+            node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
+            marked_for_deletion=tuple(sorted(removed)),
+            nominated_until=self._memory.nominations.until(snapshot.now),
+        )
+        return with_expected_pods(joined, records, removed, leaving)
+
+
+def _patience(record: ClaimRecord, patience: Mapping[str, timedelta | None]) -> timedelta | None:
+    return patience.get(record.plan.node_pool)
+
+
+def _displaced(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str, tuple[str, ...]]:
+    """Pods that must move, by the claim whose drain may wait for their replacements."""
+    claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
+    found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
+    for pod in pods:
+        if pod.node_name in claims and pod.is_reschedulable:
+            found[claims[pod.node_name]].append(pod.key)
+    return {name: tuple(sorted(keys)) for name, keys in found.items()}
+
+
+def _without_requested(buffer: CapacityBuffer, spoken_for: Collection[str]) -> CapacityBuffer:
+    """The buffer less the pods for which a launch is under way."""
+    own = f"{buffer.namespace}/"
+    names = (key.removeprefix(own) for key in spoken_for if key.startswith(own))
+    return msgspec.structs.replace(buffer, requested=tuple(sorted(names)))
+
+
+def _with_current_hash(pool: NodePool) -> NodePool:
+    """The pool as if its hash annotation were always current; `reconcile` writes it there for people."""
+    if not pool.template_hash:
+        return pool
+    own = {**pool.own_annotations, labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(pool, own_annotations=own)
+
+
+def _with_current_class_hash(node_class: NodeClass) -> NodeClass:
+    if not node_class.spec_hash:
+        return node_class
+    hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(node_class, own_annotations={**node_class.own_annotations, **hashes})
+
+
+def _have_volumes(pods: Iterable[Any]) -> bool:
+    return any(
+        volume.persistent_volume_claim is not None or volume.ephemeral is not None
+        for pod in pods
+        for volume in pod.spec.volumes
+    )
+
+
+def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:
+    return {_name(manifest): manifest for manifest in sorted(manifests, key=_name)}
+
+
+def _name(manifest: JsonObject) -> str:
+    return str((manifest.get("metadata") or {}).get("name", ""))

@@ -1,0 +1,114 @@
+"""Has the world changed since it was last thought about? Thinking costs seconds, looking milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from core.disruption.budgets.node_pool_budgets import remaining
+from core.identity_cache import ByIdentity
+from core.model.catalogue import Catalogue, InstanceType
+from core.model.node_claim import Condition
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+
+T = TypeVar("T")
+
+_MARKETS_KEPT: Final = 16
+_PARTS: Final = tuple(name for name in Snapshot.__struct_fields__ if name != "pods")
+_OWN_FIELDS: Final = tuple(name for name in Pod.__struct_fields__ if name not in ("spec", "labels", "owners"))
+"""What is a pod's own; the others are shared by the pods of a workload."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def fingerprint(snapshot: Snapshot) -> str:
+    """Stands for everything that decisions depend on but the passing of time.
+
+    Of time it keeps what matters: which conditions hold, who is nominated, which pods are protected, what budgets allow.
+    """
+    claims = tuple(
+        msgspec.structs.replace(
+            claim,
+            last_pod_event_at=None,
+            conditions={name: Condition(found.status) for name, found in sorted(claim.conditions.items())},
+        )
+        for claim in snapshot.node_claims
+    )
+    still = msgspec.structs.replace(
+        snapshot,
+        catalogue=Catalogue(),
+        now=_EPOCH,
+        node_claims=claims,
+        nominated_until=dict.fromkeys(sorted(snapshot.nominated_until), _EPOCH),
+    )
+    protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
+    budgets = remaining(snapshot, state_nodes(snapshot))
+    digest = blake2b(digest_size=16)
+    for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, _market(snapshot.catalogue)):
+        _add(digest, part)
+    _add_pods(digest, still.pods)
+    return digest.hexdigest()
+
+
+def _add(digest: blake2b, part: object) -> None:
+    """Take in a part of the world; a long one object by object, as all of it at once is as large as the cluster."""
+    if isinstance(part, tuple | list):
+        digest.update(b"%d;" % len(part))
+        for found in part:
+            digest.update(_encode(found) + b"\n")
+    else:
+        digest.update(_encode(part) + b"\n")
+
+
+def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
+    """Take in pods; what many of them share is encoded once."""
+    shared: dict[int, bytes] = {}
+    for pod in pods:
+        own = [getattr(pod, name) for name in _OWN_FIELDS]
+        digest.update(_encode(own))
+        for common in (pod.spec, pod.labels, pod.owners):
+            known = shared.get(id(common))
+            if known is None:
+                known = shared[id(common)] = blake2b(_encode(common), digest_size=16).digest()
+            digest.update(known)
+
+
+def _market(catalogue: Catalogue) -> list[str]:
+    """Stands for all types that can be had, class by class."""
+    by_class = catalogue.by_node_class
+    return [_digest(catalogue.default), *(name + _digest(by_class[name]) for name in sorted(by_class))]
+
+
+def _digest_of(types: tuple[InstanceType, ...]) -> str:
+    return blake2b(msgspec.json.encode(types), digest_size=16).hexdigest()
+
+
+_digest: Final = ByIdentity(_digest_of, size=_MARKETS_KEPT)
+
+
+class LastThought(Generic[T]):
+    """What was concluded about the world as it was when last thought about, for at most `keeps`.
+
+    It lives in one sandbox only: a new one thinks afresh.
+    """
+
+    def __init__(self, keeps: timedelta) -> None:
+        self._keeps = keeps
+        self._kept: tuple[str, datetime, T] | None = None
+
+    def recall(self, world: str, now: datetime) -> T | None:
+        """The conclusion, None if the world is another by now or the thought too old."""
+        if self._kept is None or self._kept[0] != world or now >= self._kept[1] + self._keeps:
+            return None
+        return self._kept[2]
+
+    def keep(self, world: str, now: datetime, conclusion: T) -> None:
+        """Remember a conclusion."""
+        self._kept = (world, now, conclusion)
