@@ -12,7 +12,7 @@ from core.errors import InvalidInputError
 from core.manifests import effective_requests
 from core.manifests.pod_affinity import pod_terms, preferred_pod_terms
 from core.manifests.selectors import label_selector, node_term, node_terms, selector_fault, term_fault
-from core.manifests.wire import common as wire_common
+from core.manifests.wire import object_metadata as wire_common
 from core.manifests.wire import pod as wire_pod
 from core.model.pod import (
     DO_NOT_SCHEDULE,

@@ -6,7 +6,7 @@ from core.errors import InvalidInputError
 from core.manifests.pods import PodTranslator
 from core.manifests.selectors import equality_selector, label_selector
 from core.manifests.wire import cluster as wire_cluster
-from core.manifests.wire import common as wire_common
+from core.manifests.wire import object_metadata as wire_common
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire import workloads as wire_workloads
 from core.model.pod import LabelSelector, PodSpec

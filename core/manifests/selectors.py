@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.wire import common as wire_common
+from core.manifests.wire import object_metadata as wire_common
 from core.model.pod import LabelSelector, NodeSelectorTerm
 from core.model.values.label_syntax import is_label_key, is_label_value, key_fault, shown, value_fault
 from core.model.values.requirements import Requirement, is_integer

@@ -12,7 +12,7 @@ from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.manifests.wire.cluster import PersistentVolumeClaim
-from core.manifests.wire.common import Metadata, OwnerReference
+from core.manifests.wire.object_metadata import Metadata, OwnerReference
 from core.manifests.wire.pod import ClaimSource, ClaimTemplate, Pod, PodTemplate, Volume
 from core.manifests.wire.workloads import Job, Workload
 

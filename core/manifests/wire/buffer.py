@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import field
 
-from core.manifests.wire.common import Metadata, Quantities, Wire
+from core.manifests.wire.object_metadata import Metadata, Quantities, Wire
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 """The one strategy that we and Karpenter know: keep the room free at all times."""

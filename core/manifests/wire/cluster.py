@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from core.manifests.wire.common import (
+from core.manifests.wire.object_metadata import (
     Condition,
     Metadata,
     NodeSelector,

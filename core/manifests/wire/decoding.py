@@ -19,7 +19,7 @@ from core.manifests.wire import cluster as wire_cluster
 from core.manifests.wire import pod as wire_pod
 from core.manifests.wire import workloads as wire_workloads
 from core.manifests.wire.api_resources import Resource
-from core.manifests.wire.common import Labelled
+from core.manifests.wire.object_metadata import Labelled
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import field
 
 from core import labels
-from core.manifests.wire.common import (
+from core.manifests.wire.object_metadata import (
     Condition,
     IntOrString,
     LabelSelector,

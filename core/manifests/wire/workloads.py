@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from core.manifests.wire.common import Condition, IntOrString, LabelSelector, Metadata, Wire
+from core.manifests.wire.object_metadata import Condition, IntOrString, LabelSelector, Metadata, Wire
 from core.manifests.wire.pod import ClaimTemplate, PodTemplate
 
 
