@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.maintenance.reconciliation import Reconciliation
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
     from lambdas.controllers.provisioning.provisioning import Provisioning
+    from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
     from lambdas.controllers.sweeps.sweep import Sweep
     from lambdas.observation.observer import Memory, Observer
 
@@ -83,6 +84,7 @@ class Application:
     @cached_property
     def provisioning(self) -> Provisioning:
         """For `provision`."""
+        from lambdas.controllers.provisioning.lost_rows import LostRows
         from lambdas.controllers.provisioning.pending_work import Batch
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import PodNews
@@ -90,7 +92,8 @@ class Application:
 
         news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
-        looks = (self._observer, Batch(self._observer, self.settings, self.clock, self._pause))
+        lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._memory.claims, self.clock)
+        looks = (self._observer, Batch(self._observer, self.settings, self.clock, self._pause), lost_rows)
         return Provisioning(looks, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock)
 
     @cached_property
@@ -146,7 +149,6 @@ class Application:
         from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
         from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
         from lambdas.controllers.sweeps.instances.lost import LostInstances
-        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
         from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
         from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
         from lambdas.controllers.sweeps.letting_go import LettingGo
@@ -165,13 +167,12 @@ class Application:
 
         kubernetes, cloud, memory, clock = self._kubernetes, self._cloud, self._memory, self.clock
         letting_go = LettingGo(memory.claims, self._claim_work, self._brakes, self._work, clock)
-        rebuilding = Rebuilding(cloud, self._launcher, memory.claims, self._observer, self._work, clock)
         unknown = UnknownInstances(
-            rebuilding, memory.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
+            self._rebuilding, memory.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
         )
         windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
         return (
-            UntrackedInstances(rebuilding, unknown, clock),
+            UntrackedInstances(self._rebuilding, unknown, clock),
             LostInstances(cloud, letting_go, clock),
             InstanceIndex(memory.claims),
             ImpairedInstances(cloud, letting_go, clock),
@@ -263,6 +264,12 @@ class Application:
         return Launcher(
             self._cloud, memory.claims, memory.unavailable, self._brake_rows, cluster=self.settings.cluster_name
         )
+
+    @cached_property
+    def _rebuilding(self) -> Rebuilding:
+        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+
+        return Rebuilding(self._cloud, self._launcher, self._memory.claims, self._observer, self._work, self.clock)
 
     @cached_property
     def _claim_work(self) -> ClaimWork:

@@ -117,6 +117,20 @@ def rebuilt(
     )
 
 
+def with_labels_of(record: ClaimRecord, node: Node) -> ClaimRecord:
+    """A claim that was rebuilt before its node joined, with what only the node can tell.
+
+    Where the NodePool leaves a label open the plan had chosen a value, which the kubelet brings. Without it the node would
+    look drifted. A claim that was not rebuilt has a launch token, and is left as it is.
+    """
+    if record.token:
+        return record
+    open_keys = {requirement.key for requirement in record.plan.requirements} - set(record.labels)
+    chosen = {key: value for key, value in sorted(node.labels.items()) if key in open_keys}
+    plan = msgspec.structs.replace(record.plan, labels={**chosen, **record.plan.labels})
+    return msgspec.structs.replace(record, plan=plan)
+
+
 def _phase(node: Node | None) -> ClaimPhase:
     if node is None or node.labels.get(labels.REGISTERED) != "true":
         return ClaimPhase.LAUNCHED

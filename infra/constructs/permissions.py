@@ -41,12 +41,12 @@ class Permissions:
     def grant(self, function: ProvisionerFunction) -> None:
         """Give `function` what its work needs."""
         looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
-        launches = [self._launches, self._resolves_node_classes, self._wakes_provision]
+        launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
             "watch_audit_log": [self._wakes_provision],
             "provision": [*looks, self._keeps_state, *launches],
             "disrupt": [*looks, self._adds_commands],
-            "execute": [*looks, self._keeps_state, *launches, self._describes_instances, self._terminates],
+            "execute": [*looks, self._keeps_state, *launches, self._terminates],
             "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
             "reconcile": [
                 *looks,

@@ -15,6 +15,7 @@ from core.lifecycle import steps
 from core.lifecycle.backoff import pace
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.draining import deletion
+from core.lifecycle.rebuilding import with_labels_of
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import registration_of
 from lambdas.brakes.joining import became_ready, went
@@ -211,6 +212,12 @@ class ClaimWork:
             outcome.decide("forget", record.name, "PodsPlacedElsewhere", "none of its pods waits for a node any more")
             self._claims.forget(record)
             return None
+        obstacle = self._limit_in_the_way(record, look) if not record.attempts else ""
+        if obstacle:
+            outcome.decide("forget", record.name, "LimitReached", obstacle)
+            self._claims.forget(record)
+            self._wake_ups.send([wake_up("limit reached")])
+            return None
         try:
             node_class = self._observer.node_class(record.plan.node_class.name)
         except NotFoundError as error:
@@ -222,6 +229,16 @@ class ClaimWork:
         if launched is None:
             self._wake_ups.send([wake_up("refused launch")])
         return launched
+
+    def _limit_in_the_way(self, record: ClaimRecord, look: ClusterLook) -> str:
+        """Which limit of its NodePool is exceeded by now, empty for none: rows were lost since, or the limit was lowered."""
+        name = record.plan.node_pool
+        limits = {key: limit for key, limit in look.limits(name).items() if record.reserved.get(key, 0) > 0}
+        if not limits:
+            return ""
+        used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
+        over = next((key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit), "")
+        return f"NodePool {name} is over its limit of {over} without this claim's instance" if over else ""
 
     def _adopt(self, record: ClaimRecord, step: steps.Adopt, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
         instance = look.instance(step.instance_id)
@@ -238,6 +255,7 @@ class ClaimWork:
         seen = look.node(step.node)
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
+        record = with_labels_of(record, seen.node)
         nominated = self._nominator.nominate(record, step.node, look, outcome)
         # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
         step = registration_of(record, seen.node)

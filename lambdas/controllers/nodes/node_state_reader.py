@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from core import labels
+from core.api.translation import node_pool as translated_pool
 from core.errors import InvalidInputError
 from core.lifecycle.claims import is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.giving_back import is_last_look_due
@@ -133,6 +134,16 @@ class ClusterLook:
         """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
         found = [pod for pod in self._unbound() if pod.metadata.deletion_timestamp is None]
         return tuple(pod for pod in found if f"{pod.metadata.namespace}/{pod.metadata.name}" in keys)
+
+    def limits(self, node_pool: str) -> dict[str, int]:
+        """The limits of a NodePool, none where it is gone or cannot be read."""
+        known: dict[str, dict[str, int]] = self.kept.setdefault("limits", {})
+        if node_pool not in known:
+            try:
+                known[node_pool] = translated_pool(self._kubernetes.get(kinds.NODE_POOLS, node_pool)).limits
+            except (NotFoundError, InvalidInputError):
+                known[node_pool] = {}
+        return known[node_pool]
 
     def instance(self, instance_id: str) -> Instance | None:
         """One instance by id, None if EC2 has it no more."""

@@ -22,6 +22,7 @@ from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacing import Replacing
 from lambdas.controllers.launching.launching import Launcher, with_class_hash
+from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import Batch, displaces_pods, is_unlaunched, waiting
 from lambdas.controllers.provisioning.unschedulable_events import PodNews
 from lambdas.controllers.status.buffer_status import BufferStatus
@@ -55,7 +56,7 @@ class Provisioning:
 
     def __init__(
         self,
-        looks: tuple[Observer, Batch],
+        looks: tuple[Observer, Batch, LostRows],
         memory: Memory,
         leases: Leases,
         launcher: Launcher,
@@ -64,7 +65,7 @@ class Provisioning:
         settings: Settings,
         clock: Clock,
     ) -> None:
-        self._observer, self._batch = looks
+        self._observer, self._batch, self._lost_rows = looks
         self._memory = memory
         self._leases = leases
         self._launcher = launcher
@@ -115,7 +116,7 @@ class Provisioning:
     def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
         used = 0
         for number in range(1, self._settings.plan_rounds + 1):
-            view = self._observer.look()
+            view = self._lost_rows.look(outcome) if number == 1 else self._observer.look()
             self._hand_over(view, outcome)
             plan = self._planned(view.snapshot, outcome)
             records = self._records(plan, view, lease, used)

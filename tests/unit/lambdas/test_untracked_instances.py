@@ -187,19 +187,71 @@ def test_a_node_whose_row_is_older_than_it_is_drained_before_its_instance_ends()
 
 
 def test_a_node_that_joins_after_its_row_was_lost_is_taken_up() -> None:
+    """Its claim is rebuilt while it boots, and gets the labels from the node that only the kubelet knows then."""
     lab = Lab()
-    lab.kubernetes.put(a_pending_pod("p"))
+    lab.kubernetes.put(
+        a_node_pool(template={"requirements": [{"key": "company.com/team", "operator": "In", "values": ["a", "b"]}]}),
+        a_pending_pod("p"),
+    )
     lab.provision()
     (before,) = lab.claims
     lose(lab)
     lab.clock.advance(minutes=2)
     lab.reconcile()
-    assert lab.claims == ()
-    lab.boot()
-    lab.reconcile()
+    assert lab.claim.phase is ClaimPhase.LAUNCHED
+    joining = a_joining_node("n", before.provider_id)
+    lab.kubernetes.put({**joining, "metadata": {"name": "n", "labels": before.labels}})
     lab.tick(3)
     assert lab.claim.phase is ClaimPhase.INITIALIZED
     assert (lab.claim.instance_id, lab.claim.labels) == (before.instance_id, before.labels)
+    assert lab.claim.labels["company.com/team"] == "a"
+
+
+def test_limits_hold_while_rows_are_lost_and_instances_boot() -> None:
+    """Else a NodePool grows past its limit, and each waiting pod gets a second machine (seeds 46, 66, 178)."""
+    lab = Lab()
+    lab.kubernetes.put(a_node_pool(limits={"nodes": "2"}))
+    for name in ("p", "q", "r"):
+        lab.kubernetes.put(a_pending_pod(name, metadata={"labels": {"a": "b"}}, affinity=ALONE))
+    lab.provision()
+    assert len(ids(lab)) == 2
+    lose(lab)
+    lab.clock.advance(seconds=20)
+    outcome = lab.provision()
+    assert len(ids(lab)) == len(lab.claims) == 2
+    assert outcome.counts["rebuiltClaims"] == 2
+    lose(lab, lab.claims[0].name)
+    lab.rows.usage.clear()
+    lab.clock.advance(seconds=20)
+    lab.provision()
+    assert len(ids(lab)) == len(lab.claims) == 2
+    assert lab.rows.usage["default"].reserved["nodes"] == 2
+
+
+def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_reached_since() -> None:
+    """Else what was requested before rows were lost is launched on top of what was requested after."""
+    lab = Lab(launches_per_run=0)
+    lab.kubernetes.put(a_node_pool(limits={"nodes": "1"}), a_pending_pod("p"))
+    lab.provision()
+    lab.kubernetes.put(a_node_pool(limits={"nodes": "0"}))
+    outcome = lab.execute()
+    assert (lab.claims, ids(lab)) == ((), [])
+    assert ("forget", "LimitReached") in {(d.kind, d.reason) for d in outcome.decisions}
+    assert {"wakeUp": "limit reached"} in lab.wake_ups.take()
+
+
+def test_an_old_instance_without_a_node_is_not_rebuilt_and_ended_as_one_that_did_not_join() -> None:
+    """Else an API server that lists no nodes ends a whole fleet whose rows are lost."""
+    lab = a_fleet(3)
+    lose(lab)
+    for name in lab.kubernetes.names(kinds.NODES):
+        lab.kubernetes.drop(kinds.NODES, name)
+    running = ids(lab)
+    lab.clock.advance(minutes=16)
+    lab.provision()
+    lab.reconcile()
+    lab.tick(5)
+    assert (ids(lab), lab.claims) == (running, ())
 
 
 @pytest.mark.parametrize("why", ["duplicate", "no pool", "no node"])

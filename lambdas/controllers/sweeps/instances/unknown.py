@@ -17,7 +17,8 @@ from core.brakes.brake import Action, Brake, BrakeKind
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, Deletion
 from lambdas.brakes.ports import Brakes, HeldBrakes, skipped
-from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding, Stranger
+from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+from lambdas.controllers.sweeps.instances.strangers import Stranger
 from lambdas.controllers.sweeps.sweep import Round
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
@@ -25,7 +26,7 @@ from lambdas.ports import Clock, Queue
 from lambdas.store import ClaimStore
 
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
-"""A younger instance may still join, and tell by its node what it was launched for."""
+"""A younger instance may still join: until `REGISTRATION_TIMEOUT` its claim is rebuilt without its node."""
 
 SHARE_PERCENT: Final = 5
 """Of the fleet's instances, rounded down, at least one: no more than so many are ended in a round."""
@@ -75,7 +76,7 @@ class UnknownInstances:
     def _end(self, found: Stranger, round_: Round) -> None:
         """Store a claim that is to go: from there it is drained like any other, if it has a node."""
         now, instance = self._clock.now(), found.instance
-        record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_)
+        record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
         going = msgspec.structs.replace(
             record,
             phase=ClaimPhase.REGISTERED if found.node is not None else ClaimPhase.LAUNCHED,

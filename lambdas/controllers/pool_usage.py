@@ -1,0 +1,70 @@
+"""The counters of NodePools' limits and budgets against what their claims hold.
+
+Counters move in the same transaction as the claims; they part from them only where rows are lost, restored or edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.lifecycle.records import ClaimRecord
+from core.model.values import resources
+from lambdas.decisions import Outcome
+from lambdas.ports import ConflictError
+from lambdas.store import ClaimStore, PoolUsage
+
+Mismatch = tuple[PoolUsage, PoolUsage]
+"""A NodePool's counters as they are, and as its claims say that they should be."""
+
+
+def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]:
+    """The counters that are wrong, by NodePool. Raises PortError.
+
+    `seen` are the claims of a look, with which the comparison costs one query; only what differs there is read anew and
+    compared in order: counters first, so that a claim that moves meanwhile moves their version, too.
+    """
+    if not _wrong(store.usage(), seen):
+        return []
+    counted = store.usage()
+    return _wrong(counted, store.all())
+
+
+def recount(store: ClaimStore, mismatch: Mismatch, outcome: Outcome) -> None:
+    """Put a NodePool's counters right, unless they have moved since: then whoever compares next sees. Raises PortError."""
+    before, after = mismatch
+    try:
+        store.recount(before, after)
+    except ConflictError:
+        return
+    outcome.count("repairedUsage")
+    told = f"counted {_told(before)}, its claims hold {_told(after)}"
+    outcome.decide("repair", f"NodePool {before.node_pool}", "UsageRecounted", told)
+
+
+def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:
+    by_pool = {usage.node_pool: usage for usage in counted}
+    held: dict[str, list[ClaimRecord]] = {}
+    for claim in claims:
+        held.setdefault(claim.plan.node_pool, []).append(claim)
+    pairs = [
+        (by_pool.get(pool, PoolUsage(node_pool=pool)), _sum(pool, held.get(pool, ())))
+        for pool in sorted({*by_pool, *held})
+    ]
+    return [(before, after) for before, after in pairs if _holds(before) != _holds(after)]
+
+
+def _sum(pool: str, claims: Iterable[ClaimRecord]) -> PoolUsage:
+    records = tuple(claims)
+    return PoolUsage(
+        node_pool=pool,
+        reserved=resources.add(*(record.reserved for record in records)),
+        disrupting=sum(record.is_disrupting for record in records),
+    )
+
+
+def _holds(usage: PoolUsage) -> tuple[dict[str, int], int]:
+    return {name: amount for name, amount in usage.reserved.items() if amount}, usage.disrupting
+
+
+def _told(usage: PoolUsage) -> str:
+    return f"{usage.reserved.get('nodes', 0)} nodes with {usage.reserved.get('cpu', 0)} millicores, {usage.disrupting} going"

@@ -1,0 +1,69 @@
+"""Rows that are lost, put back before a plan counts on them.
+
+`reconcile` does the same every two minutes. Until then a plan would find less of each NodePool's limits in use than there is,
+and launch a second machine for whatever waits for one that boots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.pool_usage import mismatches, recount
+from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+from lambdas.controllers.sweeps.instances.strangers import untracked
+from lambdas.decisions import Outcome
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Observer
+from lambdas.ports import Clock, CloudProvider, Instance
+from lambdas.store import ClaimStore
+
+
+class LostRows:
+    """Looks, and rebuilds what the table has forgotten of it."""
+
+    def __init__(
+        self, cloud: CloudProvider, observer: Observer, rebuilding: Rebuilding, claims: ClaimStore, clock: Clock
+    ) -> None:
+        self._cloud = cloud
+        self._observer = observer
+        self._rebuilding = rebuilding
+        self._claims = claims
+        self._clock = clock
+
+    def look(self, outcome: Outcome) -> View:
+        """A look in which every instance with our tag has its claim, as far as one can be rebuilt.
+
+        What fails here is told and left to `reconcile`: that EC2 lists nothing now is no reason to leave pods waiting.
+
+        Raises:
+            PortError: If the look itself fails.
+        """
+        boundary = Boundary(outcome)
+        instances: list[Instance] = []
+        boundary.attempt("instances", lambda: instances.extend(self._cloud.instances()))
+        view = self._observer.look()
+        if self._rebuilt(instances, view, boundary, outcome):
+            view = self._observer.look()
+        boundary.attempt("usage", lambda: self._recount(view, outcome))
+        return view
+
+    def _rebuilt(self, instances: Sequence[Instance], view: View, boundary: Boundary, outcome: Outcome) -> bool:
+        """Rebuild the claims of instances that were listed before the look; whether there was any to rebuild."""
+        found = untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
+        if not found:
+            return False
+
+        def rebuild() -> None:
+            for stranger in self._rebuilding.still_there(found):
+                work = partial(self._rebuilding.rebuild, stranger, view, outcome)
+                boundary.attempt(stranger.instance.instance_id, work)
+
+        boundary.attempt("untracked instances", rebuild)
+        return True
+
+    def _recount(self, view: View, outcome: Outcome) -> None:
+        for mismatch in mismatches(self._claims, view.claims.values()):
+            recount(self._claims, mismatch, outcome)
