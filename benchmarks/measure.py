@@ -36,7 +36,7 @@ from core.model.plan import Plan
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
 from core.scheduling import Planner
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 
 JsonObject = dict[str, Any]
 
@@ -85,7 +85,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
         warm.append(_timed(greedy_world))
     peak_bytes = _peak_bytes()
     result: JsonObject = {
-        "pods": len(Ground(snapshot).pending),
+        "pods": len(SchedulingContext(snapshot).pending),
         "types": len(snapshot.catalogue.default),
         "nodes": len(snapshot.nodes),
         "decodeSeconds": decode_seconds,
@@ -160,7 +160,7 @@ def _timed(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -
     gc.collect()
     cpu, started = time.process_time(), time.perf_counter()
     with collector_at_rest():
-        planner = Planner(snapshot, Ground(snapshot))
+        planner = Planner(snapshot, SchedulingContext(snapshot))
         ready = time.perf_counter()
         found = planner.plan(out_of_time)
         solved = time.perf_counter()

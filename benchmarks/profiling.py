@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.files import Files
 from benchmarks.measure import clock, decoded, with_steps
 from core.scheduling import Planner
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 
 _FUNCTIONS_SHOWN: Final = 15
 _PARTS: Final = (
@@ -34,7 +34,7 @@ _PARTS: Final = (
     ),
     ("instance types", ("type_", "template", "requirement", "resource_axis", "daemons", "overlays", "catalogue")),
     ("final types", ("results", "price_order")),
-    ("greedy, the rest", ("solve", "planner", "ground", "scheduling/")),
+    ("greedy, the rest", ("planner", "context", "scheduling/")),
     ("packing", ("packing/", "repack", "improve")),
 )
 """Part → what the names of its modules contain, or begin with; the first that matches counts."""
@@ -53,7 +53,7 @@ def profiled(files: Files, budget_seconds: float | None) -> str:
         world = snapshot if seconds is not None else with_steps(snapshot, 0)
         profile = cProfile.Profile(time.process_time)
         profile.enable()
-        Planner(world, Ground(world)).plan(None if seconds is None else clock(seconds))
+        Planner(world, SchedulingContext(world)).plan(None if seconds is None else clock(seconds))
         profile.disable()
         parts.append(f"{title}\n{_tables(pstats.Stats(profile))}")
     return "\n\n".join(parts)

@@ -11,15 +11,15 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.resources import subtract
 from core.model.values.taints import first_untolerated
-from core.scheduling.capacity.daemon_overhead import daemons_of
-from core.scheduling.capacity.existing_node import NodeViews
-from core.scheduling.capacity.node_index import NodeSets
-from core.scheduling.capacity.node_pool_limits import Room, used_by_pool
+from core.scheduling.capacity.daemon_overhead import daemon_pods
+from core.scheduling.capacity.existing_node import ExistingNodes
+from core.scheduling.capacity.node_index import NodeIndex
+from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
 from core.scheduling.capacity.nodeclaim_template import templates_of
-from core.scheduling.pod_grouping import Classes
-from core.scheduling.pods.label_grouping import Shapes
+from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import Evictions, pending_pods
-from core.scheduling.pods.pod_group import Stage
+from core.scheduling.pods.pod_group import RelaxationStep
+from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
@@ -27,7 +27,7 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import Namespaces
 
 
-class Ground:
+class SchedulingContext:
     """A snapshot, made ready for planning.
 
     Attributes:
@@ -45,67 +45,69 @@ class Ground:
         self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         volumes = VolumeIndex(snapshot)
-        daemons = daemons_of(snapshot.daemon_sets, self.axis, self.table)
-        shapes = Shapes(snapshot, (*self.pending, *bound), self.axis)
-        self.views = NodeViews(snapshot, self.axis, self.table, volumes, daemons, shapes).of(self.states)
-        self.positions = {view.name: view.index for view in self.views}
-        self.positions |= {view.state.claim_name: view.index for view in self.views if view.state.claim_name}
-        self.nodes = NodeSets(self.views, self.table)
+        daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
+        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis)
+        self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
+            self.states
+        )
+        self.positions = {node.name: node.index for node in self.existing_nodes}
+        self.positions |= {node.state.claim_name: node.index for node in self.existing_nodes if node.state.claim_name}
+        self.node_index = NodeIndex(self.existing_nodes, self.table)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
         self._used = self._usage()
         self.evictions = Evictions(snapshot)
-        self.leaving = frozenset(view.index for view in self.views if view.is_leaving)
+        self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
         self.moving = tuple(
-            pod for view in self.views if view.is_leaving for pod in self.evictions.movable(view.state.pods)
+            pod for node in self.existing_nodes if node.is_leaving for pod in self.evictions.movable(node.state.pods)
         )
-        self._count_bound(shapes)
+        self._count_bound(signatures)
         namespaces = Namespaces(_namespace_labels(snapshot))
-        self.topology = Topology(shapes.all, self.nodes, self.templates, namespaces, self.table)
-        self.classes = Classes(snapshot, shapes, volumes, self.topology, self.table)
+        self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
+        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table)
         self._open_templates: dict[object, tuple[bool, ...]] = {}
 
-    def below(self, price: int) -> Ground:
+    def below(self, price: int) -> SchedulingContext:
         """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
 
-    def open_templates(self, stage: Stage) -> tuple[bool, ...]:
+    def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the stage tolerates its taints."""
-        known = self._open_templates.get(stage.wishes.tolerations)
+        known = self._open_templates.get(step.demands.tolerations)
         if known is None:
-            known = tuple(first_untolerated(t.taints, stage.wishes.tolerations) is None for t in self.templates)
-            self._open_templates[stage.wishes.tolerations] = known
+            known = tuple(first_untolerated(t.taints, step.demands.tolerations) is None for t in self.templates)
+            self._open_templates[step.demands.tolerations] = known
         return known
 
-    def limit_rooms(self, vanished: Iterable[int]) -> tuple[Room, ...]:
+    def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
         freed: dict[str, list[StateNode]] = {}
         for position in vanished:
-            state = self.views[position].state
+            state = self.existing_nodes[position].state
             freed.setdefault(state.node_pool, []).append(state)
-        rooms = []
+        limits = []
         for template in self.templates:
             pool = template.pool
             gone = used_by_pool(freed.get(pool.name, ()), (pool,), ())[pool.name]
-            rooms.append(Room(pool.limits, subtract(self._used[pool.name], gone)))
-        return tuple(rooms)
+            limits.append(RemainingLimits(pool.limits, subtract(self._used[pool.name], gone)))
+        return tuple(limits)
 
     def _usage(self) -> dict[str, dict[str, int]]:
         """Pool → what its nodes take of the limits, those that are going aside."""
-        staying = (view.state for view in self.views if not view.is_leaving)
+        staying = (node.state for node in self.existing_nodes if not node.is_leaving)
         launched = {state.claim_name for state in self.states}
         unlaunched = (c for c in self.snapshot.node_claims if c.name not in launched and c.deleted_at is None)
         return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
 
-    def _count_bound(self, shapes: Shapes) -> None:
+    def _count_bound(self, signatures: PodSignatures) -> None:
         """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""
         moving = {id(pod) for pod in self.moving}
-        for view in self.views:
-            position = view.index
-            for pod in view.state.pods:
+        for node in self.existing_nodes:
+            position = node.index
+            for pod in node.state.pods:
                 if not pod.is_terminating and id(pod) not in moving:
-                    bound = shapes.of(pod).shape.bound
+                    bound = signatures.of(pod).signature.bound
                     bound[position] = bound.get(position, 0) + 1
 
 

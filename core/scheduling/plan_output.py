@@ -15,8 +15,8 @@ from core.model.plan import BufferRoom, PlannedClaim
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement, Requirements
 from core.pools.pool_template import SIMULATED
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.capacity.nodeclaim_template import Template, any_value
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_value
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import cut
 from core.scheduling.pods.pending_pods import buffer_of, is_virtual
@@ -27,7 +27,7 @@ MAX_TYPES: Final = 600
 
 
 def planned_claims(
-    claims: Sequence[InFlight], axis: ResourceAxis, well_known: frozenset[str]
+    claims: Sequence[InFlightClaim], axis: ResourceAxis, well_known: frozenset[str]
 ) -> tuple[PlannedClaim, ...]:
     """The claims as the plan names them: `<pool>-<n>`, counted in the order of opening."""
     forms = _Forms(well_known)
@@ -66,7 +66,7 @@ class _Forms:
         self._well_known = well_known
         self._known: dict[tuple[object, ...], _Form] = {}
 
-    def of(self, claim: InFlight) -> _Form:
+    def of(self, claim: InFlightClaim) -> _Form:
         types = claim.template.types
         left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         wanted = tuple(claim.min_values.items())
@@ -76,7 +76,7 @@ class _Forms:
             known = self._known[question] = self._form(claim, left)
         return known
 
-    def _form(self, claim: InFlight, left: int) -> _Form:
+    def _form(self, claim: InFlightClaim, left: int) -> _Form:
         template, types = claim.template, claim.template.types
         mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
         zones, capacity_types = types.markets(mask, claim.reqs)
@@ -101,7 +101,7 @@ class _Forms:
         return _Form(blank, types.least_overhead(mask))
 
 
-def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> PlannedClaim:
+def _filled(form: _Form, claim: InFlightClaim, name: str, axis: ResourceAxis) -> PlannedClaim:
     everyone = sorted([pod.key for pod in claim.pods])
     virtual = [pod.key for pod in claim.pods if pod.annotations and is_virtual(pod)]
     return msgspec.structs.replace(
@@ -113,7 +113,9 @@ def _filled(form: _Form, claim: InFlight, name: str, axis: ResourceAxis) -> Plan
     )
 
 
-def _requirements(claim: InFlight, names: tuple[str, ...], capacity_types: Iterable[str]) -> tuple[Requirement, ...]:
+def _requirements(
+    claim: InFlightClaim, names: tuple[str, ...], capacity_types: Iterable[str]
+) -> tuple[Requirement, ...]:
     """What the launched node must meet; minValues as they are after BestEffort."""
     table = claim.template.types.table
     simulated = SIMULATED if claim.reservations else (*SIMULATED, labels.RESERVATION_ID)
@@ -134,7 +136,9 @@ def _with_min_values(requirement: Requirement, value: int | None) -> Requirement
     )
 
 
-def _labels(template: Template, requirements: Iterable[Requirement], well_known: frozenset[str]) -> dict[str, str]:
+def _labels(
+    template: NodeClaimTemplate, requirements: Iterable[Requirement], well_known: frozenset[str]
+) -> dict[str, str]:
     """The template's labels, and a value for every label of the NodePool's own that its requirements leave room for."""
     found = dict(template.labels)
     for requirement in requirements:
@@ -145,7 +149,7 @@ def _labels(template: Template, requirements: Iterable[Requirement], well_known:
     return dict(sorted(found.items()))
 
 
-def _annotations(claim: InFlight) -> dict[str, str]:
+def _annotations(claim: InFlightClaim) -> dict[str, str]:
     pool = claim.template.pool
     own = dict(pool.annotations)
     if pool.template_hash:

@@ -11,10 +11,10 @@ from core.model.plan import Binding, Cost, Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import Budget
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis, Verdict
-from core.scheduling.greedy.requeue import SecondTurn
-from core.scheduling.greedy.scheduler import Solution, Solve, batches_of
+from core.scheduling.greedy.requeue import RequeuingScheduler
+from core.scheduling.greedy.scheduler import GreedyScheduler, Solution, queue_of
 from core.scheduling.optimization.optimizer import improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
@@ -42,21 +42,21 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
 
-    def __init__(self, snapshot: Snapshot, ground: Ground | None = None, *, explains: bool = True) -> None:
-        self._ground = ground or Ground(snapshot)
+    def __init__(self, snapshot: Snapshot, context: SchedulingContext | None = None, *, explains: bool = True) -> None:
+        self._context = context or SchedulingContext(snapshot)
         self._explains = explains
 
     @property
     def pods(self) -> int:
         """How many pods need a place: those that are pending, and those of nodes that are going."""
-        return len(self._ground.pending) + len(self._ground.moving)
+        return len(self._context.pending) + len(self._context.moving)
 
     def below(self, price: int) -> Planner:
         """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
 
         It does not say why pods have no place: nobody could do anything about such a reason.
         """
-        return Planner(self._ground.snapshot, self._ground.below(price), explains=False)
+        return Planner(self._context.snapshot, self._context.below(price), explains=False)
 
     def plan(self, out_of_time: Callable[[], float] | None = None) -> Plan:
         """Where every pending pod goes, and the pods of nodes that are going already.
@@ -65,12 +65,12 @@ class Planner:
             out_of_time: Bounds the search for cheaper nodes, as `options.improve_iterations` does; says which share of its
                 time is over. Where neither is set, the greedy plan stands and nothing is proven about it.
         """
-        steps = self._ground.snapshot.options.improve_iterations
+        steps = self._context.snapshot.options.improve_iterations
         if steps is None and out_of_time is None:
             return self.outcome().plan
         solution, _ = self._solution((), consolidation=False)
         budget = None if steps == 0 else Budget(steps, out_of_time)
-        anew, cost = improved(self._ground, solution, budget)
+        anew, cost = improved(self._context, solution, budget)
         return msgspec.structs.replace(self._outcome(anew, []).plan, cost=cost)
 
     def outcome(self) -> Outcome:
@@ -87,62 +87,64 @@ class Planner:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods have to let nodes rest whose pods changed within `consolidateAfter`.
         """
-        positions = self._ground.positions
+        positions = self._context.positions
         found = sorted({positions[name] for name in leaving if name in positions})
         return self._solve(found, consolidation=consolidation)
 
     def verdict(self, pod_key: str) -> Verdict | None:
         """What each NodePool could do for a pod once all others have their places; None for a pod that is not planned for."""
-        ground = self._ground
-        waiting = {pod.key: pod for pod in (*ground.pending, *ground.moving)}
+        context = self._context
+        waiting = {pod.key: pod for pod in (*context.pending, *context.moving)}
         if pod_key not in waiting:
             return None
         solution, _ = self._solution((), consolidation=False)
-        return Diagnosis(ground, solution).of(ground.classes.of(waiting[pod_key]))
+        return Diagnosis(context, solution).of(context.pod_groups.of(waiting[pod_key]))
 
     def _solve(self, gone: Iterable[int], *, consolidation: bool) -> Outcome:
         return self._outcome(*self._solution(gone, consolidation=consolidation))
 
     def _solution(self, gone: Iterable[int], *, consolidation: bool) -> tuple[Solution, list[Pod]]:
-        ground = self._ground
-        more = frozenset(gone) - ground.leaving
-        displaced = [pod for p in sorted(more) for pod in ground.evictions.movable(ground.views[p].state.pods)]
-        waiting = [((*ground.pending, *ground.moving), False), (displaced, consolidation)]
+        context = self._context
+        more = frozenset(gone) - context.leaving
+        displaced = [
+            pod for p in sorted(more) for pod in context.evictions.movable(context.existing_nodes[p].state.pods)
+        ]
+        waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
         if more:
-            return Solve(ground, batches_of(ground, waiting), ground.leaving | more, more).run(), displaced
-        return SecondTurn(ground, lambda: batches_of(ground, waiting)).solution(), displaced
+            return GreedyScheduler(context, queue_of(context, waiting), context.leaving | more, more).run(), displaced
+        return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
     def _outcome(self, solution: Solution, displaced: list[Pod]) -> Outcome:
-        ground = self._ground
+        context = self._context
         keys = {pod.key for pod in displaced}
-        claims = planned_claims(solution.claims, ground.axis, ground.table.well_known)
-        views = ground.views
-        real = [(pod, views[position]) for pod, position in solution.bound if not is_virtual(pod)]
+        claims = planned_claims(solution.claims, context.axis, context.table.well_known)
+        existing_nodes = context.existing_nodes
+        real = [(pod, existing_nodes[position]) for pod, position in solution.bound if not is_virtual(pod)]
         plan = Plan(
-            now=ground.snapshot.now,
+            now=context.snapshot.now,
             claims=claims,
-            bindings=tuple(sorted(Binding(pod.key, view.name) for pod, view in real)),
+            bindings=tuple(sorted(Binding(pod.key, node.name) for pod, node in real)),
             unschedulable=self._unschedulable(solution),
-            buffers=buffer_rooms(ground.pending, solution) if ground.snapshot.buffers else (),
+            buffers=buffer_rooms(context.pending, solution) if context.snapshot.buffers else (),
             cost=Cost(sum(claim.price for claim in claims)),
         )
-        held = {views[position].name for pod, position in solution.bound if is_virtual(pod)}
+        held = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
         return Outcome(
             plan=plan,
             displaced=tuple(sorted(keys)),
             on_uninitialized=tuple(
-                sorted(pod.key for pod, view in real if pod.key in keys and not view.state.is_initialized)
+                sorted(pod.key for pod, node in real if pod.key in keys and not node.state.is_initialized)
             ),
             buffer_nodes=tuple(sorted(held)),
         )
 
     def _unschedulable(self, solution: Solution) -> tuple[Unschedulable, ...]:
         found = []
-        diagnosis = Diagnosis(self._ground, solution)
-        for batch in solution.unplaced:
-            real = [pod for pod in batch.pods[batch.placed :] if not is_virtual(pod)]
+        diagnosis = Diagnosis(self._context, solution)
+        for pending_group in solution.unplaced:
+            real = [pod for pod in pending_group.pods[pending_group.placed :] if not is_virtual(pod)]
             if real:
-                verdict = diagnosis.of(batch.pod_class) if self._explains else _UNEXPLAINED
+                verdict = diagnosis.of(pending_group.pod_group) if self._explains else _UNEXPLAINED
                 found += [Unschedulable(pod.key, verdict.reason, verdict.message) for pod in real]
         return tuple(sorted(found))
 

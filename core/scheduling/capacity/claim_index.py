@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.scheduling.capacity.claim_profile import Look
+from core.scheduling.capacity.claim_profile import ClaimProfile
 
 
 class ClaimIndex:
@@ -17,13 +17,13 @@ class ClaimIndex:
     def __init__(self) -> None:
         self.open = 0
         self.by_count: list[int] = [0]
-        self.looks: list[Look] = []
+        self.profiles: list[ClaimProfile] = []
 
-    def add(self, look: Look) -> None:
+    def add(self, profile: ClaimProfile) -> None:
         """Take in one more claim, without pods."""
-        bit = 1 << len(self.looks)
-        self.looks.append(look)
-        look.claims |= bit
+        bit = 1 << len(self.profiles)
+        self.profiles.append(profile)
+        profile.claims |= bit
         self.open |= bit
         self.by_count[0] |= bit
 
@@ -35,12 +35,12 @@ class ClaimIndex:
         self.by_count[before] ^= bit
         self.by_count[after] |= bit
 
-    def turn(self, claim: int, look: Look) -> None:
+    def turn(self, claim: int, profile: ClaimProfile) -> None:
         """Note that a claim looks different now."""
         bit = 1 << claim
-        self.looks[claim].claims ^= bit
-        look.claims |= bit
-        self.looks[claim] = look
+        self.profiles[claim].claims ^= bit
+        profile.claims |= bit
+        self.profiles[claim] = profile
 
     def close(self, claim: int) -> None:
         """Note that a claim is full."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.scheduling.capacity.nodeclaim_template import Template
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.primitives.resource_vector import Vector, within
 
 
 @dataclass(eq=False, slots=True)
-class Look:
+class ClaimProfile:
     """A NodePool, requirements, and the types that limits, ports and volumes leave of it.
 
     Attributes:
@@ -20,7 +20,7 @@ class Look:
     """
 
     index: int
-    template: Template
+    template: NodeClaimTemplate
     reqs: int
     allowed: int
     mask: int
@@ -37,17 +37,17 @@ class Look:
         return False
 
 
-class Looks:
+class ClaimProfiles:
     """All looks of one plan."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int, int], Look] = {}
+        self._known: dict[tuple[int, int, int], ClaimProfile] = {}
 
-    def of(self, template: Template, reqs: int, allowed: int) -> Look:
+    def of(self, template: NodeClaimTemplate, reqs: int, allowed: int) -> ClaimProfile:
         """The look with these requirements and types."""
         question = (template.index, reqs, allowed)
         known = self._known.get(question)
         if known is None:
             mask = template.types.mask(reqs) & allowed
-            known = self._known[question] = Look(len(self._known), template, reqs, allowed, mask)
+            known = self._known[question] = ClaimProfile(len(self._known), template, reqs, allowed, mask)
         return known

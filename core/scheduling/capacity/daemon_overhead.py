@@ -16,7 +16,7 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plu
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class Daemon:
+class DaemonPod:
     """One DaemonSet's pod.
 
     Attributes:
@@ -41,20 +41,20 @@ class Daemon:
         return self.tolerates(taints) and any(table.offers(offered, one) for one in self.alternatives)
 
 
-def daemons_of(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[Daemon, ...]:
+def daemon_pods(daemon_sets: Iterable[DaemonSet], axis: ResourceAxis, table: RequirementTable) -> tuple[DaemonPod, ...]:
     """Every DaemonSet's pod, by name. Those that need resource claims are left out, as their pods are."""
     ordered = sorted(daemon_sets, key=lambda d: (d.namespace, d.name))
-    return tuple(_daemon(source, axis, table) for source in ordered if not source.spec.resource_claims)
+    return tuple(_daemon_pod(source, axis, table) for source in ordered if not source.spec.resource_claims)
 
 
-def _daemon(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) -> Daemon:
+def _daemon_pod(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) -> DaemonPod:
     found = [table.conjunction(parts) for parts in required_alternatives(source.spec)]
     possible = tuple(dict.fromkeys(number for number in found if number != IMPOSSIBLE))
-    return Daemon(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
+    return DaemonPod(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
 
 
-def set_aside(
-    types: TypeFilter, offered: int, taints: tuple[Taint, ...], daemons: tuple[Daemon, ...], table: RequirementTable
+def reserve_daemon_overhead(
+    types: TypeFilter, offered: int, taints: tuple[Taint, ...], daemons: tuple[DaemonPod, ...], table: RequirementTable
 ) -> None:
     """Take from each type of a NodePool what the DaemonSets' pods need there.
 
@@ -72,7 +72,7 @@ def set_aside(
 
 
 def _carriers(
-    daemon: Daemon, types: TypeFilter, offered: int, taints: tuple[Taint, ...], table: RequirementTable
+    daemon: DaemonPod, types: TypeFilter, offered: int, taints: tuple[Taint, ...], table: RequirementTable
 ) -> int:
     if not daemon.tolerates(taints):
         return 0

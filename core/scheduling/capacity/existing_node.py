@@ -14,8 +14,8 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint
-from core.scheduling.capacity.daemon_overhead import Daemon
-from core.scheduling.pods.label_grouping import Shapes
+from core.scheduling.capacity.daemon_overhead import DaemonPod
+from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.requirement_table import RequirementTable
@@ -25,7 +25,7 @@ Attachments = frozenset[tuple[str, str]]
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class NodeView:
+class ExistingNode:
     """One node as every plan of a snapshot starts with it.
 
     Attributes:
@@ -59,7 +59,7 @@ class NodeView:
 
 
 @dataclass(slots=True)
-class NodeRoom:
+class NodeUsage:
     """What one plan has put on one node so far."""
 
     free: Vector
@@ -67,22 +67,22 @@ class NodeRoom:
     attached: set[tuple[str, str]] = field(default_factory=set)
 
 
-def can_attach(view: NodeView, held: Iterable[tuple[str, str]], wanted: tuple[tuple[str, str], ...]) -> bool:
+def can_attach(node: ExistingNode, held: Iterable[tuple[str, str]], wanted: tuple[tuple[str, str], ...]) -> bool:
     """Whether the node can attach these volumes beside those it holds; drivers without a stated limit have none."""
-    union = {*view.attached, *held, *wanted}
+    union = {*node.attached, *held, *wanted}
     for driver in sorted({driver for driver, _ in wanted}):
-        limit = view.attach_limits.get(driver)
+        limit = node.attach_limits.get(driver)
         if limit is not None and sum(1 for owner, _ in union if owner == driver) > limit:
             return False
     return True
 
 
-def ports_free(view: NodeView, held: Iterable[HostPort], wanted: tuple[HostPort, ...]) -> bool:
+def ports_free(node: ExistingNode, held: Iterable[HostPort], wanted: tuple[HostPort, ...]) -> bool:
     """Whether the host ports are free."""
-    return not conflict(wanted, (*view.ports, *held))
+    return not conflict(wanted, (*node.ports, *held))
 
 
-class NodeViews:
+class ExistingNodes:
     """Makes the views of one snapshot's nodes."""
 
     def __init__(
@@ -91,8 +91,8 @@ class NodeViews:
         axis: ResourceAxis,
         table: RequirementTable,
         volumes: VolumeIndex,
-        daemons: tuple[Daemon, ...],
-        shapes: Shapes,
+        daemons: tuple[DaemonPod, ...],
+        signatures: PodSignatures,
     ) -> None:
         self._snapshot = snapshot
         self._axis = axis
@@ -102,17 +102,17 @@ class NodeViews:
         self._have_ports = any(daemon.ports for daemon in daemons)
         self._pools = {pool.name: pool for pool in snapshot.node_pools}
         self._held = _held_by_attachments(snapshot, volumes)
-        self._shapes = shapes
+        self._signatures = signatures
 
-    def of(self, states: Iterable[StateNode]) -> tuple[NodeView, ...]:
+    def of(self, states: Iterable[StateNode]) -> tuple[ExistingNode, ...]:
         """Every node in the order in which it is tried."""
         ordered = sorted(states, key=lambda s: (not s.is_initialized, s.name, s.claim_name))
         return tuple(self._view(index, state) for index, state in enumerate(ordered))
 
-    def _view(self, index: int, state: StateNode) -> NodeView:
+    def _view(self, index: int, state: StateNode) -> ExistingNode:
         offered = Requirements.from_labels({**state.labels, labels.HOSTNAME: state.hostname})
         attached = {a for pod in state.pods if pod.spec.volumes for a in self._volumes.attachments(pod)}
-        return NodeView(
+        return ExistingNode(
             index=index,
             state=state,
             offered=offered,
@@ -139,7 +139,7 @@ class NodeViews:
 
     def _free(self, state: StateNode, offered: Requirements) -> Vector:
         """What is allocatable less the pods there and the DaemonSets' pods that are yet to come."""
-        requests, axis, taints = self._shapes.requests, self._axis, state.taints
+        requests, axis, taints = self._signatures.requests, self._axis, state.taints
         used = axis.total(requests(pod) for pod in state.pods)
         running = axis.total(requests(pod) for pod in state.pods if pod.owners and pod.is_daemon)
         due = axis.total(d.requests for d in self._daemons if d.runs_on(offered, taints, self._table))

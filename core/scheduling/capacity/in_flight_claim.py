@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod
-from core.scheduling.capacity.nodeclaim_template import Template
-from core.scheduling.pods.pod_group import PodClass, Shape
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.pods.pod_group import PodGroup, PodSignature
 from core.scheduling.pods.volumes import EBS_DRIVER
 from core.scheduling.primitives.resource_vector import Vector
 
 
 @dataclass(eq=False, slots=True)
-class InFlight:
+class InFlightClaim:
     """One claim of the plan.
 
     Attributes:
@@ -28,12 +28,12 @@ class InFlight:
     """
 
     index: int
-    template: Template
+    template: NodeClaimTemplate
     reqs: int
     allowed: int
     used: Vector
     pods: list[Pod] = field(default_factory=list)
-    classes: list[PodClass] = field(default_factory=list)
+    pod_groups: list[PodGroup] = field(default_factory=list)
     ports: tuple[HostPort, ...] = ()
     attached: frozenset[tuple[str, str]] = frozenset()
     charged: int = 0
@@ -42,9 +42,9 @@ class InFlight:
     min_values_relaxed: bool = False
 
     @property
-    def shapes(self) -> list[Shape]:
+    def signatures(self) -> list[PodSignature]:
         """The shapes of its pods, in the same order."""
-        return [pod_class.shape for pod_class in self.classes]
+        return [pod_group.signature for pod_group in self.pod_groups]
 
     @property
     def price(self) -> int:
@@ -53,20 +53,20 @@ class InFlight:
         left = types.survivors(types.mask(self.reqs) & self.allowed, self.used)
         return types.cheapest(left, self.reqs) or 0
 
-    def seat(self, pod: Pod, pod_class: PodClass) -> None:
+    def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:
         """Take in a pod; `used` and what follows from it are the caller's."""
         self.pods.append(pod)
-        self.classes.append(pod_class)
-        if not pod_class.is_plain:
-            self.ports += pod_class.ports
-            self.attached |= frozenset(pod_class.volumes.attachments)
+        self.pod_groups.append(pod_group)
+        if not pod_group.is_plain:
+            self.ports += pod_group.ports
+            self.attached |= frozenset(pod_group.volumes.attachments)
 
-    def allowed_with(self, pod_class: PodClass) -> int:
+    def allowed_with(self, pod_group: PodGroup) -> int:
         """Its types that have a pod's host ports free and can attach the pod's volumes too."""
         allowed = self.allowed
-        if pod_class.ports:
-            allowed &= self.template.types.port_mask(pod_class.ports)
-        if pod_class.volumes.attachments:
-            union = {*self.attached, *pod_class.volumes.attachments}
+        if pod_group.ports:
+            allowed &= self.template.types.port_mask(pod_group.ports)
+        if pod_group.volumes.attachments:
+            union = {*self.attached, *pod_group.volumes.attachments}
             allowed &= self.template.types.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))
         return allowed

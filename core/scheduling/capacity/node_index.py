@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration, first_untolerated
-from core.scheduling.capacity.existing_node import NodeView
+from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.instance_types.type_index import bits
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import Vector
-from core.scheduling.primitives.threshold_index import Thresholds
+from core.scheduling.primitives.threshold_index import ThresholdIndex
 
 
-class NodeSets:
+class NodeIndex:
     """Answers about nodes as they are when planning begins; shared by all plans of a snapshot, each answer given once.
 
     Attributes:
@@ -22,13 +22,13 @@ class NodeSets:
         resting: Nodes that consolidation has to let rest.
     """
 
-    def __init__(self, views: Sequence[NodeView], table: RequirementTable) -> None:
-        self.views = views
+    def __init__(self, existing_nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
+        self.existing_nodes = existing_nodes
         self._table = table
-        self._all = (1 << len(views)) - 1
-        self.leaving = bits(view.index for view in views if view.is_leaving)
-        self.resting = bits(view.index for view in views if view.rests)
-        self._by_room = [Thresholds(column) for column in zip(*(view.free for view in views), strict=True)]
+        self._all = (1 << len(existing_nodes)) - 1
+        self.leaving = bits(node.index for node in existing_nodes if node.is_leaving)
+        self.resting = bits(node.index for node in existing_nodes if node.rests)
+        self._by_room = [ThresholdIndex(column) for column in zip(*(node.free for node in existing_nodes), strict=True)]
         for column in self._by_room:
             column.prepare()
         self._values: dict[str, list[str | None]] = {}
@@ -46,7 +46,7 @@ class NodeSets:
         """The value of a label on each node, None where it has none."""
         known = self._values.get(key)
         if known is None:
-            known = self._values[key] = [view.domain(key) for view in self.views]
+            known = self._values[key] = [node.domain(key) for node in self.existing_nodes]
         return known
 
     def domains(self, key: str) -> Mapping[str | None, int]:
@@ -59,27 +59,29 @@ class NodeSets:
             known = self._domains[key] = {value: bits(found) for value, found in members.items()}
         return known
 
-    def suitable(self, asks: tuple[int, ...], tolerations: tuple[Toleration, ...]) -> int:
+    def suitable(self, alternatives: tuple[int, ...], tolerations: tuple[Toleration, ...]) -> int:
         """Nodes that stay, whose taints are tolerated and whose labels are what any of the alternatives asks for."""
-        question = (asks, tolerations)
+        question = (alternatives, tolerations)
         known = self._suitable.get(question)
         if known is None:
             offering = 0
-            for ask in asks:
-                offering |= self._offering(ask)
+            for alternative in alternatives:
+                offering |= self._offering(alternative)
             known = self._suitable[question] = offering & self._tolerated(tolerations) & ~self.leaving
         return known
 
     def _tolerated(self, tolerations: Iterable[Toleration]) -> int:
         granted = tuple(tolerations)
-        repelling = (v.index for v in self.views if v.taints and first_untolerated(v.taints, granted) is not None)
+        repelling = (
+            v.index for v in self.existing_nodes if v.taints and first_untolerated(v.taints, granted) is not None
+        )
         return self._all & ~bits(repelling)
 
-    def _offering(self, ask: int) -> int:
+    def _offering(self, alternative: int) -> int:
         found = self._all
-        for key in self._table.needed(ask):
+        for key in self._table.needed(alternative):
             found &= ~self.domains(key).get(None, 0)
-        for key, asked in self._table[ask].items():
+        for key, asked in self._table[alternative].items():
             found &= self._meeting(key, asked)
         return found
 

@@ -11,15 +11,15 @@ from core.model.values import quantity, resources
 from core.scheduling.instance_types.type_filter import TypeFilter
 
 
-class Room:
+class RemainingLimits:
     """How much one NodePool may still launch within one plan."""
 
     def __init__(self, limits: Mapping[str, int], used: Mapping[str, int]) -> None:
         self.left = {name: limits[name] - used.get(name, 0) for name in sorted(limits)}
 
-    def copy(self) -> Room:
+    def copy(self) -> RemainingLimits:
         """As much room as there is now."""
-        return Room(self.left, {})
+        return RemainingLimits(self.left, {})
 
     @property
     def nodes_left(self) -> bool:

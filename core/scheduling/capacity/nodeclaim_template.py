@@ -13,7 +13,7 @@ from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import Taint
 from core.pools.pool_template import template_labels, template_parts
 from core.pools.pool_types import pool_types
-from core.scheduling.capacity.daemon_overhead import Daemon, set_aside
+from core.scheduling.capacity.daemon_overhead import DaemonPod, reserve_daemon_overhead
 from core.scheduling.capacity.node_size_steps import sizes_of
 from core.scheduling.instance_types.type_filter import TypeFilter
 from core.scheduling.instance_types.type_index import index_of
@@ -22,7 +22,7 @@ from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class Template:
+class NodeClaimTemplate:
     """One NodePool that may launch nodes for pods.
 
     Attributes:
@@ -47,7 +47,7 @@ class Template:
         """The first of the sizes with a type that has room for so much; all types where none has."""
         return next((size for size in self.sizes if self.types.fits(size, requests)), self.mask)
 
-    def below(self, price: int) -> Template:
+    def below(self, price: int) -> NodeClaimTemplate:
         """The same NodePool while it may launch only what costs less than `price`."""
         types = self.types.below(price)
         mask = types.mask(self.offered)
@@ -85,8 +85,8 @@ def _why_class_unusable(node_class: NodeClass) -> str:
 
 
 def templates_of(
-    snapshot: Snapshot, table: RequirementTable, axis: ResourceAxis, daemons: tuple[Daemon, ...]
-) -> tuple[Template, ...]:
+    snapshot: Snapshot, table: RequirementTable, axis: ResourceAxis, daemons: tuple[DaemonPod, ...]
+) -> tuple[NodeClaimTemplate, ...]:
     """Every NodePool that may launch nodes, in the order in which they are tried."""
     usable = [pool for pool in snapshot.node_pools if not why_unusable(pool, snapshot)]
     ordered = sorted(sorted(usable, key=lambda pool: pool.name, reverse=True), key=lambda pool: -pool.weight)
@@ -127,15 +127,15 @@ def _template(
     snapshot: Snapshot,
     table: RequirementTable,
     axis: ResourceAxis,
-    daemons: tuple[Daemon, ...],
-) -> Template:
+    daemons: tuple[DaemonPod, ...],
+) -> NodeClaimTemplate:
     requirements = template_parts(pool)
     offered = table.conjunction(requirements)
     keys = snapshot.catalogue.label_keys()
     types = TypeFilter(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
-    set_aside(types, offered, pool.taints, daemons, table)
+    reserve_daemon_overhead(types, offered, pool.taints, daemons, table)
     mask = types.mask(offered)
-    return Template(
+    return NodeClaimTemplate(
         index=index,
         pool=pool,
         offered=offered,

@@ -15,15 +15,15 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import first_untolerated
-from core.scheduling.capacity.nodeclaim_template import Template, why_unusable
-from core.scheduling.context import Ground
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.instance_types.type_filter import OFFERING_KEYS, positions
-from core.scheduling.pods.pod_group import PodClass, Rule, Shape, Stage
+from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives import reasons
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.topology.domain_choice import Draft, Pinning
+from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 _VALUES_SHOWN: Final = 3
@@ -59,15 +59,15 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Diagnosis:
     """Judges by what the pods of a plan met that have no place."""
 
-    def __init__(self, ground: Ground, solution: Solution) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, solution: Solution) -> None:
+        self._context = context
         self._met = solution.refused_by
 
-    def of(self, pod_class: PodClass) -> Verdict:
+    def of(self, pod_group: PodGroup) -> Verdict:
         """Why pods of this class have no place."""
-        if pod_class.reason:
-            return Verdict(reason=pod_class.reason, message=pod_class.message)
-        findings = self.findings(pod_class)
+        if pod_group.reason:
+            return Verdict(reason=pod_group.reason, message=pod_group.message)
+        findings = self.findings(pod_group)
         if not findings:
             return Verdict(reason=reasons.NO_NODE_POOL, message="there is no NodePool")
         failed = [finding for finding in findings if finding.reason]
@@ -76,141 +76,145 @@ class Diagnosis:
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
         return Verdict(reason=reason, message=message, pools=findings)
 
-    def findings(self, pod_class: PodClass) -> tuple[PoolFinding, ...]:
+    def findings(self, pod_group: PodGroup) -> tuple[PoolFinding, ...]:
         """What every NodePool could not do, in the order in which they are tried, unusable ones last."""
-        found = [self._nearest(template, pod_class) for template in self._ground.templates]
-        unusable = ((pool, why_unusable(pool, self._ground.snapshot)) for pool in _by_name(self._ground))
+        found = [self._nearest(template, pod_group) for template in self._context.templates]
+        unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         found += [
             PoolFinding(node_pool=pool.name, reason=reasons.NO_NODE_POOL, message=why) for pool, why in unusable if why
         ]
         return tuple(found)
 
-    def _nearest(self, template: Template, pod_class: PodClass) -> PoolFinding:
+    def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup) -> PoolFinding:
         """The finding for the alternative of the node affinity that comes nearest, without preferences."""
-        plain = _without_preferences(pod_class.stages)
-        findings = [self._of_template(template, pod_class, stage) for stage in plain]
+        plain = _without_preferences(pod_group.steps)
+        findings = [self._of_template(template, pod_group, step) for step in plain]
         return max(findings, key=lambda finding: reasons.RANK.get(finding.reason, len(reasons.RANK)))
 
-    def _of_template(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
-        taint = first_untolerated(template.taints, stage.wishes.tolerations)
+    def _of_template(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
+        taint = first_untolerated(template.taints, step.demands.tolerations)
         if taint is None:
-            return self._of_labels(template, pod_class, stage)
+            return self._of_labels(template, pod_group, step)
         message = f"taint {taint} is not tolerated"
-        otherwise = self._of_labels(template, pod_class, stage)
+        otherwise = self._of_labels(template, pod_group, step)
         if otherwise.reason and reasons.RANK[otherwise.reason] < reasons.RANK[reasons.LIMIT_REACHED]:
             return _finding(template, reasons.TAINT_NOT_TOLERATED, message)
         nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * bool(otherwise.reason)
         return _finding(template, reasons.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
 
-    def _of_labels(self, template: Template, pod_class: PodClass, stage: Stage) -> PoolFinding:
+    def _of_labels(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
         if not template.mask:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
-        if not stage.asks:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, _contradiction(pod_class, stage))
-        narrowed = [self._ground.table.narrowed(template.offered, ask) for ask in stage.asks]
+        if not step.alternatives:
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, _contradiction(pod_group, step))
+        narrowed = [self._context.table.narrowed(template.offered, alternative) for alternative in step.alternatives]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, self._conflict(template, stage))
-        funnel = _Funnel(self._ground, template, pod_class, possible[0])
-        if not funnel.left:
-            return funnel.finding()
-        return self._of_rules(funnel, stage)
+            return _finding(template, reasons.REQUIREMENT_NOT_MET, self._conflict(template, step))
+        elimination = _TypeElimination(self._context, template, pod_group, possible[0])
+        if not elimination.left:
+            return elimination.finding()
+        return self._of_rules(elimination, step)
 
-    def _conflict(self, template: Template, stage: Stage) -> str:
-        table = self._ground.table
-        offered, asked = table[template.offered], table[stage.asks[0]]
+    def _conflict(self, template: NodeClaimTemplate, step: RelaxationStep) -> str:
+        table = self._context.table
+        offered, asked = table[template.offered], table[step.alternatives[0]]
         key = offered.incompatibility(asked, allow_undefined=table.well_known)
         if key is None:
-            missing = sorted(key for key in table.needed(stage.asks[0]) if key not in offered)
+            missing = sorted(key for key in table.needed(step.alternatives[0]) if key not in offered)
             return f"its nodes do not carry {', '.join(missing)}"
         own = f"it offers {_shown(offered[key])}" if key in offered else "its nodes do not carry the label"
         unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
         hint = unknown if key == labels.ZONE_ID else ""
         return f"the pod demands {_shown(asked[key])}, but {own}{hint}"
 
-    def _of_rules(self, funnel: _Funnel, stage: Stage) -> PoolFinding:
+    def _of_rules(self, elimination: _TypeElimination, step: RelaxationStep) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
-        template, types = funnel.template, funnel.template.types
-        whole = Draft(template, funnel.number, funnel.left, funnel.pod_class.requests)
+        template, types = elimination.template, elimination.template.types
+        whole = ClaimDraft(template, elimination.number, elimination.left, elimination.pod_group.requests)
         draft = self._met.reservations.without_spent(whole)
         if not draft.is_possible:
-            return funnel.finding(
+            return elimination.finding(
                 reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
             )
-        rule = self._broken(draft, funnel.pod_class.shape, stage)
+        rule = self._broken(draft, elimination.pod_group.signature, step)
         if rule is not None:
             code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
             if not rule.is_hostname and not types.values(draft.mask, draft.reqs, rule.key):
-                return funnel.finding(
+                return elimination.finding(
                     code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
                 )
-            return funnel.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
-        room = self._met.rooms[template.index]
+            return elimination.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
+        room = self._met.limits[template.index]
         allowed = room.mask(types, draft.mask) if room.left else draft.mask
         if not allowed:
             spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
-            return funnel.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
+            return elimination.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
         missing = unmet(types, draft.mask, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
-            return funnel.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
-        if self._broken(draft.held_to(allowed), funnel.pod_class.shape, stage) is not None:
-            return funnel.finding(reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go")
-        if self._misses_values(draft.held_to(allowed), funnel.pod_class.shape, stage):
-            return funnel.finding(
+            return elimination.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
+        if self._broken(draft.held_to(allowed), elimination.pod_group.signature, step) is not None:
+            return elimination.finding(
+                reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go"
+            )
+        if self._misses_values(draft.held_to(allowed), elimination.pod_group.signature, step):
+            return elimination.finding(
                 reasons.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
             )
-        return funnel.finding("", "would do")
+        return elimination.finding("", "would do")
 
-    def _misses_values(self, draft: Draft, shape: Shape, stage: Stage) -> bool:
+    def _misses_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> bool:
         """Whether minValues cannot be met once the node is held to one value of what the pod's rules speak of."""
-        if self._ground.snapshot.options.min_values_policy == BEST_EFFORT:
+        if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
             return False
         demanding = draft.demanding(draft.template.min_values)
-        pinned = Pinning(self._ground.topology, self._met.tally, ()).pin(demanding, shape, stage)
+        pinned = DomainChoice(self._context.topology, self._met.domain_counts, ()).pin(demanding, signature, step)
         chosen = None if pinned is None else self._met.reservations.choose(demanding.narrowed(pinned))
         return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
 
-    def _broken(self, draft: Draft, shape: Shape, stage: Stage) -> Rule | None:
+    def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""
-        tally, types = self._met.tally, draft.template.types
-        for rule in stage.host_rules:
-            if tally.bars_new(rule):
+        domain_counts, types = self._met.domain_counts, draft.template.types
+        for rule in step.host_rules:
+            if domain_counts.bars_new_node(rule):
                 return rule
-        for rule in stage.zone_rules:
+        for rule in step.zone_rules:
             values = types.values(draft.mask, draft.reqs, rule.key)
-            if not any(tally.admits(rule, value, shape) for value in values or (None,)):
+            if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
                 return rule
-        pinning = Pinning(self._ground.topology, tally, ())
-        if stage.zone_rules and pinning.pin(draft, shape, stage) is None:
-            return stage.zone_rules[0]
+        domain_choice = DomainChoice(self._context.topology, domain_counts, ())
+        if step.zone_rules and domain_choice.pin(draft, signature, step) is None:
+            return step.zone_rules[0]
         return None
 
-    def _state_of(self, rule: Rule) -> str:
+    def _state_of(self, rule: TopologyRule) -> str:
         if rule.is_hostname:
             return "a new node has none of the pods that it must be near" if rule.kind == AFFINITY else "on any node"
-        counts = self._met.tally.of(rule.group)
+        counts = self._met.domain_counts.of(rule.group)
         shown = ", ".join(f"{domain}: {count}" for domain, count in sorted(counts.items()))
         return f"pods now: {shown or 'none'}"
 
 
-class _Funnel:
+class _TypeElimination:
     """Takes instance types away, constraint by constraint, and counts."""
 
-    def __init__(self, ground: Ground, template: Template, pod_class: PodClass, number: int) -> None:
+    def __init__(
+        self, context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, number: int
+    ) -> None:
         self.template = template
-        self.pod_class = pod_class
+        self.pod_group = pod_group
         self.number = number
         self.left = template.types.full
         self.ruled_out: dict[str, int] = {}
         self.reason = ""
         self.nearest = ""
-        self._ground = ground
+        self._context = context
         self._keep(template.mask, "its own requirements", reasons.REQUIREMENT_NOT_MET)
         self._by_labels()
         self._by_market()
-        attachments = [driver for driver, _ in pod_class.volumes.attachments]
-        self._keep(template.types.port_mask(pod_class.ports), "host ports", reasons.HOST_PORT_TAKEN)
+        attachments = [driver for driver, _ in pod_group.volumes.attachments]
+        self._keep(template.types.port_mask(pod_group.ports), "host ports", reasons.HOST_PORT_TAKEN)
         self._keep(template.types.attach_mask(len(attachments)), "attachments", reasons.ATTACH_LIMIT)
         self._by_room()
 
@@ -239,16 +243,16 @@ class _Funnel:
                 self.reason = reason
 
     def _by_labels(self) -> None:
-        for key, requirement in self._ground.table[self.number].items():
+        for key, requirement in self._context.table[self.number].items():
             if key not in OFFERING_KEYS and self.left:
                 before = self.left
                 self._keep(self.template.types.label_mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
                 self.nearest = "" if self.left else _unlike(self.template, before, requirement)
-        for key in sorted(self._ground.table.needed(self.number)):
+        for key in sorted(self._context.table.needed(self.number)):
             self._keep(self.template.types.label_mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
 
     def _by_market(self) -> None:
-        types, requirements = self.template.types, self._ground.table[self.number]
+        types, requirements = self.template.types, self._context.table[self.number]
         sold_out = 0
         for position in positions(self.left & ~types.market_mask(requirements)):
             if any(types.meets(o, requirements) for o in types.types[position].offerings if not o.available):
@@ -261,8 +265,8 @@ class _Funnel:
         self._keep(~sold_out, "unavailable offerings", reasons.NO_OFFERING_AVAILABLE)
 
     def _by_room(self) -> None:
-        types, axis = self.template.types, self._ground.axis
-        total = self.pod_class.requests
+        types, axis = self.template.types, self._context.axis
+        total = self.pod_group.requests
         shortest: tuple[int, int] | None = None
         before, fitting = self.left, types.survivors(self.left, total)
         for position in positions(self.left & ~fitting):
@@ -279,8 +283,8 @@ class _Funnel:
                 nearest = f"{types.types[position].name} lacks {_amount(amount, name)} {name}"
         if shortest is None or self.left:
             return
-        rooms = [types.room[position] for position in positions(before)]
-        absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in rooms)]
+        limits = [types.room[position] for position in positions(before)]
+        absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in limits)]
         self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
 
 
@@ -291,7 +295,7 @@ def _nearness(finding: PoolFinding) -> int:
     return 2 * reasons.RANK[finding.reason]
 
 
-def _unlike(template: Template, mask: int, requirement: Requirement) -> str:
+def _unlike(template: NodeClaimTemplate, mask: int, requirement: Requirement) -> str:
     """What is demanded of a label, beside what the types have."""
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:
@@ -322,29 +326,29 @@ def _amount(amount: int, name: str) -> str:
     return quantity.render(amount, name)
 
 
-def _without_preferences(stages: Sequence[Stage]) -> list[Stage]:
+def _without_preferences(steps: Sequence[RelaxationStep]) -> list[RelaxationStep]:
     """The steps of the ladder at which nothing but hard rules is left, one for each alternative of the node affinity."""
-    fewest = min(_preferences_in(stage) for stage in stages)
-    plain = {stage.asks: stage for stage in stages if _preferences_in(stage) == fewest}
+    fewest = min(_preferences_in(step) for step in steps)
+    plain = {step.alternatives: step for step in steps if _preferences_in(step) == fewest}
     return list(plain.values())
 
 
-def _preferences_in(stage: Stage) -> int:
-    wishes = stage.wishes
-    soft = sum(spread.when_unsatisfiable != DO_NOT_SCHEDULE for spread in wishes.spreads)
-    weighted = (wishes.preferred_terms, wishes.preferred_affinity, wishes.preferred_anti_affinity)
+def _preferences_in(step: RelaxationStep) -> int:
+    demands = step.demands
+    soft = sum(spread.when_unsatisfiable != DO_NOT_SCHEDULE for spread in demands.spreads)
+    weighted = (demands.preferred_terms, demands.preferred_affinity, demands.preferred_anti_affinity)
     return soft + sum(len(terms) for terms in weighted)
 
 
-def _finding(template: Template, reason: str, message: str, nearest: str = "") -> PoolFinding:
+def _finding(template: NodeClaimTemplate, reason: str, message: str, nearest: str = "") -> PoolFinding:
     return PoolFinding(node_pool=template.pool.name, reason=reason, message=message, nearest=nearest)
 
 
-def _contradiction(pod_class: PodClass, stage: Stage) -> str:
+def _contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
     """Which label the pod demands in vain, whatever nodes there are."""
-    terms = stage.wishes.terms[0].requirements if stage.wishes.terms else ()
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
     by_key: dict[str, list[Requirement]] = {}
-    for requirement in (*pod_class.shape.spec.node_selector, *terms):
+    for requirement in (*pod_group.signature.spec.node_selector, *terms):
         by_key.setdefault(requirement.key, []).append(requirement)
     for key, asked in by_key.items():
         merged = Requirements(asked).get(key)
@@ -357,8 +361,8 @@ def _contradiction(pod_class: PodClass, stage: Stage) -> str:
     return "what the pod demands contradicts itself, with its volumes or within"
 
 
-def _by_name(ground: Ground) -> Iterable[NodePool]:
-    return sorted(ground.snapshot.node_pools, key=lambda pool: pool.name)
+def _by_name(context: SchedulingContext) -> Iterable[NodePool]:
+    return sorted(context.snapshot.node_pools, key=lambda pool: pool.name)
 
 
 def _shown(requirement: Requirement) -> str:

@@ -4,100 +4,104 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.scheduling.capacity.claim_profile import Look
-from core.scheduling.greedy.plan_state import Books
-from core.scheduling.pods.pod_group import Rule, Shape, Stage
+from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.topology.domain_choice import Draft
+from core.scheduling.topology.domain_choice import ClaimDraft
 
-Held = tuple[Look, tuple[tuple[Rule, str], ...]]
+Held = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
 """What a claim becomes that has one value of every key already, where the rules still admit these values."""
 
 
-class Narrowing:
+class ClaimNarrowing:
     """Answers for looks instead of claims, and remembers what cannot change while a plan is made."""
 
-    def __init__(self, books: Books) -> None:
-        self._ground = books.ground
-        self._tally = books.accounts.tally
-        self._pinning = books.pinning
-        self._looks = books.looks
-        self._steady: dict[tuple[int, int], Sequence[Look]] = {}
+    def __init__(self, state: PlanState) -> None:
+        self._context = state.context
+        self._domain_counts = state.usage.domain_counts
+        self._domain_choice = state.domain_choice
+        self._profiles = state.profiles
+        self._steady: dict[tuple[int, int], Sequence[ClaimProfile]] = {}
         self._held: dict[tuple[int, int], Held] = {}
-        self._granted_by: dict[tuple[int, int], tuple[Look, ...]] = {}
-        self._targets: dict[tuple[int, str], dict[str | None, Look | None]] = {}
+        self._granted_by: dict[tuple[int, int], tuple[ClaimProfile, ...]] = {}
+        self._targets: dict[tuple[int, str], dict[str | None, ClaimProfile | None]] = {}
 
-    def of(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
+    def of(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
         """What claims that look so may become with a pod at this step of its ladder, the best first; room is not asked."""
-        question = (look.index, stage.index)
+        question = (profile.index, step.index)
         steady = self._steady.get(question)
         if steady is not None:
             return steady
         held = self._held.get(question)
         if held is not None:
-            return (held[0],) if self._is_admitted(held, shape) else ()
-        return self._anew(look, shape, stage)
+            return (held[0],) if self._is_admitted(held, signature) else ()
+        return self._anew(profile, signature, step)
 
-    def _anew(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
-        question = (look.index, stage.index)
+    def _anew(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
+        question = (profile.index, step.index)
         granted = self._granted_by.get(question)
         if granted is not None:
-            return self._chosen(granted, shape, stage)
-        granted = self._granted_by[question] = self._granted(look, stage)
-        if not granted or not stage.keys:
+            return self._chosen(granted, signature, step)
+        granted = self._granted_by[question] = self._granted(profile, step)
+        if not granted or not step.keys:
             self._steady[question] = granted
             return granted
-        values = [self._values(one, stage) for one in granted]
+        values = [self._values(one, step) for one in granted]
         if len(granted) == 1 and None not in values[0]:
-            by_key = dict(zip(stage.keys, values[0], strict=True))
-            rules = tuple((rule, by_key[rule.key] or "") for rule in stage.zone_rules)
+            by_key = dict(zip(step.keys, values[0], strict=True))
+            rules = tuple((rule, by_key[rule.key] or "") for rule in step.zone_rules)
             self._held[question] = (granted[0], rules)
             if not rules:
                 self._steady[question] = granted
-            return self.of(look, shape, stage)
-        return self._chosen(granted, shape, stage)
+            return self.of(profile, signature, step)
+        return self._chosen(granted, signature, step)
 
-    def _chosen(self, granted: tuple[Look, ...], shape: Shape, stage: Stage) -> Sequence[Look]:
-        if len(granted) == 1 and len(stage.keys) == 1:
-            return self._of_one_key(granted[0], shape, stage)
-        return [choice for one in granted for choice in self._choices(one, shape, stage)]
+    def _chosen(
+        self, granted: tuple[ClaimProfile, ...], signature: PodSignature, step: RelaxationStep
+    ) -> Sequence[ClaimProfile]:
+        if len(granted) == 1 and len(step.keys) == 1:
+            return self._of_one_key(granted[0], signature, step)
+        return [choice for one in granted for choice in self._choices(one, signature, step)]
 
-    def _of_one_key(self, look: Look, shape: Shape, stage: Stage) -> Sequence[Look]:
+    def _of_one_key(
+        self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
+    ) -> Sequence[ClaimProfile]:
         """As `_choices`, for most pods with rules: all of the answer is known but the order."""
-        key, draft = stage.keys[0], self._draft(look)
-        targets = self._targets.setdefault((look.index, key), {})
+        key, draft = step.keys[0], self._draft(profile)
+        targets = self._targets.setdefault((profile.index, key), {})
         found = []
-        for value in self._pinning.options(draft, shape, stage, key):
+        for value in self._domain_choice.options(draft, signature, step, key):
             if value not in targets:
-                reqs = look.reqs if value is None else self._ground.table.pinned(look.reqs, key, value)
-                target = self._looks.of(look.template, reqs, look.allowed) if reqs != IMPOSSIBLE else None
+                reqs = profile.reqs if value is None else self._context.table.with_value(profile.reqs, key, value)
+                target = self._profiles.of(profile.template, reqs, profile.allowed) if reqs != IMPOSSIBLE else None
                 targets[value] = target if target is not None and target.mask else None
             chosen = targets[value]
             if chosen is not None:
                 found.append(chosen)
         return found
 
-    def _granted(self, look: Look, stage: Stage) -> tuple[Look, ...]:
+    def _granted(self, profile: ClaimProfile, step: RelaxationStep) -> tuple[ClaimProfile, ...]:
         """The look with each alternative of what the pod asks of the node itself, where any type is left."""
-        template, table = look.template, self._ground.table
-        if not self._ground.open_templates(stage)[template.index]:
+        template, table = profile.template, self._context.table
+        if not self._context.open_templates(step)[template.index]:
             return ()
-        asked = (table.narrowed(look.reqs, ask) for ask in stage.asks)
-        granted = (self._looks.of(template, reqs, look.allowed) for reqs in asked if reqs != IMPOSSIBLE)
+        asked = (table.narrowed(profile.reqs, alternative) for alternative in step.alternatives)
+        granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in asked if reqs != IMPOSSIBLE)
         return tuple(one for one in granted if one.mask)
 
-    def _values(self, look: Look, stage: Stage) -> list[str | None]:
-        return [self._ground.table.single(look.reqs, key) for key in stage.keys]
+    def _values(self, profile: ClaimProfile, step: RelaxationStep) -> list[str | None]:
+        return [self._context.table.single(profile.reqs, key) for key in step.keys]
 
-    def _choices(self, look: Look, shape: Shape, stage: Stage) -> list[Look]:
-        choices = self._pinning.choices(self._draft(look), shape, stage, stage.keys)
-        return [self._looks.of(look.template, choice.reqs, look.allowed) for choice in choices]
+    def _choices(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> list[ClaimProfile]:
+        choices = self._domain_choice.choices(self._draft(profile), signature, step, step.keys)
+        return [self._profiles.of(profile.template, choice.reqs, profile.allowed) for choice in choices]
 
-    def _draft(self, look: Look) -> Draft:
-        return Draft(look.template, look.reqs, look.allowed, self._ground.axis.zero)
+    def _draft(self, profile: ClaimProfile) -> ClaimDraft:
+        return ClaimDraft(profile.template, profile.reqs, profile.allowed, self._context.axis.zero)
 
-    def _is_admitted(self, held: Held, shape: Shape) -> bool:
+    def _is_admitted(self, held: Held, signature: PodSignature) -> bool:
         for rule, value in held[1]:  # noqa: SIM110 - asked for every pod with rules
-            if not self._tally.admits(rule, value, shape):
+            if not self._domain_counts.admits(rule, value, signature):
                 return False
         return True

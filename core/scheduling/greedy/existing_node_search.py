@@ -2,94 +2,96 @@
 
 from __future__ import annotations
 
-from core.scheduling.capacity.existing_node import NodeRoom, can_attach, ports_free
-from core.scheduling.context import Ground
+from core.scheduling.capacity.existing_node import NodeUsage, can_attach, ports_free
+from core.scheduling.context import SchedulingContext
 from core.scheduling.instance_types.type_index import bits
-from core.scheduling.pods.pod_group import Batch, PodClass, Shape, Stage
+from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep
 from core.scheduling.primitives.resource_vector import minus, within
-from core.scheduling.topology.domain_counts import Tally
+from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
 
 
-class NodeSearch:
+class ExistingNodeSearch:
     """The existing nodes as one plan fills them."""
 
-    def __init__(self, ground: Ground, tally: Tally, leaving: frozenset[int]) -> None:
-        self._ground = ground
-        self._tally = tally
+    def __init__(self, context: SchedulingContext, domain_counts: DomainCounts, leaving: frozenset[int]) -> None:
+        self._context = context
+        self._domain_counts = domain_counts
         self._staying = ~bits(leaving)
-        self._rooms: dict[int, NodeRoom] = {}
+        self._usage: dict[int, NodeUsage] = {}
         self._open: dict[tuple[int, int, bool], int] = {}
 
-    def find(self, batch: Batch, stage: Stage) -> int | None:
+    def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """The first node that takes one more pod of the batch.
 
         A node that is too full for the class stays so, and is not looked at again for it; nor is one that breaks a rule,
         where that cannot change as pods are added.
         """
-        if not self._ground.views:
+        if not self._context.existing_nodes:
             return None
-        key = (batch.pod_class.index, stage.number, batch.avoids_resting)
+        key = (pending_group.pod_group.index, step.number, pending_group.avoids_resting)
         still_open = self._open.get(key)
         if still_open is None:
-            still_open = self._suitable(batch, stage)
-        found, left = None, still_open & self._near(stage)
+            still_open = self._suitable(pending_group, step)
+        found, left = None, still_open & self._near(step)
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1
-            if not self._has_room(position, batch.pod_class):
+            if not self._has_room(position, pending_group.pod_group):
                 still_open ^= bit
                 left ^= bit
                 continue
-            refused = self._refused(position, batch.pod_class.shape, stage)
+            refused = self._refused(position, pending_group.pod_group.signature, step)
             if not refused:
                 found = position
-            elif stage.is_monotone:
+            elif step.is_monotone:
                 still_open &= ~refused
             left &= ~refused
         self._open[key] = still_open
         return found
 
-    def put(self, position: int, pod_class: PodClass) -> None:
+    def put(self, position: int, pod_group: PodGroup) -> None:
         """Take the room for one pod and count it."""
-        room = self._rooms.setdefault(position, NodeRoom(self._ground.views[position].free))
-        room.free = minus(room.free, pod_class.requests)
-        room.ports.extend(pod_class.ports)
-        room.attached.update(pod_class.volumes.attachments)
-        self._tally.record_on_node(pod_class.shape, position)
+        room = self._usage.setdefault(position, NodeUsage(self._context.existing_nodes[position].free))
+        room.free = minus(room.free, pod_group.requests)
+        room.ports.extend(pod_group.ports)
+        room.attached.update(pod_group.volumes.attachments)
+        self._domain_counts.record_on_node(pod_group.signature, position)
 
-    def _suitable(self, batch: Batch, stage: Stage) -> int:
+    def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> int:
         """Nodes whose labels, taints and room before this plan suit the pods, as a bit set of positions."""
-        sets = self._ground.nodes
-        found = sets.suitable(stage.asks, stage.wishes.tolerations) & sets.with_room(batch.pod_class.requests)
-        return found & self._staying & (~sets.resting if batch.avoids_resting else -1)
+        nodes = self._context.node_index
+        found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
+            pending_group.pod_group.requests
+        )
+        return found & self._staying & (~nodes.resting if pending_group.avoids_resting else -1)
 
-    def _near(self, stage: Stage) -> int:
+    def _near(self, step: RelaxationStep) -> int:
         """Nodes that have a pod which the pods must be on one node with; all where there is no such rule."""
         near = -1
-        for rule in stage.host_rules:
-            if rule.kind == AFFINITY and not self._tally.is_first(rule):
-                hosts = self._ground.nodes.domains(rule.key)
+        for rule in step.host_rules:
+            if rule.kind == AFFINITY and not self._domain_counts.is_first(rule):
+                hosts = self._context.node_index.domains(rule.key)
                 occupied = 0
-                for host, count in self._tally.of(rule.group).items():
+                for host, count in self._domain_counts.of(rule.group).items():
                     occupied |= hosts.get(host, 0) if count > 0 else 0
                 near &= occupied
         return near
 
-    def _has_room(self, position: int, pod_class: PodClass) -> bool:
-        view = self._ground.views[position]
-        room = self._rooms.get(position)
-        if room is not None and not within(pod_class.requests, room.free):
+    def _has_room(self, position: int, pod_group: PodGroup) -> bool:
+        node = self._context.existing_nodes[position]
+        room = self._usage.get(position)
+        if room is not None and not within(pod_group.requests, room.free):
             return False
-        if pod_class.ports and not ports_free(view, room.ports if room else (), pod_class.ports):
+        if pod_group.ports and not ports_free(node, room.ports if room else (), pod_group.ports):
             return False
-        wanted = pod_class.volumes.attachments
-        return not wanted or can_attach(view, room.attached if room else (), wanted)
+        wanted = pod_group.volumes.attachments
+        return not wanted or can_attach(node, room.attached if room else (), wanted)
 
-    def _refused(self, position: int, shape: Shape, stage: Stage) -> int:
+    def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> int:
         """The nodes that the first broken rule keeps the pod from, as it does from this one; none where it obeys all."""
-        for rule in (*stage.host_rules, *stage.zone_rules):
-            domain = self._ground.nodes.values(rule.key)[position]
-            if not self._tally.admits(rule, domain, shape):
-                return self._ground.nodes.domains(rule.key)[domain]
+        for rule in (*step.host_rules, *step.zone_rules):
+            domain = self._context.node_index.values(rule.key)[position]
+            if not self._domain_counts.admits(rule, domain, signature):
+                return self._context.node_index.domains(rule.key)[domain]
         return 0

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from core.model.snapshot import BEST_EFFORT
-from core.scheduling.capacity.claim_profile import Look
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.greedy.plan_state import Books
-from core.scheduling.pods.pod_group import PodClass, Stage
+from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.resource_vector import Vector
-from core.scheduling.topology.domain_choice import Draft
+from core.scheduling.topology.domain_choice import ClaimDraft
 
 
-class Fit(NamedTuple):
+class PodPlacement(NamedTuple):
     """A claim, and what it becomes with one pod more."""
 
-    claim: InFlight
-    look: Look
+    claim: InFlightClaim
+    profile: ClaimProfile
     total: Vector
     reservations: tuple[str, ...] = ()
 
@@ -29,79 +29,83 @@ class NewClaims:
         limited: Templates whose limits have kept pods out.
     """
 
-    def __init__(self, books: Books) -> None:
-        self._ground = books.ground
-        self._tally = books.accounts.tally
-        self._pinning = books.pinning
-        self._rooms = books.accounts.rooms
-        self._reservations = books.accounts.reservations
-        self._looks = books.looks
-        self._barren: set[tuple[int, int, int]] = set()
-        self._alike: dict[tuple[int, int, int, int], Look] = {}
+    def __init__(self, state: PlanState) -> None:
+        self._context = state.context
+        self._domain_counts = state.usage.domain_counts
+        self._domain_choice = state.domain_choice
+        self._limits = state.usage.limits
+        self._reservations = state.usage.reservations
+        self._profiles = state.profiles
+        self._infeasible: set[tuple[int, int, int]] = set()
+        self._alike: dict[tuple[int, int, int, int], ClaimProfile] = {}
         self.limited: set[int] = set()
 
-    def open(self, index: int, pod_class: PodClass, stage: Stage) -> Fit | None:
+    def open(self, index: int, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """A claim with this number that takes one pod of the class, from the first NodePool that can."""
-        for template, tolerated in zip(self._ground.templates, self._ground.open_templates(stage), strict=True):
-            question = (pod_class.index, stage.number, template.index)
-            if not tolerated or question in self._barren:
+        for template, tolerated in zip(self._context.templates, self._context.open_templates(step), strict=True):
+            question = (pod_group.index, step.number, template.index)
+            if not tolerated or question in self._infeasible:
                 continue
             for size in template.sizes:
-                fit = self._opened(
-                    InFlight(index, template, template.offered, size, self._ground.axis.zero), pod_class, stage
+                placement = self._opened(
+                    InFlightClaim(index, template, template.offered, size, self._context.axis.zero), pod_group, step
                 )
-                if fit is not None:
-                    return fit
-            if stage.is_monotone:
-                self._barren.add(question)
+                if placement is not None:
+                    return placement
+            if step.is_monotone:
+                self._infeasible.add(question)
         return None
 
-    def _opened(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | None:
+    def _opened(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """A claim that may become any type of one size."""
         template, size = claim.template, claim.allowed
-        room = self._rooms[template.index]
+        room = self._limits[template.index]
         claim.allowed = room.mask(template.types, size) if room.left else size
         claim.min_values = template.min_values
-        question = (pod_class.index, stage.number, template.index, claim.allowed)
-        is_barred = any(self._tally.bars_new(rule) for rule in stage.host_rules)
-        look = self._alike.get(question)
-        if look is not None and not is_barred:
-            return Fit(claim, look, pod_class.requests)
-        fit = None if is_barred else self._first_fit(claim, pod_class, stage)
-        if fit is None and claim.allowed != size:
+        question = (pod_group.index, step.number, template.index, claim.allowed)
+        is_barred = any(self._domain_counts.bars_new_node(rule) for rule in step.host_rules)
+        profile = self._alike.get(question)
+        if profile is not None and not is_barred:
+            return PodPlacement(claim, profile, pod_group.requests)
+        placement = None if is_barred else self._first_fit(claim, pod_group, step)
+        if placement is None and claim.allowed != size:
             self.limited.add(template.index)
-        if fit is not None and not (stage.keys or claim.min_values or self._reservations.left):
-            self._alike[question] = fit.look
-        return fit
+        if placement is not None and not (step.keys or claim.min_values or self._reservations.left):
+            self._alike[question] = placement.profile
+        return placement
 
-    def _first_fit(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Fit | None:
+    def _first_fit(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """What a claim without pods becomes with its first one."""
-        allowed = claim.allowed_with(pod_class)
-        for ask in stage.asks:
-            reqs = self._ground.table.narrowed(claim.reqs, ask)
-            draft = Draft(claim.template, reqs, allowed, pod_class.requests, claim.min_values)
-            fit = self._settled(claim, draft, pod_class, stage) if draft.is_possible else None
-            if fit is not None:
-                return fit
+        allowed = claim.allowed_with(pod_group)
+        for alternative in step.alternatives:
+            reqs = self._context.table.narrowed(claim.reqs, alternative)
+            draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
+            placement = self._settled(claim, draft, pod_group, step) if draft.is_possible else None
+            if placement is not None:
+                return placement
         return None
 
-    def _settled(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
+    def _settled(
+        self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
+    ) -> PodPlacement | None:
         """What a claim becomes; where minValues cannot be met within reservations, without them."""
         if not self._reservations.left:
-            return self._held(claim, draft, pod_class, stage)
-        fit = self._held(claim, self._reservations.without_spent(draft), pod_class, stage)
-        if fit is None and claim.min_values:
-            fit = self._held(claim, self._reservations.without_any(draft), pod_class, stage)
-        return fit
+            return self._held(claim, draft, pod_group, step)
+        placement = self._held(claim, self._reservations.without_spent(draft), pod_group, step)
+        if placement is None and claim.min_values:
+            placement = self._held(claim, self._reservations.without_any(draft), pod_group, step)
+        return placement
 
-    def _held(self, claim: InFlight, draft: Draft, pod_class: PodClass, stage: Stage) -> Fit | None:
+    def _held(
+        self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
+    ) -> PodPlacement | None:
         """The same, held to one value of each topology key and to reservations."""
         if not draft.is_possible:
             return None
-        if stage.keys:
-            pinned = self._pinning.pin(draft, pod_class.shape, stage)
+        if step.keys:
+            pinned = self._domain_choice.pin(draft, pod_group.signature, step)
             if pinned is None and self._may_relax(claim):
-                pinned = self._pinning.pin(draft.undemanding(), pod_class.shape, stage)
+                pinned = self._domain_choice.pin(draft.undemanding(), pod_group.signature, step)
             if pinned is None:
                 return None
             draft = draft.narrowed(pinned)
@@ -113,10 +117,10 @@ class NewClaims:
             draft, reservations = draft.narrowed(chosen[0]), chosen[1]
         if claim.min_values and not self._keeps_min_values(claim, draft):
             return None
-        look = self._looks.of(claim.template, draft.reqs, draft.allowed)
-        return Fit(claim, look, draft.total, reservations)
+        profile = self._profiles.of(claim.template, draft.reqs, draft.allowed)
+        return PodPlacement(claim, profile, draft.total, reservations)
 
-    def _keeps_min_values(self, claim: InFlight, draft: Draft) -> bool:
+    def _keeps_min_values(self, claim: InFlightClaim, draft: ClaimDraft) -> bool:
         missing = draft.missing_values()
         if not missing:
             return True
@@ -126,10 +130,10 @@ class NewClaims:
         claim.min_values_relaxed = True
         return True
 
-    def _may_relax(self, claim: InFlight) -> bool:
+    def _may_relax(self, claim: InFlightClaim) -> bool:
         """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
-        return bool(claim.min_values) and self._ground.snapshot.options.min_values_policy == BEST_EFFORT
+        return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget(self) -> None:
         """Look at every NodePool anew: limits have room again."""
-        self._barren.clear()
+        self._infeasible.clear()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.scheduling.capacity.claim_profile import Looks
-from core.scheduling.context import Ground
-from core.scheduling.greedy.plan_usage import Accounts
-from core.scheduling.topology.domain_choice import Pinning
+from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.plan_usage import PlanUsage
+from core.scheduling.topology.domain_choice import DomainChoice
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class Books:
+class PlanState:
     """Shared by all who place the pods of one plan.
 
     Attributes:
@@ -20,7 +20,7 @@ class Books:
         looks: What claims are held to.
     """
 
-    ground: Ground
-    accounts: Accounts
-    pinning: Pinning
-    looks: Looks
+    context: SchedulingContext
+    usage: PlanUsage
+    domain_choice: DomainChoice
+    profiles: ClaimProfiles

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.scheduling.capacity.node_pool_limits import Room
+from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.greedy.reservations import Reservations
-from core.scheduling.topology.domain_counts import Tally
+from core.scheduling.topology.domain_counts import DomainCounts
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class Accounts:
+class PlanUsage:
     """Changes with every pod that gets its place.
 
     Attributes:
@@ -20,10 +20,10 @@ class Accounts:
         reservations: What capacity reservations have left.
     """
 
-    tally: Tally
-    rooms: Sequence[Room]
+    domain_counts: DomainCounts
+    limits: Sequence[RemainingLimits]
     reservations: Reservations
 
-    def copy(self) -> Accounts:
+    def copy(self) -> PlanUsage:
         """As they are now; what is placed later counts in one of the two only."""
-        return Accounts(self.tally.copy(), [room.copy() for room in self.rooms], self.reservations.copy())
+        return PlanUsage(self.domain_counts.copy(), [room.copy() for room in self.limits], self.reservations.copy())

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from core.scheduling.context import Ground
-from core.scheduling.greedy.scheduler import Solution, Solve
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
 from core.scheduling.pods.pending_pods import is_virtual
-from core.scheduling.pods.pod_group import Batch, PodClass
+from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.topology.topology_group import AFFINITY
 
 TURNS_MAX: Final = 4
@@ -29,16 +29,16 @@ _Left = Counter[int]
 """Class of pods → how many of them have no place."""
 
 
-class SecondTurn:
+class RequeuingScheduler:
     """Plans for all that waits, and anew for those that are left.
 
     Args:
-        ground: The snapshot.
+        context: The snapshot.
         queue: Makes the queue, afresh for each plan.
     """
 
-    def __init__(self, ground: Ground, queue: Callable[[], list[Batch]]) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, queue: Callable[[], list[PendingGroup]]) -> None:
+        self._context = context
         self._queue = queue
 
     def solution(self) -> Solution:
@@ -55,36 +55,38 @@ class SecondTurn:
     def _plan(self, first: frozenset[int], *, alone: bool = False) -> Solution:
         queue = self._queue()
         if alone:
-            queue = [batch for batch in queue if batch.pod_class.index in first]
-        return Solve(self._ground, queue, self._ground.leaving, frozenset(), first).run()
+            queue = [pending_group for pending_group in queue if pending_group.pod_group.index in first]
+        return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
 
     def _turns(self, left: _Left) -> Iterator[frozenset[int]]:
         """Who goes first: together all classes that would gain if they were alone, then one after the other."""
         if not left:
             return
         queue = self._queue()
-        classes = [batch.pod_class for batch in queue]
-        late = dict.fromkeys(one for one in classes if one.index in left)
-        together = [self._with_company(one, classes) for one in [*late][:CLASSES_MAX]]
+        pod_groups = [pending_group.pod_group for pending_group in queue]
+        late = dict.fromkeys(one for one in pod_groups if one.index in left)
+        together = [self._with_company(one, pod_groups) for one in [*late][:CLASSES_MAX]]
         gaining = [first for first, one in zip(together, late, strict=False) if self._gains(first, one, left)]
         if gaining:
             yield frozenset().union(*gaining)
-        if len(gaining) > 1 and sum(len(batch.pods) for batch in queue) <= PODS_MAX:
+        if len(gaining) > 1 and sum(len(pending_group.pods) for pending_group in queue) <= PODS_MAX:
             yield from gaining[:TURNS_MAX]
 
-    def _gains(self, first: frozenset[int], one: PodClass, left: _Left) -> bool:
+    def _gains(self, first: frozenset[int], one: PodGroup, left: _Left) -> bool:
         return _left_behind(self._plan(first, alone=True))[one.index] < left[one.index]
 
-    def _with_company(self, one: PodClass, classes: Iterable[PodClass]) -> frozenset[int]:
+    def _with_company(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
         """A class with those that it must be near to and cannot do without."""
-        rules = (*one.stages[0].host_rules, *one.stages[0].zone_rules)
+        rules = (*one.steps[0].host_rules, *one.steps[0].zone_rules)
         near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
-        return frozenset({one.index} | {other.index for other in classes if near.intersection(other.shape.selected_by)})
+        return frozenset(
+            {one.index} | {other.index for other in pod_groups if near.intersection(other.signature.selected_by)}
+        )
 
 
 def _left_behind(solution: Solution) -> _Left:
     left: _Left = Counter()
-    for batch in solution.unplaced:
-        if not batch.pod_class.reason and not is_virtual(batch.pods[0]):
-            left[batch.pod_class.index] += batch.waiting
+    for pending_group in solution.unplaced:
+        if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
+            left[pending_group.pod_group.index] += pending_group.waiting
     return left

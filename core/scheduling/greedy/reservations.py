@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.scheduling.capacity.nodeclaim_template import Template
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.topology.domain_choice import Draft
+from core.scheduling.topology.domain_choice import ClaimDraft
 
 
 class Reservations:
@@ -19,7 +19,7 @@ class Reservations:
     on more than there is.
     """
 
-    def __init__(self, templates: Iterable[Template], table: RequirementTable) -> None:
+    def __init__(self, templates: Iterable[NodeClaimTemplate], table: RequirementTable) -> None:
         self._table = table
         self.left: dict[str, int] = {}
         for template in templates:
@@ -34,7 +34,7 @@ class Reservations:
         other.left = dict(self.left)
         return other
 
-    def without_spent(self, draft: Draft) -> Draft:
+    def without_spent(self, draft: ClaimDraft) -> ClaimDraft:
         """The draft kept out of reservations that have no place left, before a zone or capacity type is chosen for it."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
         if not spent:
@@ -43,11 +43,11 @@ class Reservations:
         kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
         return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
 
-    def without_any(self, draft: Draft) -> Draft:
+    def without_any(self, draft: ClaimDraft) -> ClaimDraft:
         """The draft kept out of all reserved capacity."""
         return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
 
-    def choose(self, draft: Draft) -> tuple[int, tuple[str, ...]] | None:
+    def choose(self, draft: ClaimDraft) -> tuple[int, tuple[str, ...]] | None:
         """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
 
         A claim with minValues goes without where all reservations together leave too few types.
@@ -69,7 +69,7 @@ class Reservations:
             return free.reqs, ()
         return (choices[0][0].reqs, (choices[0][1],)) if choices else None
 
-    def _several(self, draft: Draft, ranked: list[str]) -> tuple[str, ...]:
+    def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
         """The first few of these that together leave enough types for minValues, each of them needed; none where all do not."""
         if len(ranked) < 2 or self._held_to(draft, *ranked).missing_values():
             return ()
@@ -80,13 +80,13 @@ class Reservations:
                 needed = fewer
         return tuple(needed)
 
-    def _held_to(self, draft: Draft, *identities: str) -> Draft:
+    def _held_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
         """The draft held to reservations."""
-        reserved = self._table.pinned(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+        reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
         if reserved == IMPOSSIBLE:
             return draft.narrowed(IMPOSSIBLE)
         if len(identities) == 1:
-            return draft.narrowed(self._table.pinned(reserved, labels.RESERVATION_ID, identities[0]))
+            return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
         asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
         return draft.narrowed(self._table.narrowed(reserved, asked))
 

@@ -15,7 +15,7 @@ from core.scheduling.instance_types.type_index import Market, TypeIndex, bits, f
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, minus, pareto, within
-from core.scheduling.primitives.threshold_index import Thresholds
+from core.scheduling.primitives.threshold_index import ThresholdIndex
 
 OFFERING_KEYS = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
 
@@ -46,8 +46,8 @@ class TypeFilter:
         self._masks: dict[int, int] = {}
         self._label_masks: dict[Requirement, int] = {}
         self._market_masks: dict[tuple[Requirement | None, ...], int] = {}
-        self._by_room: list[Thresholds] = []
-        self._by_capacity: dict[str, Thresholds] = {}
+        self._by_room: list[ThresholdIndex] = []
+        self._by_capacity: dict[str, ThresholdIndex] = {}
         self._met_markets: dict[int, tuple[Market, ...]] = {}
         self._priced: dict[int, PriceOrder] = {}
         self._fronts: dict[int, tuple[Vector, ...]] = {}
@@ -112,16 +112,16 @@ class TypeFilter:
     def survivors(self, mask: int, total: Vector) -> int:
         """Those of these types that have room for `total`."""
         if not self._by_room and self.types:
-            self._by_room.extend(Thresholds(column) for column in zip(*self.room, strict=True))
+            self._by_room.extend(ThresholdIndex(column) for column in zip(*self.room, strict=True))
         for column, amount in zip(self._by_room, total, strict=True):
             mask &= column.at_least(amount)
         return mask
 
-    def capacities(self, resource: str) -> Thresholds:
+    def capacities(self, resource: str) -> ThresholdIndex:
         """What each type has of a resource before anything is set aside, for limits."""
         known = self._by_capacity.get(resource)
         if known is None:
-            known = self._by_capacity[resource] = Thresholds([t.capacity.get(resource, 0) for t in self.types])
+            known = self._by_capacity[resource] = ThresholdIndex([t.capacity.get(resource, 0) for t in self.types])
         return known
 
     def port_mask(self, ports: tuple[HostPort, ...]) -> int:

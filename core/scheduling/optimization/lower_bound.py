@@ -11,8 +11,8 @@ from core.packing.optimize import is_coarse
 from core.packing.problem import Packing, resized
 from core.packing.relaxation.fluid_lp import relax
 from core.packing.search_budget import Budget
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.relaxed_pods import Relaxed
 from core.scheduling.optimization.subproblems.packing_columns import problem_of
 
@@ -24,14 +24,14 @@ class LeastCost:
         bound: Nano-dollars per hour that no new nodes for these pods undercut, by the fluid relaxation.
     """
 
-    def __init__(self, ground: Ground, relaxed: Relaxed) -> None:
-        problem = problem_of(ground.templates, relaxed.counts, relaxed.rows)
-        self._seed = ground.snapshot.options.seed
+    def __init__(self, context: SchedulingContext, relaxed: Relaxed) -> None:
+        problem = problem_of(context.templates, relaxed.counts, relaxed.rows)
+        self._seed = context.snapshot.options.seed
         self._relaxed = relaxed
         self._problem = problem.restricted(problem.undominated())
         self.bound = relax(self._problem).bound
 
-    def proven(self, claims: Sequence[InFlight], cost: int, budget: Budget) -> int:
+    def proven(self, claims: Sequence[InFlightClaim], cost: int, budget: Budget) -> int:
         """A bound no lower than `bound`, from the loads of these claims at this cost; the same where any machine is free."""
         is_priced = bool(self._problem.prices.all())  # worth is measured by price
         if budget.is_spent or not is_priced or not is_coarse(self._problem, self.bound, cost, len(claims)):

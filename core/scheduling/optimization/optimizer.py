@@ -6,7 +6,7 @@ from typing import Final
 
 from core.model.plan import Cost
 from core.packing.search_budget import Budget
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.relaxed_pods import Relaxed
 
@@ -21,12 +21,12 @@ ROUGH_OFFERS_MAX: Final = 6000
 """With more kinds of pods by types, arithmetic in Python takes longer than loading the solver."""
 
 
-def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple[Solution, Cost]:
+def improved(context: SchedulingContext, solution: Solution, budget: Budget | None) -> tuple[Solution, Cost]:
     """The plan, made cheaper within the budget, and what it costs at the least.
 
     Without a budget nothing is searched, and the bound is left out where it takes a solver.
     """
-    relaxed, cost = Relaxed(ground, solution), _cost(solution)
+    relaxed, cost = Relaxed(context, solution), _cost(solution)
     rough = relaxed.rough() if relaxed.offers <= ROUGH_OFFERS_MAX else None
     is_small = sum(relaxed.counts.values()) < PODS_MIN and len(solution.claims) < CLAIMS_MIN
     is_near = rough is not None and (rough == cost or (is_small and cost * FAR[1] < rough * FAR[0]))
@@ -35,8 +35,8 @@ def improved(ground: Ground, solution: Solution, budget: Budget | None) -> tuple
     from core.scheduling.optimization.lower_bound import LeastCost
     from core.scheduling.optimization.repacker import Repack
 
-    least = LeastCost(ground, relaxed)
-    anew = Repack(ground, budget).improved(solution)
+    least = LeastCost(context, relaxed)
+    anew = Repack(context, budget).improved(solution)
     found = _cost(anew)
     return anew, Cost(found, max(rough or 0, least.proven(anew.claims, found, budget)))
 

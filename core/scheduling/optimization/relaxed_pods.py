@@ -8,11 +8,11 @@ from itertools import chain
 from typing import Final
 
 from core.packing.arithmetic_bound import Offer, rough_bound
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.items.item_groups import Kind, Way
-from core.scheduling.pods.pod_group import PodClass, Rule
+from core.scheduling.pods.pod_group import PodGroup, TopologyRule
 from core.scheduling.pods.preferences import required_alternatives
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.topology_group import ANTI_AFFINITY
@@ -33,64 +33,64 @@ class Relaxed:
         rows: Groups of pods that keep away from each other → how many a node has room for.
     """
 
-    def __init__(self, ground: Ground, solution: Solution) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, solution: Solution) -> None:
+        self._context = context
         self._apart_of: dict[int, tuple[int, ...]] = {}
-        classes = Counter(chain.from_iterable(claim.classes for claim in solution.claims))
+        pod_groups = Counter(chain.from_iterable(claim.pod_groups for claim in solution.claims))
         apart: dict[int, int] = {}
-        for pod_class, count in classes.items():
-            for number in self._keeps_apart(pod_class):
+        for pod_group, count in pod_groups.items():
+            for number in self._keeps_apart(pod_group):
                 apart[number] = apart.get(number, 0) + count
         largest = sorted((n for n in apart if apart[n] > 1), key=lambda number: (-apart[number], number))[:ROWS_MAX]
         self.rows = dict.fromkeys(sorted(largest), 1)
         self.counts: dict[Kind, int] = {}
         self._ways_of: dict[int, tuple[Way, ...]] = {}
-        for pod_class, count in classes.items():
-            kind = self._kind(pod_class)
+        for pod_group, count in pod_groups.items():
+            kind = self._kind(pod_group)
             self.counts[kind] = self.counts.get(kind, 0) + count
 
     @property
     def offers(self) -> int:
         """At most how many pairs of kind and type `rough` looks at."""
-        templates = self._ground.templates
+        templates = self._context.templates
         return sum(templates[way[0]].mask.bit_count() for kind in self.counts for way in kind.ways)
 
     def rough(self) -> int:
         """Nano-dollars per hour that no new nodes for these pods undercut, by arithmetic alone."""
         return rough_bound((kind.requests, count, self._offers(kind)) for kind, count in self.counts.items())
 
-    def load(self, claim: InFlight) -> list[int]:
+    def load(self, claim: InFlightClaim) -> list[int]:
         """[kind], how many pods of it a claim holds; it may hold none but those that the pods were taken from."""
-        held = Counter(self._kind(pod_class) for pod_class in claim.classes)
+        held = Counter(self._kind(pod_group) for pod_group in claim.pod_groups)
         return [held[kind] for kind in self.counts]
 
-    def _kind(self, pod_class: PodClass) -> Kind:
-        shape = pod_class.shape.index
-        ways = self._ways_of.get(shape)
+    def _kind(self, pod_group: PodGroup) -> Kind:
+        signature = pod_group.signature.index
+        ways = self._ways_of.get(signature)
         if ways is None:
-            ways = self._ways_of[shape] = tuple(dict.fromkeys(self._ways(pod_class)))
-        rows = tuple((number, 1) for number in self._keeps_apart(pod_class) if number in self.rows)
-        return Kind(pod_class.requests, ways, rows=rows)
+            ways = self._ways_of[signature] = tuple(dict.fromkeys(self._ways(pod_group)))
+        rows = tuple((number, 1) for number in self._keeps_apart(pod_group) if number in self.rows)
+        return Kind(pod_group.requests, ways, rows=rows)
 
-    def _keeps_apart(self, pod_class: PodClass) -> tuple[int, ...]:
+    def _keeps_apart(self, pod_group: PodGroup) -> tuple[int, ...]:
         """Groups of pods of which such a pod is one and of which it bears no other one on its node; whatever its size."""
-        shape = pod_class.shape.index
-        known = self._apart_of.get(shape)
+        signature = pod_group.signature.index
+        known = self._apart_of.get(signature)
         if known is None:
-            last = pod_class.stages[-1].host_rules if pod_class.stages else ()
-            known = self._apart_of[shape] = tuple(sorted({rule.group for rule in last if self._is_exclusive(rule)}))
+            last = pod_group.steps[-1].host_rules if pod_group.steps else ()
+            known = self._apart_of[signature] = tuple(sorted({rule.group for rule in last if self._is_exclusive(rule)}))
         return known
 
-    def _is_exclusive(self, rule: Rule) -> bool:
-        return rule.kind == ANTI_AFFINITY and rule.selects_self and self._ground.topology.is_hard(rule.group)
+    def _is_exclusive(self, rule: TopologyRule) -> bool:
+        return rule.kind == ANTI_AFFINITY and rule.selects_self and self._context.topology.is_hard(rule.group)
 
-    def _ways(self, pod_class: PodClass) -> Iterable[Way]:
-        table = self._ground.table
-        tolerated = [self._ground.open_templates(stage) for stage in pod_class.stages]
-        for parts in required_alternatives(pod_class.shape.spec):
-            ask = table.conjunction(parts)
-            for template in self._ground.templates if ask != IMPOSSIBLE else ():
-                reqs = table.narrowed(template.offered, ask)
+    def _ways(self, pod_group: PodGroup) -> Iterable[Way]:
+        table = self._context.table
+        tolerated = [self._context.open_templates(step) for step in pod_group.steps]
+        for parts in required_alternatives(pod_group.signature.spec):
+            alternative = table.conjunction(parts)
+            for template in self._context.templates if alternative != IMPOSSIBLE else ():
+                reqs = table.narrowed(template.offered, alternative)
                 if reqs != IMPOSSIBLE and any(by_stage[template.index] for by_stage in tolerated):
                     yield template.index, reqs, template.mask
 
@@ -98,7 +98,7 @@ class Relaxed:
         """Everything that one pod of the kind fits."""
         found: list[Offer] = []
         for position, reqs, allowed in kind.ways:
-            types = self._ground.templates[position].types
+            types = self._context.templates[position].types
             fitting = types.survivors(types.mask(reqs) & allowed, kind.requests)
             found += [(price, types.room[i]) for price, i in types.in_price_order(fitting, reqs)]
         return found

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from core.packing.search_budget import Budget
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.claims.limit_accounting import booked
 from core.scheduling.optimization.claims.topology_recount import census, keeps_counts
@@ -27,56 +27,58 @@ JOINT_LOADS_MAX: Final = 20_000
 TOGETHER_AGAIN: Final = 2.5
 """How many times as long putting claims together takes as taking them to pieces: kept for it of the time to search in."""
 
-Replaceable = tuple[Market, list[InFlight], list[list[Bundle]]]
+Replaceable = tuple[Market, list[InFlightClaim], list[list[Bundle]]]
 """Claims of a market, and for each its pods as bundles."""
 
 
 class Repack:
     """One search for cheaper nodes."""
 
-    def __init__(self, ground: Ground, budget: Budget) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, budget: Budget) -> None:
+        self._context = context
         self._budget = budget
-        self._rules = HostRules(ground.topology.groups)
-        self._parties = Parties(ground, self._rules)
+        self._rules = HostRules(context.topology.groups)
+        self._parties = Parties(context, self._rules)
 
     def improved(self, solution: Solution) -> Solution:
         """The solution with cheaper claims, or as it is. Limits are booked anew."""
         if self._budget.is_spent:
             return solution
-        rooms = [dict(room.left) for room in solution.accounts.rooms]
+        limits = [dict(room.left) for room in solution.usage.limits]
         began = self._budget.elapsed
         claims, replaceable = self._sorted_out(solution)
         budget = self._budget.setting_aside(TOGETHER_AGAIN * (self._budget.elapsed - began))
         tasks = [(old, self._parts(market, nodes, budget)) for market, old, nodes in replaceable]
-        seed = self._ground.snapshot.options.seed
+        seed = self._context.snapshot.options.seed
         searches = search([part for _, parts in tasks for part in parts], seed, budget)
         found = iter([one.claims() for one in searches])
         for old, parts in tasks:
             of_parts = [next(found) for _ in parts]
             anew = [claim for claims_of_part in of_parts for claim in claims_of_part]
-            room = solution.accounts.rooms[old[0].template.index]
+            room = solution.usage.limits[old[0].template.index]
             claims += anew if all(of_parts) and booked(anew, old, room) else old
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
-        counted = census(self._ground, changed)
-        if keeps_counts(self._ground, solution.accounts.tally, counted):
-            return replace(changed, accounts=replace(solution.accounts, tally=counted))
-        for room, left in zip(solution.accounts.rooms, rooms, strict=True):
+        counted = census(self._context, changed)
+        if keeps_counts(self._context, solution.usage.domain_counts, counted):
+            return replace(changed, usage=replace(solution.usage, domain_counts=counted))
+        for room, left in zip(solution.usage.limits, limits, strict=True):
             room.left = left
         return solution
 
-    def _sorted_out(self, solution: Solution) -> tuple[list[InFlight], list[Replaceable]]:
+    def _sorted_out(self, solution: Solution) -> tuple[list[InFlightClaim], list[Replaceable]]:
         """The claims that stay as they are, and the others by market, each with its pods as bundles.
 
         Company that a pod without a place waits for stays where it is: the pod could not join it there.
         """
-        kept = list[InFlight]()
-        awaited = {n for batch in solution.unplaced for n in self._rules.followed(batch.pod_class)}
-        markets: dict[tuple[int, int], tuple[Market, list[InFlight]]] = {}
+        kept = list[InFlightClaim]()
+        awaited = {n for pending_group in solution.unplaced for n in self._rules.followed(pending_group.pod_group)}
+        markets: dict[tuple[int, int], tuple[Market, list[InFlightClaim]]] = {}
         for claim in solution.claims:
-            company = {number for shape in claim.shapes for number in shape.selected_by} if awaited else set()
+            company = (
+                {number for signature in claim.signatures for number in signature.selected_by} if awaited else set()
+            )
             if self._may_repack(claim, solution) and awaited.isdisjoint(company):
                 market = self._parties.market(claim)
                 markets.setdefault((market.template.index, market.offered), (market, []))[1].append(claim)
@@ -93,13 +95,13 @@ class Repack:
                 found.append((market, [claim for claim, _ in pairs], [bundles for _, bundles in pairs]))
         return kept, found
 
-    def _may_repack(self, claim: InFlight, solution: Solution) -> bool:
+    def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
         """Whether nothing but room, rules and price decides about a claim.
 
         Where pods were left over, a NodePool with limits is left as it is: who gets its last room is for the greedy planner.
         """
         template = claim.template
-        is_scarce = bool(solution.unplaced and solution.accounts.rooms[template.index].left)
+        is_scarce = bool(solution.unplaced and solution.usage.limits[template.index].left)
         return not (is_scarce or claim.reservations or claim.min_values_relaxed)
 
     def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:
@@ -107,7 +109,7 @@ class Repack:
         bundles = [bundle for node in nodes for bundle in node]
         parties = {party for party, _ in bundles}
         if len(parties) * market.template.mask.bit_count() > JOINT_LOADS_MAX:
-            zones = Zones(self._ground, market, budget).split(bundles)
+            zones = Zones(self._context, market, budget).split(bundles)
             if zones:
-                return [Part(self._ground, market, [there], zone) for zone, there in zones.items()]
-        return [Part(self._ground, market, nodes)]
+                return [Part(self._context, market, [there], zone) for zone, there in zones.items()]
+        return [Part(self._context, market, nodes)]

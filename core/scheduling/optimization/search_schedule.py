@@ -8,7 +8,7 @@ from typing import Final
 from core.packing.optimize import Improved, improve, round_only
 from core.packing.relaxation.preparation import leaving_a_choice
 from core.packing.search_budget import Budget
-from core.scheduling.capacity.in_flight_claim import InFlight
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.optimization.subproblems.subproblem import Part
 
 ROUNDS_MAX: Final = 20
@@ -47,7 +47,7 @@ class Search:
         self._best = (round_only if is_quick else improve)(self._ready, start, seed=seed, budget=budget)
         return before is None or self._best.packing.cost(problem) < before.packing.cost(problem)
 
-    def claims(self) -> list[InFlight]:
+    def claims(self) -> list[InFlightClaim]:
         """Claims for what was found, nothing where nothing was."""
         if self._ready is None or self._best is None:
             return []

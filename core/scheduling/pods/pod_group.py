@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.model.pod import HostPort, Pod, PodSpec, TopologySpread
-from core.scheduling.pods.preferences import Wishes, required_alternatives
+from core.scheduling.pods.preferences import PodDemands, required_alternatives
 from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.resource_vector import Vector
 
 
 @dataclass(eq=False, slots=True)
-class Shape:
+class PodSignature:
     """Pods of one namespace with equal labels, as far as any selector reads them, and equal specs but for what they request.
 
     Attributes:
@@ -30,7 +30,7 @@ class Shape:
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
     selected_by: tuple[int, ...] = ()
-    pinned_keys: tuple[str, ...] = ()
+    domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[int, ...] = ()
     avoids: tuple[int, ...] = ()
     bound: dict[int, int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Shape:
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class Rule:
+class TopologyRule:
     """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
 
     group: int
@@ -68,7 +68,7 @@ class Rule:
 
 
 @dataclass(eq=False, slots=True)
-class Stage:
+class RelaxationStep:
     """What a class of pods asks for after so many steps of giving up preferences.
 
     Attributes:
@@ -82,16 +82,16 @@ class Stage:
 
     index: int
     number: int
-    wishes: Wishes
-    asks: tuple[int, ...]
-    host_rules: tuple[Rule, ...]
-    zone_rules: tuple[Rule, ...]
+    demands: PodDemands
+    alternatives: tuple[int, ...]
+    host_rules: tuple[TopologyRule, ...]
+    zone_rules: tuple[TopologyRule, ...]
     keys: tuple[str, ...]
     is_monotone: bool
 
 
 @dataclass(eq=False, slots=True)
-class PodClass:
+class PodGroup:
     """Pods that one question answers for all: a shape, what one pod takes, and what the volumes demand.
 
     Attributes:
@@ -102,17 +102,17 @@ class PodClass:
     """
 
     index: int
-    shape: Shape
+    signature: PodSignature
     requests: Vector
     volumes: VolumeNeeds
-    stages: tuple[Stage, ...] = ()
+    steps: tuple[RelaxationStep, ...] = ()
     reason: str = ""
     message: str = ""
     ports: tuple[HostPort, ...] = field(init=False)
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ports = self.shape.spec.host_ports
+        self.ports = self.signature.spec.host_ports
         self.is_plain = not self.ports and not self.volumes.attachments
 
 
@@ -124,20 +124,20 @@ class Alike:
         pod_class: Their class where they have no volumes, once it is known.
     """
 
-    shape: Shape
+    signature: PodSignature
     requests: Vector
-    pod_class: PodClass | None = None
+    pod_group: PodGroup | None = None
 
 
 @dataclass(eq=False, slots=True)
-class Batch:
+class PendingGroup:
     """Pods of one class that wait for a place, in the order in which they get one.
 
     Attributes:
         avoids_resting: Whether consolidation moves them, which must let nodes rest that changed lately.
     """
 
-    pod_class: PodClass
+    pod_group: PodGroup
     pods: list[Pod]
     avoids_resting: bool = False
     placed: int = 0

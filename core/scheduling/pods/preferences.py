@@ -24,7 +24,7 @@ _Weighted = TypeVar("_Weighted", PreferredTerm, WeightedPodAffinityTerm)
 TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCHEDULE)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a pod asks for at one step of the ladder. Preferences that are still here count as demands."""
 
     terms: tuple[NodeSelectorTerm, ...]
@@ -50,9 +50,9 @@ def required_alternatives(spec: PodSpec) -> tuple[tuple[Requirement, ...], ...]:
     return tuple((*spec.node_selector, *term.requirements) for term in terms) or (spec.node_selector,)
 
 
-def ladder(
+def relaxation_steps(
     spec: PodSpec, spreads: tuple[TopologySpread, ...], *, respect: bool, tolerate_at_last: bool
-) -> Iterator[Wishes]:
+) -> Iterator[PodDemands]:
     """What to ask for, first everything, then one thing less each time.
 
     Order: alternatives of the required node affinity but the last, preferred pod affinity, preferred pod anti-affinity,
@@ -66,7 +66,7 @@ def ladder(
         tolerate_at_last: Whether any taint with effect PreferNoSchedule exists.
     """
     hard = tuple(s for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE)
-    wishes = Wishes(
+    demands = PodDemands(
         terms=usable_terms(spec),
         preferred_terms=_heaviest_first(spec.preferred_terms) if respect else (),
         spreads=spreads if respect else hard,
@@ -76,31 +76,31 @@ def ladder(
         preferred_anti_affinity=_heaviest_first(spec.preferred_anti_affinity) if respect else (),
         tolerations=spec.tolerations,
     )
-    step: Wishes | None = wishes
-    last = wishes
+    step: PodDemands | None = demands
+    last = demands
     while step is not None:
         yield step
         last, step = step, _relaxed(step, tolerate_at_last=tolerate_at_last)
-    if _relaxed(msgspec.structs.replace(wishes, terms=()), tolerate_at_last=tolerate_at_last) is not None:
-        for dropped in range(len(wishes.terms) - 1):
-            yield msgspec.structs.replace(last, terms=wishes.terms[dropped:])
+    if _relaxed(msgspec.structs.replace(demands, terms=()), tolerate_at_last=tolerate_at_last) is not None:
+        for dropped in range(len(demands.terms) - 1):
+            yield msgspec.structs.replace(last, terms=demands.terms[dropped:])
 
 
-def _relaxed(wishes: Wishes, *, tolerate_at_last: bool) -> Wishes | None:
+def _relaxed(demands: PodDemands, *, tolerate_at_last: bool) -> PodDemands | None:
     replace = msgspec.structs.replace
-    if len(wishes.terms) > 1:
-        return replace(wishes, terms=wishes.terms[1:])
-    if wishes.preferred_affinity:
-        return replace(wishes, preferred_affinity=wishes.preferred_affinity[1:])
-    if wishes.preferred_anti_affinity:
-        return replace(wishes, preferred_anti_affinity=wishes.preferred_anti_affinity[1:])
-    if wishes.preferred_terms:
-        return replace(wishes, preferred_terms=wishes.preferred_terms[1:])
-    soft = [i for i, spread in enumerate(wishes.spreads) if spread.when_unsatisfiable != DO_NOT_SCHEDULE]
+    if len(demands.terms) > 1:
+        return replace(demands, terms=demands.terms[1:])
+    if demands.preferred_affinity:
+        return replace(demands, preferred_affinity=demands.preferred_affinity[1:])
+    if demands.preferred_anti_affinity:
+        return replace(demands, preferred_anti_affinity=demands.preferred_anti_affinity[1:])
+    if demands.preferred_terms:
+        return replace(demands, preferred_terms=demands.preferred_terms[1:])
+    soft = [i for i, spread in enumerate(demands.spreads) if spread.when_unsatisfiable != DO_NOT_SCHEDULE]
     if soft:
-        return replace(wishes, spreads=_without_swapping(wishes.spreads, soft[0]))
-    if tolerate_at_last and TOLERATE_PREFERENCES not in wishes.tolerations:
-        return replace(wishes, tolerations=(*wishes.tolerations, TOLERATE_PREFERENCES))
+        return replace(demands, spreads=_without_swapping(demands.spreads, soft[0]))
+    if tolerate_at_last and TOLERATE_PREFERENCES not in demands.tolerations:
+        return replace(demands, tolerations=(*demands.tolerations, TOLERATE_PREFERENCES))
     return None
 
 

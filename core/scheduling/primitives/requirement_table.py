@@ -23,7 +23,7 @@ class RequirementTable:
         self._all: list[tuple[Requirements, frozenset[str]]] = []
         self._narrowed: dict[tuple[int, int], int] = {}
         self._single: dict[tuple[int, str], str | None] = {}
-        self._pinned: dict[tuple[int, str, str], int] = {}
+        self._with_value: dict[tuple[int, str, str], int] = {}
 
     def intern(self, requirements: Requirements, needed: frozenset[str] = frozenset()) -> int:
         """The number of these requirements; the labels in `needed` have to exist."""
@@ -70,13 +70,13 @@ class RequirementTable:
         theirs, needed = self._all[asked]
         return all(key in offered for key in needed) and offered.compatible(theirs)
 
-    def pinned(self, offered: int, key: str, value: str) -> int:
+    def with_value(self, offered: int, key: str, value: str) -> int:
         """`offered` held to one value of a label, or `IMPOSSIBLE`."""
         question = (offered, key, value)
-        known = self._pinned.get(question)
+        known = self._with_value.get(question)
         if known is None:
             asked = self.intern(Requirements([Requirement.one_of(key, value)]))
-            known = self._pinned[question] = self.narrowed(offered, asked)
+            known = self._with_value[question] = self.narrowed(offered, asked)
         return known
 
     def single(self, number: int, key: str) -> str | None:

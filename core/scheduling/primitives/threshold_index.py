@@ -8,7 +8,7 @@ from itertools import accumulate
 from operator import or_
 
 
-class Thresholds:
+class ThresholdIndex:
     """One amount for each bit position, ready to be asked which ones are at least, or at most, so much.
 
     Most columns are only ever asked for what all of them have, so they are put in order at the first other question.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from core.model.values.requirements import Requirement
-from core.scheduling.capacity.nodeclaim_template import Template, any_value
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_value
 from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.pods.pod_group import Batch, Rule, Shape, Stage
+from core.scheduling.pods.pod_group import PendingGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import Vector
-from core.scheduling.topology.domain_counts import Tally
+from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
@@ -26,14 +26,14 @@ _WHOLE = 1000
 """A pod that can go to one value only weighs so much; one with n values an n-th of it."""
 
 
-class Draft(NamedTuple):
+class ClaimDraft(NamedTuple):
     """A claim as it might become: requirements, the types that limits leave, and what all its pods request.
 
     Attributes:
         min_values: Label key → how many distinct values the types that are left must have.
     """
 
-    template: Template
+    template: NodeClaimTemplate
     reqs: int
     allowed: int
     total: Vector
@@ -55,21 +55,21 @@ class Draft(NamedTuple):
         found = self.template.types.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
         return _NOT_FOR_SALE if found is None else found
 
-    def narrowed(self, reqs: int) -> Draft:
+    def narrowed(self, reqs: int) -> ClaimDraft:
         """The same with other requirements."""
-        return Draft(self.template, reqs, self.allowed, self.total, self.min_values)
+        return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
 
-    def held_to(self, allowed: int) -> Draft:
+    def held_to(self, allowed: int) -> ClaimDraft:
         """The same with these types only."""
-        return Draft(self.template, self.reqs, allowed, self.total, self.min_values)
+        return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
 
-    def demanding(self, min_values: Mapping[str, int]) -> Draft:
+    def demanding(self, min_values: Mapping[str, int]) -> ClaimDraft:
         """The same with minValues."""
-        return Draft(self.template, self.reqs, self.allowed, self.total, min_values)
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
 
-    def undemanding(self) -> Draft:
+    def undemanding(self) -> ClaimDraft:
         """The same without minValues."""
-        return Draft(self.template, self.reqs, self.allowed, self.total)
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
 
     def missing_values(self) -> dict[str, int]:
         """Label key → how many distinct values are left, for each key that has too few for minValues."""
@@ -81,7 +81,7 @@ _Preference = tuple[int, int, int, int, str]
 
 
 @dataclass(eq=False, slots=True, frozen=True)
-class _Bonds:
+class _PreferenceGroups:
     """The groups that give pods a reason to prefer one value of a key to another.
 
     Attributes:
@@ -95,81 +95,87 @@ class _Bonds:
     ties: tuple[int, ...]
 
 
-class Pinning:
+class DomainChoice:
     """Chooses values for one plan."""
 
-    def __init__(self, topology: Topology, tally: Tally, batches: Iterable[Batch]) -> None:
+    def __init__(self, topology: Topology, domain_counts: DomainCounts, pending_groups: Iterable[PendingGroup]) -> None:
         self._topology = topology
-        self._tally = tally
+        self._domain_counts = domain_counts
         self._table: RequirementTable = topology.table
-        self._concerned: dict[int, list[Batch]] = {}
+        self._concerned: dict[int, list[PendingGroup]] = {}
         self._open_values: dict[tuple[int, int, str], tuple[str, ...]] = {}
-        self._bonds: dict[tuple[int, str], _Bonds] = {}
+        self._bonds: dict[tuple[int, str], _PreferenceGroups] = {}
         self._prices: dict[tuple[int, int, int, str, str], int] = {}
-        for batch in batches:
-            for number in _groups_of(batch):
-                self._concerned.setdefault(number, []).append(batch)
+        for pending_group in pending_groups:
+            for number in _groups_of(pending_group):
+                self._concerned.setdefault(number, []).append(pending_group)
 
-    def pin(self, draft: Draft, shape: Shape, stage: Stage) -> int | None:
+    def pin(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> int | None:
         """The first choice that leaves as many types as minValues wants, or None where no choice will do."""
-        return next((c.reqs for c in self.choices(draft, shape, stage, stage.keys) if not c.missing_values()), None)
+        return next((c.reqs for c in self.choices(draft, signature, step, step.keys) if not c.missing_values()), None)
 
-    def choices(self, draft: Draft, shape: Shape, stage: Stage, keys: tuple[str, ...]) -> Iterator[Draft]:
+    def choices(
+        self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, keys: tuple[str, ...]
+    ) -> Iterator[ClaimDraft]:
         """The draft narrowed to one value of each of the keys in every way that the rules admit, the best first."""
         if not keys:
             yield draft
             return
-        for value in self.options(draft, shape, stage, keys[0]):
+        for value in self.options(draft, signature, step, keys[0]):
             narrowed = draft
             if value is not None and self._table.single(draft.reqs, keys[0]) != value:
-                narrowed = draft.narrowed(self._table.pinned(draft.reqs, keys[0], value))
+                narrowed = draft.narrowed(self._table.with_value(draft.reqs, keys[0], value))
                 if not narrowed.is_possible:
                     continue
-            yield from self.choices(narrowed, shape, stage, keys[1:])
+            yield from self.choices(narrowed, signature, step, keys[1:])
 
-    def options(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> list[str | None]:
+    def options(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str) -> list[str | None]:
         """Values that every rule admits, the best first; None alone where the node will not have the label."""
-        rules = [rule for rule in stage.zone_rules if rule.key == key]
+        rules = [rule for rule in step.zone_rules if rule.key == key]
         single = self._table.single(draft.reqs, key)
         if single is not None:
-            return [single] if self._admitted(rules, single, shape) else []
+            return [single] if self._admitted(rules, single, signature) else []
         values = draft.template.types.values(draft.mask, draft.reqs, key)
         if not values:
             label = self._table[draft.reqs].get(key)
             if label is not None and not label.is_finite and key not in self._table.well_known:
-                return self._open_label(rules, label, shape)
-            return [None] if self._admitted(rules, None, shape) else []
-        admitted = [value for value in values if self._admitted(rules, value, shape)]
+                return self._open_label(rules, label, signature)
+            return [None] if self._admitted(rules, None, signature) else []
+        admitted = [value for value in values if self._admitted(rules, value, signature)]
         if len(admitted) > 1:
-            admitted.sort(key=self._preference(draft, shape, stage, key))
+            admitted.sort(key=self._preference(draft, signature, step, key))
         return [*admitted]
 
-    def _admitted(self, rules: Iterable[Rule], value: str | None, shape: Shape) -> bool:
+    def _admitted(self, rules: Iterable[TopologyRule], value: str | None, signature: PodSignature) -> bool:
         for rule in rules:  # noqa: SIM110 - a generator takes twice as long, and this is asked of every value
-            if not self._tally.admits(rule, value, shape):
+            if not self._domain_counts.admits(rule, value, signature):
                 return False
         return True
 
-    def _open_label(self, rules: Sequence[Rule], label: Requirement, shape: Shape) -> list[str | None]:
+    def _open_label(
+        self, rules: Sequence[TopologyRule], label: Requirement, signature: PodSignature
+    ) -> list[str | None]:
         """For a label of the NodePool's own that it leaves open: the values in use, the emptiest first, or else a new one.
 
         A new value is a new domain, which makes spreads less even: only where a hard rule admits none of the others.
         """
-        counts = [self._tally.of(rule.group) for rule in rules]
+        counts = [self._domain_counts.of(rule.group) for rule in rules]
         used = sorted({value for found in counts for value in found})
-        admitted = [value for value in used if label.has(value) and self._admitted(rules, value, shape)]
+        admitted = [value for value in used if label.has(value) and self._admitted(rules, value, signature)]
         if admitted:
             return [*sorted(admitted, key=lambda value: (sum(found.get(value, 0) for found in counts), value))]
         is_preference = not all(self._topology.is_hard(rule.group) for rule in rules)
         fresh = None if is_preference else any_value(label, used)
-        return [fresh] if fresh is not None and self._admitted(rules, fresh, shape) else []
+        return [fresh] if fresh is not None and self._admitted(rules, fresh, signature) else []
 
-    def _preference(self, draft: Draft, shape: Shape, stage: Stage, key: str) -> Callable[[str], _Preference]:
+    def _preference(
+        self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
+    ) -> Callable[[str], _Preference]:
         """Ranks values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
-        bonds = self._bonds_of(shape, stage, key)
-        spreads = [self._tally.of(number) for number in bonds.spreads]
-        crowds = [self._tally.of(number) for number in bonds.crowds]
-        needs = self._needs(draft.template, shape, bonds.ties, key)
+        bonds = self._bonds_of(signature, step, key)
+        spreads = [self._domain_counts.of(number) for number in bonds.spreads]
+        crowds = [self._domain_counts.of(number) for number in bonds.crowds]
+        needs = self._needs(draft.template, signature, bonds.ties, key)
 
         def rank(value: str) -> _Preference:
             spread = crowd = 0
@@ -181,57 +187,63 @@ class Pinning:
 
         return rank
 
-    def _price(self, draft: Draft, key: str, value: str) -> int:
+    def _price(self, draft: ClaimDraft, key: str, value: str) -> int:
         """The lowest price of a draft once it is held to a value."""
         question = (draft.template.index, draft.reqs, draft.allowed, key, value)
         known = self._prices.get(question)
         if known is None:
-            known = self._prices[question] = draft.narrowed(self._table.pinned(draft.reqs, key, value)).price
+            known = self._prices[question] = draft.narrowed(self._table.with_value(draft.reqs, key, value)).price
         return known
 
-    def _bonds_of(self, shape: Shape, stage: Stage, key: str) -> _Bonds:
-        known = self._bonds.get((stage.index, key))
+    def _bonds_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
+        known = self._bonds.get((step.index, key))
         if known is None:
             groups = self._topology.groups
-            rules = [rule for rule in stage.zone_rules if rule.key == key]
-            numbers = {rule.group for rule in rules if rule.kind != SPREAD} | set(shape.selected_by) | set(shape.avoids)
-            known = self._bonds[stage.index, key] = _Bonds(
+            rules = [rule for rule in step.zone_rules if rule.key == key]
+            numbers = (
+                {rule.group for rule in rules if rule.kind != SPREAD}
+                | set(signature.selected_by)
+                | set(signature.avoids)
+            )
+            known = self._bonds[step.index, key] = _PreferenceGroups(
                 spreads=tuple(rule.group for rule in rules if rule.kind == SPREAD),
-                crowds=tuple(n for n in shape.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
+                crowds=tuple(n for n in signature.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
                 ties=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
             )
         return known
 
-    def _needs(self, template: Template, shape: Shape, ties: Iterable[int], key: str) -> dict[str, int]:
+    def _needs(
+        self, template: NodeClaimTemplate, signature: PodSignature, ties: Iterable[int], key: str
+    ) -> dict[str, int]:
         """Value → how much waiting pods want this pod there (below zero) or away from there (above)."""
         needs: dict[str, int] = {}
         for number in ties:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
-            for batch in self._concerned.get(number, ()):
-                if batch.waiting and batch.pod_class.shape is not shape:
-                    possible = self._possible(batch, template, key)
+            for pending_group in self._concerned.get(number, ()):
+                if pending_group.waiting and pending_group.pod_group.signature is not signature:
+                    possible = self._possible(pending_group, template, key)
                     for value in possible:
                         weight = _WHOLE if sign < 0 else _WHOLE // len(possible)
                         needs[value] = needs.get(value, 0) + sign * weight
         return needs
 
-    def _possible(self, batch: Batch, template: Template, key: str) -> tuple[str, ...]:
+    def _possible(self, pending_group: PendingGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:
         """Values of a label that pods of a batch could get from a NodePool."""
-        question = (batch.pod_class.index, template.index, key)
+        question = (pending_group.pod_group.index, template.index, key)
         known = self._open_values.get(question)
         if known is None:
             found: set[str] = set()
-            for ask in batch.pod_class.stages[0].asks if batch.pod_class.stages else ():
-                reqs = self._table.narrowed(template.offered, ask)
+            for alternative in pending_group.pod_group.steps[0].alternatives if pending_group.pod_group.steps else ():
+                reqs = self._table.narrowed(template.offered, alternative)
                 if reqs != IMPOSSIBLE:
-                    roomy = template.types.survivors(template.types.mask(reqs), batch.pod_class.requests)
+                    roomy = template.types.survivors(template.types.mask(reqs), pending_group.pod_group.requests)
                     found.update(template.types.values(roomy, reqs, key))
             known = self._open_values[question] = tuple(sorted(found))
         return known
 
 
-def _groups_of(batch: Batch) -> tuple[int, ...]:
+def _groups_of(pending_group: PendingGroup) -> tuple[int, ...]:
     """Affinity and anti-affinity groups that a batch owns, inverse ones that select it among them."""
-    stages = batch.pod_class.stages
-    own = {rule.group for rule in stages[0].zone_rules if rule.kind != SPREAD} if stages else set()
-    return tuple(sorted(own | set(batch.pod_class.shape.repelled_by)))
+    steps = pending_group.pod_group.steps
+    own = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()
+    return tuple(sorted(own | set(pending_group.pod_group.signature.repelled_by)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class HostCounts:
+class HostnameCounts:
     """Counts by claim, and the claims that have reached a count as bit sets, so that a rule answers for all at once.
 
     Attributes:
@@ -20,9 +20,9 @@ class HostCounts:
         self._counts: dict[int, int] = {}
         self._reached = [0] * (highest + 1)
 
-    def copy(self) -> HostCounts:
+    def copy(self) -> HostnameCounts:
         """The counts as they are now."""
-        other = HostCounts(len(self._reached) - 1)
+        other = HostnameCounts(len(self._reached) - 1)
         other.total, other._counts, other._reached = self.total, dict(self._counts), list(self._reached)
         return other
 

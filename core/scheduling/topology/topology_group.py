@@ -28,7 +28,7 @@ INVERSE: Final = "inverse"
 """The other side of a required anti-affinity: counts its owners and keeps away whom they avoid."""
 
 
-class NodeGate(msgspec.Struct, frozen=True, order=True):
+class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
     """Which nodes a spread constraint looks at (`nodeAffinityPolicy`, `nodeTaintsPolicy`).
 
     Attributes:
@@ -59,7 +59,7 @@ class NodeGate(msgspec.Struct, frozen=True, order=True):
         return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
 
 
-class Group(msgspec.Struct, frozen=True, order=True):
+class TopologyGroup(msgspec.Struct, frozen=True, order=True):
     """One rule along one topology key, whoever has it. `namespaces` None stands for all."""
 
     kind: str
@@ -68,7 +68,7 @@ class Group(msgspec.Struct, frozen=True, order=True):
     selector: LabelSelector | None
     max_skew: int = 0
     min_domains: int = 0
-    gate: NodeGate = NodeGate()
+    node_filter: TopologyNodeFilter = TopologyNodeFilter()
 
     @property
     def is_hostname(self) -> bool:
@@ -88,7 +88,7 @@ def spread_group(
     spec: PodSpec,
     namespace: str,
     pod_labels: Mapping[str, str],
-) -> Group:
+) -> TopologyGroup:
     """The group of a spread constraint among all that the owner has, be they its own or the cluster's defaults.
 
     Taints and labels of nodes count by the owner's whole affinity, relaxed or not.
@@ -96,7 +96,7 @@ def spread_group(
     others = {labels.normalized(s.topology_key) for s in spreads if s.when_unsatisfiable == DO_NOT_SCHEDULE}
     others -= {labels.normalized(spread.topology_key), labels.HOSTNAME}
     honors_affinity = spread.node_affinity_policy == HONOR
-    gate = NodeGate(
+    node_filter = TopologyNodeFilter(
         selector=spec.node_selector if honors_affinity else (),
         terms=usable_terms(spec) if honors_affinity else (),
         tolerations=tuple(sorted(spec.tolerations)) if spread.node_taints_policy == HONOR else None,
@@ -104,15 +104,17 @@ def spread_group(
     )
     selector = _with_label_keys(spread.selector, pod_labels, spread.match_label_keys, ())
     minimum = spread.min_domains or 0
-    return Group(SPREAD, labels.normalized(spread.topology_key), (namespace,), selector, spread.max_skew, minimum, gate)
+    return TopologyGroup(
+        SPREAD, labels.normalized(spread.topology_key), (namespace,), selector, spread.max_skew, minimum, node_filter
+    )
 
 
 def affinity_group(
     kind: str, term: PodAffinityTerm, namespace: str, pod_labels: Mapping[str, str], namespaces: Namespaces
-) -> Group:
+) -> TopologyGroup:
     """The group of an affinity or anti-affinity term, or of the inverse of the latter."""
     selector = _with_label_keys(term.selector, pod_labels, term.match_label_keys, term.mismatch_label_keys)
-    return Group(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
+    return TopologyGroup(kind, labels.normalized(term.topology_key), namespaces.of_term(term, namespace), selector)
 
 
 class Namespaces:

@@ -5,110 +5,110 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from core.model.values.taints import first_untolerated
-from core.scheduling.capacity.claim_profile import Looks
+from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.capacity.existing_node import can_attach, ports_free
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
-from core.scheduling.greedy.existing_node_search import NodeSearch
-from core.scheduling.greedy.new_claims import Fit, NewClaims
-from core.scheduling.greedy.open_claim_search import ClaimSearch
-from core.scheduling.greedy.plan_state import Books
-from core.scheduling.greedy.scheduler import Solve
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
+from core.scheduling.greedy.new_claims import NewClaims, PodPlacement
+from core.scheduling.greedy.open_claim_search import OpenClaimSearch
+from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from core.scheduling.instance_types.type_filter import positions
-from core.scheduling.pods.pod_group import Batch, PodClass, Rule, Shape, Stage
+from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus, within
-from core.scheduling.topology.domain_choice import Draft, Pinning
-from core.scheduling.topology.domain_counts import Tally
+from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
+from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY, INVERSE, SPREAD
 
 
-class OneByOne(Solve):
+class OneByOne(GreedyScheduler):
     """A run of the planner that asks each node and each claim."""
 
     def __post_init__(self) -> None:
         """Take plain searches in place of those that ask all at once."""
         super().__post_init__()
-        tally = self.accounts.tally
-        self.nodes = EachNode(self.ground, tally, self.leaving)
-        pinning = Pinning(self.ground.topology, tally, self.batches)
-        books = Books(self.ground, self.accounts, pinning, Looks())
-        self.new, self.claims = NewClaims(books), EachClaim(books)
-        self.claims.plain_pinning = pinning
+        domain_counts = self.usage.domain_counts
+        self.nodes = EachNode(self.context, domain_counts, self.leaving)
+        domain_choice = DomainChoice(self.context.topology, domain_counts, self.pending_groups)
+        state = PlanState(self.context, self.usage, domain_choice, ClaimProfiles())
+        self.new, self.claims = NewClaims(state), EachClaim(state)
+        self.claims.plain_pinning = domain_choice
 
 
-class EachNode(NodeSearch):
+class EachNode(ExistingNodeSearch):
     """Nodes in order, the first that will do."""
 
-    def __init__(self, ground: Ground, tally: Tally, leaving: frozenset[int]) -> None:
-        super().__init__(ground, tally, leaving)
+    def __init__(self, context: SchedulingContext, domain_counts: DomainCounts, leaving: frozenset[int]) -> None:
+        super().__init__(context, domain_counts, leaving)
         self._gone = leaving
 
-    def find(self, batch: Batch, stage: Stage) -> int | None:
+    def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """As the planner's."""
-        return next((p for p in range(len(self._ground.views)) if self._takes(p, batch, stage)), None)
+        return next((p for p in range(len(self._context.existing_nodes)) if self._takes(p, pending_group, step)), None)
 
-    def _takes(self, position: int, batch: Batch, stage: Stage) -> bool:
-        view, table, pod_class = self._ground.views[position], self._ground.table, batch.pod_class
-        room = self._rooms.get(position)
-        free, ports, attached = (room.free, room.ports, room.attached) if room else (view.free, (), ())
+    def _takes(self, position: int, pending_group: PendingGroup, step: RelaxationStep) -> bool:
+        node, table, pod_group = self._context.existing_nodes[position], self._context.table, pending_group.pod_group
+        room = self._limits.get(position)
+        free, ports, attached = (room.free, room.ports, room.attached) if room else (node.free, (), ())
         return (
             position not in self._gone
-            and not view.is_leaving
-            and not (batch.avoids_resting and view.rests)
-            and first_untolerated(view.taints, stage.wishes.tolerations) is None
-            and any(table.offers(view.offered, ask) for ask in stage.asks)
-            and within(pod_class.requests, free)
-            and ports_free(view, ports, pod_class.ports)
-            and can_attach(view, attached, pod_class.volumes.attachments)
+            and not node.is_leaving
+            and not (pending_group.avoids_resting and node.rests)
+            and first_untolerated(node.taints, step.demands.tolerations) is None
+            and any(table.offers(node.offered, alternative) for alternative in step.alternatives)
+            and within(pod_group.requests, free)
+            and ports_free(node, ports, pod_group.ports)
+            and can_attach(node, attached, pod_group.volumes.attachments)
             and all(
-                self._tally.admits(rule, view.domain(rule.key), pod_class.shape)
-                for rule in (*stage.host_rules, *stage.zone_rules)
+                self._domain_counts.admits(rule, node.domain(rule.key), pod_group.signature)
+                for rule in (*step.host_rules, *step.zone_rules)
             )
         )
 
 
-class EachClaim(ClaimSearch):
+class EachClaim(OpenClaimSearch):
     """Claims by their number of pods, the older first, and the first that will do."""
 
-    plain_pinning: Pinning
+    plain_pinning: DomainChoice
 
-    def find(self, pod_class: PodClass, stage: Stage, smallest: Vector) -> Fit | None:
+    def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
         """As the planner's."""
         in_order = sorted(self.claims, key=lambda claim: (len(claim.pods), claim.index))
-        return next((fit for claim in in_order for fit in self._fits(claim, pod_class, stage)), None)
+        return next((placement for claim in in_order for placement in self._fits(claim, pod_group, step)), None)
 
-    def _fits(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> Iterator[Fit]:
-        template, table = claim.template, self._ground.table
-        if first_untolerated(template.taints, stage.wishes.tolerations) is not None:
+    def _fits(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> Iterator[PodPlacement]:
+        template, table = claim.template, self._context.table
+        if first_untolerated(template.taints, step.demands.tolerations) is not None:
             return
-        if conflict(pod_class.ports, claim.ports):
+        if conflict(pod_group.ports, claim.ports):
             return
-        if not all(self._obeys(claim, rule, pod_class) for rule in stage.host_rules):
+        if not all(self._obeys(claim, rule, pod_group) for rule in step.host_rules):
             return
-        total = plus(claim.used, pod_class.requests)
-        for ask in stage.asks:
-            reqs = table.narrowed(claim.reqs, ask)
-            draft = Draft(template, reqs, claim.allowed_with(pod_class), total, claim.min_values)
-            if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not stage.keys):
-                pinned = self.plain_pinning.pin(draft, pod_class.shape, stage) if stage.keys else reqs
+        total = plus(claim.used, pod_group.requests)
+        for alternative in step.alternatives:
+            reqs = table.narrowed(claim.reqs, alternative)
+            draft = ClaimDraft(template, reqs, claim.allowed_with(pod_group), total, claim.min_values)
+            if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not step.keys):
+                pinned = self.plain_pinning.pin(draft, pod_group.signature, step) if step.keys else reqs
                 if pinned is not None:
-                    yield Fit(claim, self._looks.of(template, pinned, draft.allowed), total)
+                    yield PodPlacement(claim, self._profiles.of(template, pinned, draft.allowed), total)
 
-    def _has_type(self, draft: Draft) -> bool:
+    def _has_type(self, draft: ClaimDraft) -> bool:
         return any(within(draft.total, draft.template.types.room[position]) for position in positions(draft.mask))
 
-    def _obeys(self, claim: InFlight, rule: Rule, pod_class: PodClass) -> bool:
-        topology = self._ground.topology
+    def _obeys(self, claim: InFlightClaim, rule: TopologyRule, pod_group: PodGroup) -> bool:
+        topology = self._context.topology
         is_counted = topology.counts_claim(rule.group, claim.reqs, claim.template)
-        there = sum(self._counts(shape, rule) for shape in claim.shapes) if is_counted else 0
+        there = sum(self._counts(signature, rule) for signature in claim.signatures) if is_counted else 0
         if rule.kind == SPREAD:
             return there + rule.selects_self <= topology.groups[rule.group].max_skew
         if rule.kind == AFFINITY:
-            return there > 0 or (rule.selects_self and self._tally.is_first(rule))
+            return there > 0 or (rule.selects_self and self._domain_counts.is_first(rule))
         return there == 0
 
-    def _counts(self, shape: Shape, rule: Rule) -> bool:
+    def _counts(self, signature: PodSignature, rule: TopologyRule) -> bool:
         """Whether pods of a shape count for a rule: those that own an inverse group, those that any other selects."""
-        return rule.group in (shape.avoids if rule.kind == INVERSE else shape.selected_by)
+        return rule.group in (signature.avoids if rule.kind == INVERSE else signature.selected_by)

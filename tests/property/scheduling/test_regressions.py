@@ -93,9 +93,11 @@ def test_pods_apart_by_a_label_that_the_pool_leaves_open_get_different_values() 
 
 def test_a_value_that_pods_ask_for_is_a_domain_of_an_open_label() -> None:
     """A second team appeared after the spread pods were all put on the first."""
-    asks = a_pod("asks", cpu="100m", node_selector=(Requirement.one_of(TEAM, "y"),))
+    alternatives = a_pod("asks", cpu="100m", node_selector=(Requirement.one_of(TEAM, "y"),))
     plan = _sound(
-        a_snapshot(types=(a_type(),), node_pools=(a_pool("default", NOT_Z),), pods=(asks, *_spread_pods(TEAM, 2)))
+        a_snapshot(
+            types=(a_type(),), node_pools=(a_pool("default", NOT_Z),), pods=(alternatives, *_spread_pods(TEAM, 2))
+        )
     )
     assert {claim_of(plan, f"p{n}").labels[TEAM] for n in range(2)} == {"0", "y"}
 

@@ -13,10 +13,10 @@ from core import labels
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
-from core.scheduling.context import Ground
-from core.scheduling.greedy.scheduler import Solve, batches_of
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.scheduler import GreedyScheduler, queue_of
 from core.scheduling.instance_types.type_filter import positions
-from core.scheduling.topology.hostname_counts import HostCounts
+from core.scheduling.topology.hostname_counts import HostnameCounts
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
@@ -51,15 +51,15 @@ def test_plans_of_many_pods_on_many_claims_are_the_same(seed: int) -> None:
 def test_what_ifs_are_the_same(seed: int) -> None:
     """A node that goes would still be offered, or its pods still counted."""
     snapshot = random_cluster(seed)
-    ground = Ground(snapshot)
-    for view in ground.views[:3]:
-        _agree_without(ground, frozenset({view.index}) - ground.leaving)
+    context = SchedulingContext(snapshot)
+    for node in context.existing_nodes[:3]:
+        _agree_without(context, frozenset({node.index}) - context.leaving)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=20), st.integers(1, 4))
 def test_host_counts_agree_with_counting(added: list[tuple[int, int]], highest: int) -> None:
     """A spread over hosts would let one pod too many onto a node, or keep one out."""
-    counts, expected = HostCounts(highest), Counter[int]()
+    counts, expected = HostnameCounts(highest), Counter[int]()
     for claim, times in added:
         counts.add(claim, times)
         expected[claim] += times
@@ -72,23 +72,25 @@ def test_host_counts_agree_with_counting(added: list[tuple[int, int]], highest: 
 
 
 def _agree(snapshot: Snapshot) -> None:
-    _agree_without(Ground(snapshot), frozenset())
+    _agree_without(SchedulingContext(snapshot), frozenset())
 
 
-def _agree_without(ground: Ground, gone: frozenset[int]) -> None:
-    displaced = [pod for p in sorted(gone) for pod in ground.evictions.movable(ground.views[p].state.pods)]
-    assert _placed(Solve, ground, gone, displaced) == _placed(OneByOne, ground, gone, displaced)
+def _agree_without(context: SchedulingContext, gone: frozenset[int]) -> None:
+    displaced = [pod for p in sorted(gone) for pod in context.evictions.movable(context.existing_nodes[p].state.pods)]
+    assert _placed(GreedyScheduler, context, gone, displaced) == _placed(OneByOne, context, gone, displaced)
 
 
-def _placed(kind: type[Solve], ground: Ground, gone: frozenset[int], displaced: list[Pod]) -> object:
+def _placed(
+    kind: type[GreedyScheduler], context: SchedulingContext, gone: frozenset[int], displaced: list[Pod]
+) -> object:
     """All that a run decides: claims with what they are held to, places on nodes, and who is left."""
-    batches = batches_of(ground, [((*ground.pending, *ground.moving), False), (displaced, True)])
-    found = kind(ground, batches, ground.leaving | gone, gone).run()
+    pending_groups = queue_of(context, [((*context.pending, *context.moving), False), (displaced, True)])
+    found = kind(context, pending_groups, context.leaving | gone, gone).run()
     claims = [
         (c.template.index, c.reqs, c.allowed, c.charged, c.used, c.reservations, [pod.key for pod in c.pods])
         for c in found.claims
     ]
-    left = [pod.key for batch in found.unplaced for pod in batch.pods[batch.placed :]]
+    left = [pod.key for pending_group in found.unplaced for pod in pending_group.pods[pending_group.placed :]]
     return claims, [(pod.key, position) for pod, position in found.bound], left
 
 

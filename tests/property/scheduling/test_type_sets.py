@@ -12,7 +12,7 @@ from core.scheduling.instance_types.type_filter import TypeFilter, positions
 from core.scheduling.instance_types.type_index import TypeIndex, index_of
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, pareto, within
-from core.scheduling.primitives.threshold_index import Thresholds
+from core.scheduling.primitives.threshold_index import ThresholdIndex
 from tests.builders import ZONES, a_type
 
 AMOUNTS = st.lists(st.integers(-5, 20), min_size=1, max_size=12)
@@ -31,7 +31,7 @@ REQUIREMENTS = st.builds(
 @given(AMOUNTS, st.integers(-6, 21))
 def test_thresholds_agree_with_comparing_each(amounts: list[int], bound: int) -> None:
     """A type too small would be listed, or one within a limit refused."""
-    table = Thresholds(amounts)
+    table = ThresholdIndex(amounts)
     assert list(positions(table.at_least(bound))) == [i for i, amount in enumerate(amounts) if amount >= bound]
     assert list(positions(table.at_most(bound))) == [i for i, amount in enumerate(amounts) if amount <= bound]
     assert table.largest((1 << len(amounts)) - 1) == max(amounts)

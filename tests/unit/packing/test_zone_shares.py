@@ -7,7 +7,7 @@ from core.model.catalogue import InstanceType, Offering
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.item_groups import Kind
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
@@ -29,16 +29,16 @@ def shares(price_in_b: float) -> tuple[list[list[float]], list[list[float]]]:
     The first two kinds are alike in the first zone. By the fluid program, and by size.
     """
     world = a_world(price_in_b)
-    ground = Ground(world)
-    template, requests = ground.templates[0], ground.classes.of(world.pods[0]).requests
-    way = {zone: (0, ground.table.pinned(template.offered, labels.ZONE, zone), template.mask) for zone in (A, B)}
+    context = SchedulingContext(world)
+    template, requests = context.templates[0], context.pod_groups.of(world.pods[0]).requests
+    way = {zone: (0, context.table.with_value(template.offered, labels.ZONE, zone), template.mask) for zone in (A, B)}
     free = Kind(requests, ((0, template.offered, template.mask),))
     first, second = Kind(requests, (way[A],)), Kind(requests, (way[B],))
     homes = {
         A: {free: free.running(way[A]), first: first.running(way[A])},
         B: {free: free.running(way[B]), second: second.running(way[B])},
     }
-    found = ZoneShares(ground.templates, {free: 10, first: 30, second: 10}, homes, {})
+    found = ZoneShares(context.templates, {free: 10, first: 30, second: 10}, homes, {})
     return found.best().round(6).tolist(), found.by_size().round(6).tolist()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
 from core.scheduling.instance_types.min_values import first_of_each, unmet
 from core.scheduling.instance_types.type_index import bits
 from core.scheduling.optimization.items.item_extraction import Bundle, Market
@@ -23,15 +23,15 @@ TYPES_MIN: Final = 30
 class ClaimBuilder:
     """Builds the claims of one market."""
 
-    def __init__(self, ground: Ground, market: Market) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, market: Market) -> None:
+        self._context = context
         self._market = market
         self._kept: dict[tuple[int, int, Vector], int] = {}
 
-    def claim(self, bundles: Sequence[Bundle]) -> InFlight | None:
+    def claim(self, bundles: Sequence[Bundle]) -> InFlightClaim | None:
         """A claim for these pods, None where no type will do for all of them."""
-        table, template = self._ground.table, self._market.template
-        reqs, allowed, used = self._market.offered, template.mask, self._ground.axis.zero
+        table, template = self._context.table, self._market.template
+        reqs, allowed, used = self._market.offered, template.mask, self._context.axis.zero
         for party, _ in bundles:
             reqs = table.narrowed(reqs, party.reqs) if reqs != IMPOSSIBLE else reqs
             allowed &= party.allowed
@@ -39,9 +39,9 @@ class ClaimBuilder:
         kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else 0
         if not kept:
             return None
-        claim = InFlight(0, template, reqs, kept, used, charged=kept, min_values=template.min_values)
+        claim = InFlightClaim(0, template, reqs, kept, used, charged=kept, min_values=template.min_values)
         for pod in (pod for _, members in bundles for pod in members):
-            claim.seat(pod, self._ground.classes.of(pod))
+            claim.add_pod(pod, self._context.pod_groups.of(pod))
         return claim
 
     def _types(self, reqs: int, allowed: int, used: Vector) -> int:

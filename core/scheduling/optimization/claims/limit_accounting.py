@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.model.values import quantity
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.capacity.node_pool_limits import Room
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.instance_types.min_values import unmet
 
 
-def booked(found: Sequence[InFlight], instead_of: Sequence[InFlight], room: Room) -> bool:
+def booked(found: Sequence[InFlightClaim], instead_of: Sequence[InFlightClaim], room: RemainingLimits) -> bool:
     """Book cheaper claims in place of others in what the limits leave, or change nothing and say so."""
     types = instead_of[0].template.types
     before = dict(room.left)
@@ -22,7 +22,7 @@ def booked(found: Sequence[InFlight], instead_of: Sequence[InFlight], room: Room
     return False
 
 
-def _book(claim: InFlight, room: Room) -> bool:
+def _book(claim: InFlightClaim, room: RemainingLimits) -> bool:
     """Hold a claim to the types that the limits allow and charge it, or say that they allow none."""
     if room.left:
         claim.allowed = _within(room, claim)
@@ -32,11 +32,11 @@ def _book(claim: InFlight, room: Room) -> bool:
     return bool(claim.charged)
 
 
-def _cost(claims: Sequence[InFlight]) -> int:
+def _cost(claims: Sequence[InFlightClaim]) -> int:
     return sum(claim.price for claim in claims)
 
 
-def _within(room: Room, claim: InFlight) -> int:
+def _within(room: RemainingLimits, claim: InFlightClaim) -> int:
     """A claim's types that the limits allow once more; none without the choice that minValues demand.
 
     None larger than its cheapest, for it is charged the largest, unless minValues need those, too.

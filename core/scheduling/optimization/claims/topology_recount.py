@@ -4,37 +4,37 @@ from __future__ import annotations
 
 from collections import Counter
 
-from core.scheduling.capacity.claim_profile import Looks
-from core.scheduling.context import Ground
+from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
-from core.scheduling.topology.domain_counts import Tally
-from core.scheduling.topology.topology_group import Group
+from core.scheduling.topology.domain_counts import DomainCounts
+from core.scheduling.topology.topology_group import TopologyGroup
 
 
-def census(ground: Ground, solution: Solution) -> Tally:
+def census(context: SchedulingContext, solution: Solution) -> DomainCounts:
     """Where the pods of every group are; no node leaves in a plan for pods that wait."""
-    tally = Tally(ground.topology, ())
+    domain_counts = DomainCounts(context.topology, ())
     for pod, position in solution.bound:
-        tally.record_on_node(ground.classes.of(pod).shape, position)
-    looks = Looks()
+        domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)
+    profiles = ClaimProfiles()
     for number, claim in enumerate(solution.claims):
-        look = looks.of(claim.template, claim.reqs, claim.allowed)
-        shapes = {shape.index: shape for shape in claim.shapes}
-        for index, count in Counter(shape.index for shape in claim.shapes).items():
-            tally.record_on_claim(shapes[index], look, number, count)
-    return tally
+        profile = profiles.of(claim.template, claim.reqs, claim.allowed)
+        signatures = {signature.index: signature for signature in claim.signatures}
+        for index, count in Counter(signature.index for signature in claim.signatures).items():
+            domain_counts.record_on_claim(signatures[index], profile, number, count)
+    return domain_counts
 
 
-def keeps_counts(ground: Ground, before: Tally, after: Tally) -> bool:
+def keeps_counts(context: SchedulingContext, before: DomainCounts, after: DomainCounts) -> bool:
     """Whether every hard group along shared domains has as many pods in each as it had."""
-    topology = ground.topology
+    topology = context.topology
     numbers = (n for n, group in enumerate(topology.groups) if topology.is_hard(n) and _is_shared(group))
     return all(_present(before, number) == _present(after, number) for number in numbers)
 
 
-def _is_shared(group: Group) -> bool:
+def _is_shared(group: TopologyGroup) -> bool:
     return not group.is_hostname
 
 
-def _present(tally: Tally, number: int) -> dict[str, int]:
-    return {domain: count for domain, count in tally.of(number).items() if count}
+def _present(domain_counts: DomainCounts, number: int) -> dict[str, int]:
+    return {domain: count for domain, count in domain_counts.of(number).items() if count}

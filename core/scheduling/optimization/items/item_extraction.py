@@ -10,12 +10,12 @@ from typing import Final
 from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.capacity.nodeclaim_template import Template
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostRules, merged
 from core.scheduling.optimization.items.packing_item import Party
-from core.scheduling.pods.pod_group import PodClass, Stage
+from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.pods.volumes import NO_VOLUMES
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
@@ -34,22 +34,22 @@ class Market:
         offered: Number of the requirements that a new node of the market starts with.
     """
 
-    template: Template
+    template: NodeClaimTemplate
     offered: int
 
 
 class Parties:
     """The pods of one plan as parties."""
 
-    def __init__(self, ground: Ground, rules: HostRules) -> None:
-        self._ground = ground
+    def __init__(self, context: SchedulingContext, rules: HostRules) -> None:
+        self._context = context
         self._rules = rules
         self._alone: dict[tuple[int, int, int], Party | None] = {}
         self._doubts: dict[tuple[int, int, int], bool] = {}
 
-    def market(self, claim: InFlight) -> Market:
+    def market(self, claim: InFlightClaim) -> Market:
         """The market that a claim belongs to."""
-        table, template = self._ground.table, claim.template
+        table, template = self._context.table, claim.template
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
         narrowed = [held for key, held in own if held != offered.get(key)]
@@ -58,19 +58,21 @@ class Parties:
         base = table.narrowed(template.offered, table.conjunction(narrowed)) if narrowed else template.offered
         return Market(template, base)
 
-    def of(self, claim: InFlight, market: Market) -> list[Bundle]:
+    def of(self, claim: InFlightClaim, market: Market) -> list[Bundle]:
         """The claim's pods as parties, those that stay together first.
 
         A pod that must have company on its node is moved together with all of it, and stays if any of it stays.
         """
-        classes = [self._ground.classes.of(pod) for pod in claim.pods]
-        followed = frozenset[int]().union(*(self._rules.followed(pod_class) for pod_class in classes))
+        pod_groups = [self._context.pod_groups.of(pod) for pod in claim.pods]
+        followed = frozenset[int]().union(*(self._rules.followed(pod_group) for pod_group in pod_groups))
         stay: list[Pod] = []
         tied: list[tuple[Party | None, Pod]] = []
         alone: list[Bundle] = []
-        for pod, pod_class in zip(claim.pods, classes, strict=True):
-            party = self._party(claim, market, pod_class)
-            if followed and not followed.isdisjoint((*pod_class.shape.selected_by, *self._rules.followed(pod_class))):
+        for pod, pod_group in zip(claim.pods, pod_groups, strict=True):
+            party = self._party(claim, market, pod_group)
+            if followed and not followed.isdisjoint(
+                (*pod_group.signature.selected_by, *self._rules.followed(pod_group))
+            ):
                 tied.append((party, pod))
             elif party is None:
                 stay.append(pod)
@@ -83,61 +85,61 @@ class Parties:
         core = [(self._core(claim, stay), stay)] if stay else []
         return [*core, *([(joined, followers)] if joined else []), *alone]
 
-    def _party(self, claim: InFlight, market: Market, pod_class: PodClass) -> Party | None:
+    def _party(self, claim: InFlightClaim, market: Market, pod_group: PodGroup) -> Party | None:
         """A pod of the class as it may be moved by itself; None where it stays with the claim's other such pods."""
-        if len(pod_class.stages) > 1:
-            return self._movable(claim, market, pod_class)
-        question = (pod_class.index, claim.reqs, market.offered)
+        if len(pod_group.steps) > 1:
+            return self._movable(claim, market, pod_group)
+        question = (pod_group.index, claim.reqs, market.offered)
         if question not in self._alone:
-            self._alone[question] = self._movable(claim, market, pod_class)
+            self._alone[question] = self._movable(claim, market, pod_group)
         return self._alone[question]
 
-    def _movable(self, claim: InFlight, market: Market, pod_class: PodClass) -> Party | None:
-        if pod_class.ports or pod_class.volumes != NO_VOLUMES:
+    def _movable(self, claim: InFlightClaim, market: Market, pod_group: PodGroup) -> Party | None:
+        if pod_group.ports or pod_group.volumes != NO_VOLUMES:
             return None
-        stage = self._stage(claim, pod_class)
-        reqs = self._requirements(claim, market, stage) if stage else IMPOSSIBLE
-        if stage is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_class, market.template, reqs):
+        step = self._stage(claim, pod_group)
+        reqs = self._requirements(claim, market, step) if step else IMPOSSIBLE
+        if step is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_group, market.template, reqs):
             return None
-        adds, caps = self._rules.adds(pod_class), self._rules.caps(pod_class, stage)
-        return Party(pod_class.requests, reqs, market.template.size_for(pod_class.requests), adds, caps)
+        adds, caps = self._rules.adds(pod_group), self._rules.caps(pod_group, step)
+        return Party(pod_group.requests, reqs, market.template.size_for(pod_group.requests), adds, caps)
 
-    def _stage(self, claim: InFlight, pod_class: PodClass) -> Stage | None:
+    def _stage(self, claim: InFlightClaim, pod_group: PodGroup) -> RelaxationStep | None:
         """The first step of the pod's ladder that its claim fulfils, so that no preference is lost that was met."""
-        table = self._ground.table
-        for stage in pod_class.stages:
-            if len(stage.asks) != 1 or not self._ground.open_templates(stage)[claim.template.index]:
+        table = self._context.table
+        for step in pod_group.steps:
+            if len(step.alternatives) != 1 or not self._context.open_templates(step)[claim.template.index]:
                 continue
-            is_met = table.narrowed(claim.reqs, stage.asks[0]) == claim.reqs
-            is_pinned = all(table.single(claim.reqs, key) is not None for key in stage.keys)
-            if is_met and is_pinned and (stage is pod_class.stages[-1] or self._keeps(claim, pod_class, stage)):
-                return stage
+            is_met = table.narrowed(claim.reqs, step.alternatives[0]) == claim.reqs
+            is_pinned = all(table.single(claim.reqs, key) is not None for key in step.keys)
+            if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps(claim, pod_group, step)):
+                return step
         return None
 
-    def _keeps(self, claim: InFlight, pod_class: PodClass, stage: Stage) -> bool:
+    def _keeps(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> bool:
         """Whether the claim's own pods keep the hostname rules of a step."""
-        caps = self._rules.caps(pod_class, stage)
-        numbers = (number for pod in claim.pods for number, _ in self._rules.adds(self._ground.classes.of(pod)))
+        caps = self._rules.caps(pod_group, step)
+        numbers = (number for pod in claim.pods for number, _ in self._rules.adds(self._context.pod_groups.of(pod)))
         counted = Counter(numbers) if caps else Counter[int]()
         return all(counted[number] <= cap for number, cap in caps)
 
-    def _requirements(self, claim: InFlight, market: Market, stage: Stage) -> int:
+    def _requirements(self, claim: InFlightClaim, market: Market, step: RelaxationStep) -> int:
         """What the pod asks for, with the claim's values of the keys that rules about it speak of."""
-        table = self._ground.table
-        reqs = table.narrowed(market.offered, stage.asks[0])
-        for key in stage.keys:
+        table = self._context.table
+        reqs = table.narrowed(market.offered, step.alternatives[0])
+        for key in step.keys:
             value = table.single(claim.reqs, key)
             if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
-                reqs = table.pinned(reqs, key, value)
+                reqs = table.with_value(reqs, key, value)
         return reqs
 
-    def _is_doubtful(self, pod_class: PodClass, template: Template, reqs: int) -> bool:
+    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: int) -> bool:
         """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
-        shape, topology = pod_class.shape, self._ground.topology
-        question = (shape.index, template.index, reqs)
+        signature, topology = pod_group.signature, self._context.topology
+        question = (signature.index, template.index, reqs)
         known = self._doubts.get(question)
         if known is None:
-            numbers = (n for n in (*shape.selected_by, *shape.avoids) if not topology.groups[n].is_hostname)
+            numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
             known = self._doubts[question] = any(
                 topology.counts_claim(n, reqs, template) and topology.is_doubtful(n, reqs, template) for n in numbers
             )
@@ -150,21 +152,21 @@ class Parties:
             return None
         reqs = market.offered
         for party in parties:
-            reqs = self._ground.table.narrowed(reqs, party.reqs) if reqs != IMPOSSIBLE else reqs
+            reqs = self._context.table.narrowed(reqs, party.reqs) if reqs != IMPOSSIBLE else reqs
         if reqs == IMPOSSIBLE:
             return None
         requests = self._sum(party.requests for party in parties)
         return Party(requests, reqs, market.template.size_for(requests), *merged((p.adds, p.caps) for p in parties))
 
-    def _core(self, claim: InFlight, pods: Sequence[Pod]) -> Party:
+    def _core(self, claim: InFlightClaim, pods: Sequence[Pod]) -> Party:
         """Pods that stay together, on a node held to all that theirs is held to."""
-        classes = [self._ground.classes.of(pod) for pod in pods]
-        requests = self._sum(pod_class.requests for pod_class in classes)
-        rules = ((self._rules.adds(c), self._rules.caps(c, c.stages[-1])) for c in classes)
+        pod_groups = [self._context.pod_groups.of(pod) for pod in pods]
+        requests = self._sum(pod_group.requests for pod_group in pod_groups)
+        rules = ((self._rules.adds(c), self._rules.caps(c, c.steps[-1])) for c in pod_groups)
         return Party(requests, claim.reqs, claim.allowed, *merged(rules), seats=1)
 
     def _sum(self, vectors: Iterable[Vector]) -> Vector:
-        total = self._ground.axis.zero
+        total = self._context.axis.zero
         for vector in vectors:
             total = plus(total, vector)
         return total

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.packing.problem import Bools, Ints, Problem
-from core.scheduling.capacity.nodeclaim_template import Template
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import Kind
 
 _UNSOLD = np.iinfo(np.int64).max
@@ -26,13 +26,13 @@ class _Columns:
     allowed: Bools
 
 
-def problem_of(templates: Sequence[Template], counts: Mapping[Kind, int], rows: Mapping[int, int]) -> Problem:
+def problem_of(templates: Sequence[NodeClaimTemplate], counts: Mapping[Kind, int], rows: Mapping[int, int]) -> Problem:
     """As `problem_and_types`, without the types."""
     return problem_and_types(templates, counts, rows)[0]
 
 
 def problem_and_types(
-    templates: Sequence[Template], counts: Mapping[Kind, int], rows: Mapping[int, int]
+    templates: Sequence[NodeClaimTemplate], counts: Mapping[Kind, int], rows: Mapping[int, int]
 ) -> tuple[Problem, Ints]:
     """The packing problem of so many parties of each kind, numbered in the mapping's order; and which type each column is.
 
@@ -61,7 +61,7 @@ def problem_and_types(
     return problem, np.concatenate([part.types for part in parts])
 
 
-def _columns(template: Template, position: int, kinds: Sequence[Kind]) -> Iterator[_Columns]:
+def _columns(template: NodeClaimTemplate, position: int, kinds: Sequence[Kind]) -> Iterator[_Columns]:
     """One template's columns, a part for each set of markets that the same pods may use."""
     asks = list(dict.fromkeys((reqs, types) for kind in kinds for where, reqs, types in kind.ways if where == position))
     numbers = {ask: number for number, ask in enumerate(asks)}

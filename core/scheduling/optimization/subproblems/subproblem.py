@@ -11,8 +11,8 @@ from core import labels
 from core.errors import invariant
 from core.packing.problem import Ints, Packing, Problem, joined
 from core.packing.relaxation.launch_flexibility import Wanted, leaving_values
-from core.scheduling.capacity.in_flight_claim import InFlight
-from core.scheduling.context import Ground
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.item_assignment import Machine, Seating
 from core.scheduling.optimization.items.item_extraction import Bundle, Market
@@ -28,9 +28,11 @@ class Part:
         counts: How many parties there are of each kind.
     """
 
-    def __init__(self, ground: Ground, market: Market, nodes: Sequence[Sequence[Bundle]], zone: str = "") -> None:
+    def __init__(
+        self, context: SchedulingContext, market: Market, nodes: Sequence[Sequence[Bundle]], zone: str = ""
+    ) -> None:
         """Take what is on each node now; with a zone, all of it is to be packed there."""
-        self._ground = ground
+        self._context = context
         self._market = market
         self._bundles = [bundle for bundles in nodes for bundle in bundles]
         counts = Counter(party for party, _ in self._bundles)
@@ -44,7 +46,7 @@ class Part:
         self._loads = [Counter(kind_of[party] for party, _ in bundles) for bundles in nodes]
 
     def _way(self, party: Party, zone: str) -> Way:
-        reqs = self._ground.table.pinned(party.reqs, labels.ZONE, zone) if zone else party.reqs
+        reqs = self._context.table.with_value(party.reqs, labels.ZONE, zone) if zone else party.reqs
         return self._market.template.index, reqs, party.allowed
 
     def problem(self) -> Problem:
@@ -52,7 +54,7 @@ class Part:
 
         With minValues a type has only the room that others with enough values have, too.
         """
-        problem, types = problem_and_types(self._ground.templates, self.counts, self._rows)
+        problem, types = problem_and_types(self._context.templates, self.counts, self._rows)
         return leaving_values(problem, self._wanted_values(types)) if self._market.template.min_values else problem
 
     def _wanted_values(self, columns: Ints) -> list[Wanted]:
@@ -74,12 +76,12 @@ class Part:
             return Packing(types, loads)
         return _apart(problem)
 
-    def claims_of(self, problem: Problem, packing: Packing) -> list[InFlight]:
+    def claims_of(self, problem: Problem, packing: Packing) -> list[InFlightClaim]:
         """New claims for a packing; none where some pods turn out to have no node that they may have alone."""
         waiting: dict[Party, list[Bundle]] = {}
         for bundle in reversed(self._bundles):
             waiting.setdefault(bundle[0], []).append(bundle)
-        builder = ClaimBuilder(self._ground, self._market)
+        builder = ClaimBuilder(self._context, self._market)
         machines = Seating(problem, list(self._of.values())).of(packing)
         built = [claim for machine in machines for claim in _built(builder, machine, waiting)]
         invariant(not any(waiting.values()), "every pod of the part has a new place")
@@ -104,7 +106,7 @@ def _apart(problem: Problem) -> Packing:
     return joined(parts, len(problem.counts))
 
 
-def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlight | None]:
+def _built(builder: ClaimBuilder, machine: Machine, waiting: dict[Party, list[Bundle]]) -> list[InFlightClaim | None]:
     """The machine's claim; more than one where its parties turn out to demand what no single node has."""
     bundles = [waiting[party].pop() for _, party in machine.parties]
     whole = builder.claim(bundles)

@@ -9,7 +9,7 @@ import numpy as np
 
 from core.packing.problem import Floats, Ints, Problem
 from core.packing.relaxation.fluid_lp import relax
-from core.scheduling.capacity.nodeclaim_template import Template
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import Kind
 from core.scheduling.optimization.subproblems.packing_columns import problem_of
 
@@ -32,7 +32,7 @@ class ZoneShares:
 
     def __init__(
         self,
-        templates: Sequence[Template],
+        templates: Sequence[NodeClaimTemplate],
         counts: Mapping[Kind, int],
         homes: Mapping[str, Mapping[Kind, Kind]],
         rows: Mapping[int, int],
@@ -123,13 +123,16 @@ def _sold_alike(problem: Problem) -> Problem:
 
 
 def _block(
-    templates: Sequence[Template], kinds: Mapping[Kind, Kind], counts: Mapping[Kind, int], rows: Mapping[int, int]
+    templates: Sequence[NodeClaimTemplate],
+    kinds: Mapping[Kind, Kind],
+    counts: Mapping[Kind, int],
+    rows: Mapping[int, int],
 ) -> Problem:
     """One zone's problem, a class for each kind: two that differ elsewhere may be alike there."""
     alike = {there: number for number, there in enumerate(dict.fromkeys(kinds.values()))}
     problem = problem_of(templates, dict.fromkeys(alike, 1), rows)
-    classes = np.array([alike[there] for there in kinds.values()], dtype=np.int64)
-    return problem.of_classes(classes, np.array([counts[kind] for kind in kinds], dtype=np.int64))
+    pod_groups = np.array([alike[there] for there in kinds.values()], dtype=np.int64)
+    return problem.of_classes(pod_groups, np.array([counts[kind] for kind in kinds], dtype=np.int64))
 
 
 def _of_one(loads: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import Final
 
 from core import labels
 from core.packing.search_budget import Budget
-from core.scheduling.context import Ground
+from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.item_extraction import Bundle, Market
 from core.scheduling.optimization.items.item_groups import Kind, Kinds, Way
 from core.scheduling.optimization.items.packing_item import Party
@@ -27,9 +27,9 @@ Homes = dict[str, Way]
 class Zones:
     """The zones of one market."""
 
-    def __init__(self, ground: Ground, market: Market, budget: Budget) -> None:
+    def __init__(self, context: SchedulingContext, market: Market, budget: Budget) -> None:
         """Deal out by the fluid program while the budget lasts, otherwise by size."""
-        self._ground = ground
+        self._context = context
         self._market = market
         self._budget = budget
         types, mask = market.template.types, market.template.mask
@@ -53,7 +53,7 @@ class Zones:
         """The zones in which some type has room for the party."""
         types, found = self._market.template.types, {}
         for zone in self._names:
-            reqs = self._ground.table.pinned(party.reqs, labels.ZONE, zone)
+            reqs = self._context.table.with_value(party.reqs, labels.ZONE, zone)
             if reqs != IMPOSSIBLE and types.fits(types.mask(reqs) & party.allowed, party.requests):
                 found[zone] = self._way(party, reqs)
         return found
@@ -76,7 +76,7 @@ class Zones:
             totals[kind] = totals.get(kind, 0) + count
             for zone, way in homes[party].items():
                 by_zone.setdefault(zone, {})[kind] = kind.running(way)
-        known = ZoneShares(self._ground.templates, totals, by_zone, rows)
+        known = ZoneShares(self._context.templates, totals, by_zone, rows)
         shares = known.by_size() if self._budget.is_spent else known.best()
         dealers: dict[tuple[object, ...], _Dealer] = {}
         found: dict[Kind, _Dealer] = {}

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.pods.default_topology_spread import DefaultSpreads
-from core.scheduling.pods.pod_group import Alike, Shape
+from core.scheduling.pods.pod_group import Alike, PodSignature
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
 
-class Shapes:
+class PodSignatures:
     """The shapes of all pods of a snapshot, numbered in the order in which the pods are given."""
 
     def __init__(self, snapshot: Snapshot, pods: Sequence[Pod], axis: ResourceAxis) -> None:
@@ -23,14 +23,14 @@ class Shapes:
         self._requests = {identity: axis.vector(spec.requests) for identity, spec in specs.items()}
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
-        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._signatures: dict[tuple[object, ...], PodSignature] = {}
         self._known: dict[tuple[object, ...], Alike] = {}
         self._of = {id(pod): self._alike(pod) for pod in pods}
 
     @property
-    def all(self) -> list[Shape]:
+    def all(self) -> list[PodSignature]:
         """Every shape, by index."""
-        return list(self._shapes.values())
+        return list(self._signatures.values())
 
     def of(self, pod: Pod) -> Alike:
         """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
@@ -47,16 +47,18 @@ class Shapes:
         question = (id(spec), pod.namespace, read, spreads)
         known = self._known.get(question)
         if known is None:
-            shape = self._shape((self._terms[id(spec)], pod.namespace, read, spreads), pod, spreads)
-            known = self._known[question] = Alike(shape, self._requests[id(spec)])
+            signature = self._signature((self._terms[id(spec)], pod.namespace, read, spreads), pod, spreads)
+            known = self._known[question] = Alike(signature, self._requests[id(spec)])
         return known
 
-    def _shape(self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None) -> Shape:
-        known = self._shapes.get(question)
+    def _signature(
+        self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None
+    ) -> PodSignature:
+        known = self._signatures.get(question)
         if known is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
             own = pod.spec.spreads if spreads is None else spreads
-            known = self._shapes[question] = Shape(len(self._shapes), pod.namespace, read, pod.spec, own)
+            known = self._signatures[question] = PodSignature(len(self._signatures), pod.namespace, read, pod.spec, own)
         return known
 
 
