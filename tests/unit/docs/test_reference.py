@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli import reference
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS
+from tests import reference
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -1,6 +1,6 @@
 """What is written from the code: the reference pages and the CustomResourceDefinitions.
 
-`python -m cli.reference` writes them, a test compares them.
+`python -m tests.reference` writes them, a test compares them.
 """
 
 from __future__ import annotations

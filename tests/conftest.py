@@ -1,0 +1,32 @@
+"""What holds for all tests."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+_WHOLE_SYSTEM: Final = tuple(Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation"))
+"""Tests that play the whole system for minutes of processor time."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Measure coverage of the core by its own tests only: tracing a simulation doubles its time and hides untested rules.
+
+    pytest-cov's marker `no_cover` pauses its own tracer; worker processes of pytest-xdist carry a second one.
+    """
+    if not any(item.path.is_relative_to(folder) for folder in _WHOLE_SYSTEM):
+        return (yield)
+    tracer, thread_tracer = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)  # type: ignore[arg-type] - None switches tracing off, as in `sys.settrace`
+    try:
+        return (yield)
+    finally:
+        sys.settrace(tracer)
+        threading.settrace(thread_tracer)  # type: ignore[arg-type] - whatever was set before
