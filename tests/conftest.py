@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 
-_WHOLE_SYSTEM: Final = tuple(Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation"))
+_WHOLE_SYSTEM: Final = tuple(
+    Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")
+)
 """Tests that play the whole system for minutes of processor time."""
 
 

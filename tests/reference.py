@@ -146,7 +146,7 @@ def _command(name: str) -> Iterator[str]:
     parser = command_parser(name)
     yield f"## fleetwright {name}"
     yield f"{COMMANDS[name][:1].upper()}{COMMANDS[name][1:]}."
-    arguments = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]  # noqa: SLF001 - argparse has no other way to list them
+    arguments = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     yield _table(("argument", "default", "meaning"), ((_spelling(a), _default_of(a), _help(a)) for a in arguments))
     yield f"```sh\n{_examples(parser)}\n```"
 
