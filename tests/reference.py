@@ -138,7 +138,7 @@ def main() -> int:
             path = folder / name
             if not path.exists() or path.read_text(encoding="utf-8") != text:
                 path.write_text(text, encoding="utf-8")
-                print(f"wrote {path.relative_to(ROOT)}", file=sys.stderr)
+                sys.stderr.write(f"wrote {path.relative_to(ROOT)}\n")
     return 0
 
 

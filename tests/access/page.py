@@ -113,7 +113,7 @@ def main() -> int:
         written = text(deployment, played(deployment, worlds))
     if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != written:
         PAGE.write_text(written, encoding="utf-8")
-        print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)  # noqa: T201 - as `tests.reference` does
+        sys.stderr.write(f"wrote {PAGE.relative_to(ROOT)}\n")
     return 0
 
 
