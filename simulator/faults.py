@@ -112,6 +112,8 @@ class Faults:
         return tuple(armed.call for armed in self._all if armed.used == 0)
 
     def _armed(self, function: str, call: str) -> Fault | None:
+        if not self._live:
+            return None
         now = self._clock.now()
         self._live = [armed for armed in self._live if armed.is_live(now)]
         armed = next((armed for armed in self._live if armed.is_meant(function, call)), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Final
 
 _USUAL: Final = timedelta(milliseconds=10)
@@ -21,6 +22,7 @@ _BY_CALL: Final = {
 }
 
 
+@cache
 def latency(call: str) -> timedelta:
     """How long a call takes, by its name (`ec2:CreateFleet`, `kube:list pods`)."""
     return _BY_CALL.get(call) or _BY_SERVICE.get(call.partition(":")[0], _USUAL)

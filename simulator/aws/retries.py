@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from botocore.exceptions import ClientError
@@ -35,7 +35,7 @@ class Retries:
 
     def succeeded(self, tried: Try) -> None:
         """The call got its answer."""
-        self._release(context=tried.context, http_response=_response(200))
+        self._release(context=tried.context, http_response=_ANSWERED)
 
     def wait_after(self, tried: Try, error: Exception) -> float | None:
         """Seconds until the next attempt, None if there is none. botocore draws them from Python's own generator."""
@@ -54,3 +54,6 @@ class Retries:
 
 def _response(status: int) -> Any:
     return SimpleNamespace(status_code=status, headers={})
+
+
+_ANSWERED: Final = _response(200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -13,8 +14,8 @@ from simulator.calls import Call
 from simulator.campaign.call_sites import Crash, Meetings, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
 from simulator.campaign.remains import kind_of, read_remains
-from simulator.campaign.worlds import RESTING, SETTLING, DrawnWorld, draw_world
-from simulator.checkers.calls import CallJudge
+from simulator.campaign.worlds import DrawnWorld, draw_world
+from simulator.checkers.calls import RESTING, CallJudge
 from simulator.checkers.remains import RemainsJudge
 from simulator.checkers.verdict import Violation
 from simulator.clock import VirtualClock
@@ -24,6 +25,9 @@ from simulator.run import seeded
 from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, MID)
+
+LOOK_EVERY: Final = timedelta(minutes=1)
+"""How often a world is asked whether it has settled."""
 
 Listener = Callable[[Event], None]
 
@@ -78,12 +82,10 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
         chances = _trouble(world, drawn, plan)
         recorder.emit("simulationStarted", scenario=scenario.name, seed=plan.seed)
         world.play([])
-        clock.run_until(scenario.start + drawn.troubled + SETTLING)
-        judge.rest(clock.now())
-        clock.run_until(scenario.start + drawn.troubled + SETTLING + RESTING)
+        _play_on(world, drawn, judge)
         remains = RemainsJudge(world.judges.ledger, read_remains(world), world.judges.report)
         remains.finish(clock.now())
-        judge.finish(at_rest=remains.is_at_rest(clock.now()))
+        judge.finish(clock.now(), at_rest=remains.is_at_rest(clock.now()))
         world.finish()
         recorder.emit("simulationEnded")
         return Outcome(
@@ -94,6 +96,29 @@ def play(plan: Plan, listener: Listener | None = None) -> Outcome:
             cpu_seconds=time.process_time() - began,
             failures=tuple(world.sandboxes.failures),
         )
+
+
+def _play_on(world: World, drawn: DrawnWorld, judge: CallJudge) -> None:
+    """Until the world has settled, or its time is over."""
+    clock, start = world.clock, drawn.scenario.start
+    last = max((step.at for step in drawn.scenario.steps), default=timedelta(0))
+    clock.run_until(start + max(drawn.troubled, last) + RESTING)
+    end = start + drawn.scenario.duration
+    while clock.now() < end and not _has_settled(world, judge):
+        clock.run_until(min(end, clock.now() + LOOK_EVERY))
+
+
+def _has_settled(world: World, judge: CallJudge) -> bool:
+    """Whether nothing was written for a while, nothing is under way, and so nothing will come any more."""
+    now = world.clock.now()
+    if (judge.written_at is not None and now - judge.written_at < RESTING) or world.judges.await_more():
+        return False
+    unsettled: list[str] = []
+    remains = RemainsJudge(
+        world.judges.ledger, read_remains(world), lambda law, _: unsettled.append(law), patience=timedelta(0)
+    )
+    remains.finish(now)
+    return not unsettled and remains.is_at_rest(now)
 
 
 def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
@@ -115,7 +140,8 @@ def _begin(world: World, spell: Spell) -> None:
 
 def _watch_calls(world: World, judge: CallJudge) -> None:
     def to_aws(call: Call, _: object) -> None:
-        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, _kind(call.parameters))
+        subject = _kind(call.parameters) if call.service == "dynamodb" else ""
+        judge.hear(world.clock.now(), world.sandboxes.running(), call.name, subject)
 
     def to_cluster(call: str, when: str) -> None:
         if when == "before":
@@ -126,6 +152,6 @@ def _watch_calls(world: World, judge: CallJudge) -> None:
 
 
 def _kind(parameters: dict[str, Any]) -> str:
-    """What kind of row a write to the table is about, empty for other calls."""
+    """What kind of row a call to the table is about, empty where it names none."""
     key = parameters.get("Item") or parameters.get("Key")
     return kind_of(key) if isinstance(key, dict) else ""

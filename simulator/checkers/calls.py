@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 WRITES_MAX: Final = 150
@@ -14,6 +15,10 @@ OTHERS_MAX: Final = 600
 
 EACH_MAX: Final = 45
 """And where instances are many, so many for each: a claim under way is looked after every two seconds, and at events."""
+
+RESTING: Final = timedelta(minutes=8)
+"""For so long nothing is written in a world at rest. The longest pause between two looks at the same thing: a message that
+failed is seen again after 6 minutes."""
 
 _OFTEN: Final = ("dynamodb", "sqs")
 
@@ -55,42 +60,50 @@ Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Hears every attempt of every call. `report(law, message)` takes what is wrong, `instances` says how many there are."""
+    """Hears every attempt of every call. `report(law, message)` takes what is wrong, `instances` says how many there are.
+
+    Attributes:
+        written_at: When something was last written, but for what is written every so often; None while nothing was.
+    """
 
     def __init__(self, report: Report, instances: Callable[[], int] = int) -> None:
         self._report = report
         self._instances = instances
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
-        self._rests_from: datetime | None = None
-        self._writes: dict[str, datetime] = {}
-
-    def rest(self, since: datetime) -> None:
-        """From this moment on nothing may be written."""
-        self._rests_from = since
+        self._writes: dict[tuple[str, str, str], datetime] = {}
+        self.written_at: datetime | None = None
 
     def hear(self, now: datetime, function: str, call: str, subject: str = "") -> None:
         """One attempt; `subject` is what it is about: the kind of a row."""
         self._count(now, function, call)
-        if self._rests_from is None or now < self._rests_from or (function, call, subject) in _BEATS:
-            return
-        if call.startswith(_WRITES):
-            what = f"{call} ({subject})" if subject else call
-            self._writes.setdefault(f"{function} makes {what}", now)
+        if _is_write(call) and (function, call, subject) not in _BEATS:
+            self._writes[function, call, subject] = self.written_at = now
 
-    def finish(self, *, at_rest: bool) -> None:
-        """Judge what was written since `rest`, unless the world had reason not to be at rest."""
-        if at_rest and self._writes:
-            first = min(self._writes, key=lambda text: self._writes[text])
-            others = f", and {len(self._writes) - 1} other kinds of writes" if len(self._writes) > 1 else ""
-            self._report("writesAtRest", f"{first} at {self._writes[first]:%H:%M:%S} in a world at rest{others}")
+    def finish(self, now: datetime, *, at_rest: bool) -> None:
+        """Judge what was written in the last minutes, unless the world had reason not to be at rest."""
+        late = {what: at for what, at in self._writes.items() if now - at < RESTING}
+        if at_rest and late:
+            function, call, subject = min(late, key=lambda what: (late[what], what))
+            moment = f"{late[function, call, subject]:%H:%M:%S}"
+            others = f", and {len(late) - 1} other kinds of writes" if len(late) > 1 else ""
+            what = f"{call} ({subject})" if subject else call
+            self._report("writesAtRest", f"{function} makes {what} at {moment} in a world at rest{others}")
 
     def _count(self, now: datetime, function: str, call: str) -> None:
         since, count = self._minute.get((function, call), (now, 0))
         if now - since >= _MINUTE:
             since, count = now, 0
-        self._minute[function, call] = since, count + 1
-        is_dear = call.startswith(_WRITES) and not call.startswith(_OFTEN)
+        count += 1
+        self._minute[function, call] = since, count
+        if count < WRITES_MAX:
+            return
+        is_dear = _is_write(call) and not call.startswith(_OFTEN)
         bound = WRITES_MAX if is_dear else OTHERS_MAX
-        if count + 1 >= bound and (is_dear or count + 1 >= EACH_MAX * self._instances()):
+        if count >= bound and (is_dear or count >= EACH_MAX * self._instances()):
             self._minute[function, call] = since, 0
-            self._report("callRates", f"{function} made {count + 1} {call} within a minute, from {since:%H:%M:%S}")
+            self._report("callRates", f"{function} made {count} {call} within a minute, from {since:%H:%M:%S}")
+
+
+@cache
+def _is_write(call: str) -> bool:
+    return call.startswith(_WRITES)

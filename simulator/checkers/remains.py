@@ -45,12 +45,15 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemainsJudge:
-    """Judges what remains. `report(law, message)` takes what is wrong."""
+    """Judges what remains. `report(law, message)` takes what is wrong, `patience` is how long a step may take."""
 
-    def __init__(self, ledger: Ledger, remains: Remains, report: Report) -> None:
+    def __init__(
+        self, ledger: Ledger, remains: Remains, report: Report, *, patience: timedelta = UNDER_WAY_MAX
+    ) -> None:
         self._ledger = ledger
         self._remains = remains
         self._report = report
+        self._patience = patience
 
     def finish(self, now: datetime) -> None:
         """Judge everything that is there now."""
@@ -77,7 +80,7 @@ class RemainsJudge:
             if deletion is None and claim.get("phase", "requested") == "initialized":
                 continue
             since = _moment(claim["phase_since"] if deletion is None else deletion["asked_at"])
-            if now - since > UNDER_WAY_MAX and not self._is_held(claim, now):
+            if now - since > self._patience and not self._is_held(claim, now):
                 state = f"going for {deletion['reason']}" if deletion else claim.get("phase", "requested")
                 self._report("stuckClaims", f"claim {claim['name']} is {state} since {since:%H:%M:%S}")
 
@@ -92,7 +95,7 @@ class RemainsJudge:
     def _commands(self, now: datetime) -> None:
         for command in self._remains.commands:
             since = _moment(command["created_at"])
-            if now - since > UNDER_WAY_MAX:
+            if now - since > self._patience:
                 self._report(
                     "stuckCommands", f"command {command['id']} is {command.get('phase')} since {since:%H:%M:%S}"
                 )
@@ -118,19 +121,19 @@ class RemainsJudge:
         """Every instance has its claim, every claim its instance, and every node both."""
         alive = {name for name, facts in self._ledger.instances.items() if facts.ended_at is None}
         claimed = {(claim.get("machine") or {}).get("instance_id", "") for claim in self._remains.claims} - {""}
-        old = {name for name in alive if now - self._ledger.instances[name].launched_at > UNDER_WAY_MAX}
+        old = {name for name in alive if now - self._ledger.instances[name].launched_at > self._patience}
         for name in sorted(old - claimed):
             self._report("instancesWithoutClaim", f"{name} runs, and no claim knows of it")
         for claim in self._remains.claims:
             instance = (claim.get("machine") or {}).get("instance_id", "")
             ended = self._ledger.instances[instance].ended_at if instance in self._ledger.instances else None
-            if ended is not None and now - ended > UNDER_WAY_MAX:
+            if ended is not None and now - ended > self._patience:
                 self._report(
                     "claimsWithoutInstance", f"claim {claim['name']} stands for {instance}, ended {ended:%H:%M:%S}"
                 )
         for name, node in sorted(self._ledger.nodes.items()):
             facts = self._ledger.instances.get(node.instance)
-            if facts is not None and facts.ended_at is not None and now - facts.ended_at > UNDER_WAY_MAX:
+            if facts is not None and facts.ended_at is not None and now - facts.ended_at > self._patience:
                 self._report(
                     "nodesWithoutInstance", f"node {name} is there, its instance ended {facts.ended_at:%H:%M:%S}"
                 )
@@ -140,13 +143,13 @@ class RemainsJudge:
         going |= {node for command in self._remains.commands for node in _nodes_of(command)}
         for name, node in sorted(self._ledger.nodes.items()):
             since = node.disrupted_at
-            if since is not None and name not in going and now - since > UNDER_WAY_MAX:
+            if since is not None and name not in going and now - since > self._patience:
                 self._report("strayTaints", f"node {name} is tainted for {node.disrupted_for} since {since:%H:%M:%S}")
 
     def _pods(self, now: datetime) -> None:
         for name, pod in sorted(self._ledger.pods.items()):
             waited = now - pod.created_at
-            if _is_pending(pod) and waited > PENDING_MAX and name not in self._remains.told:
+            if _is_pending(pod) and waited > min(PENDING_MAX, self._patience) and name not in self._remains.told:
                 self._report("unexplainedPending", f"{name} waits since {pod.created_at:%H:%M:%S} and was not told why")
 
 

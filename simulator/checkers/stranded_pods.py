@@ -51,6 +51,10 @@ class StrandedPodsJudge:
         elif event.event == "podDeleted":
             self._waiting.pop(fields["pod"], None)
 
+    def has_waiting(self) -> bool:
+        """Whether a pod that follows an evicted one has no node yet."""
+        return bool(self._waiting)
+
     def finish(self, now: datetime) -> None:
         """Judge those that still wait."""
         for pod in sorted(self._waiting):

@@ -75,6 +75,10 @@ class Judges:
             judge.see(self._now, event)
         self.ledger.see(self._now, event)
 
+    def await_more(self) -> bool:
+        """Whether something that is judged by how long it takes has not come to its end."""
+        return self._stranded.has_waiting()
+
     def finish(self) -> Verdict:
         """What was found, after the last event."""
         self._orphans.finish(self._now)

@@ -29,6 +29,8 @@ class Scope:
         names = frozenset[str]().union(*(e.names for e in expressions if e is not None))
         values = frozenset[str]().union(*(e.values for e in expressions if e is not None))
         for used, known, kind in ((names, self._names, "name"), (values, self._values, "value")):
+            if used == known.keys():
+                continue
             for missing in sorted(used - known.keys()):
                 raise invalid(f"An expression attribute {kind} used in expression is not defined: {missing}")
             for unused in sorted(known.keys() - used):

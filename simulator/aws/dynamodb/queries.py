@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -34,19 +35,28 @@ def read_key_condition(request: Mapping[str, Any], schema: Schema) -> KeyRange:
     expression = grammar.key_condition(request["KeyConditionExpression"])
     scope = Scope(request)
     scope.check(expression)
-    partition: str | None = None
-    of_sort_key: Any = None
-    for part in _parts(expression.tree):
+    names = tuple((request.get("ExpressionAttributeNames") or {}).items())
+    of_partition, of_sort_key = _understood(request["KeyConditionExpression"], names, schema)
+    return KeyRange(_text(of_partition, scope), of_sort_key, scope, schema.sort_key)
+
+
+@lru_cache(maxsize=256)
+def _understood(text: str, names: tuple[tuple[str, str], ...], schema: Schema) -> tuple[Operation, Operation | None]:
+    """The part about the partition key and the one about the sort key, if there is one. Functions ask the same few."""
+    scope = Scope({"ExpressionAttributeNames": dict(names)})
+    of_partition: Operation | None = None
+    of_sort_key: Operation | None = None
+    for part in _parts(grammar.key_condition(text).tree):
         name = _attribute(part, scope)
-        if name == schema.partition_key and part.name == "=" and partition is None:
-            partition = _text(part, scope)
+        if name == schema.partition_key and part.name == "=" and of_partition is None:
+            of_partition = part
         elif name == schema.sort_key and part.name in _OF_SORT_KEYS and of_sort_key is None:
             of_sort_key = part
         else:
             raise invalid("Query key condition not supported")
-    if partition is None:
+    if of_partition is None:
         raise invalid(f"Query condition missed key schema element: {schema.partition_key}")
-    return KeyRange(partition, of_sort_key, scope, schema.sort_key)
+    return of_partition, of_sort_key
 
 
 def _parts(tree: Any) -> Iterator[Operation]:

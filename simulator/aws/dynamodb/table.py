@@ -82,9 +82,9 @@ class Table:
         known = _KNOWN[operation]
 
         def ask(request: dict[str, Any]) -> dict[str, Any]:
-            unknown = sorted(request.keys() - known)
-            if unknown:
-                raise UnansweredError(f"{operation} with {', '.join(unknown)}: add it to {__name__}")
+            if not request.keys() <= known:
+                unknown = ", ".join(sorted(request.keys() - known))
+                raise UnansweredError(f"{operation} with {unknown}: add it to {__name__}")
             self._sweep()
             return answer(request)
 

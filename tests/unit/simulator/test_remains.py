@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simulator.checkers.calls import EACH_MAX, OTHERS_MAX, WRITES_MAX, CallJudge
+from simulator.checkers.calls import EACH_MAX, OTHERS_MAX, RESTING, WRITES_MAX, CallJudge
 from simulator.checkers.ledger import Ledger
 from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
 from simulator.record import Event
@@ -132,11 +132,9 @@ def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> l
     """The laws that so many calls within half a minute break."""
     broken: list[str] = []
     judge = CallJudge(lambda law, _: broken.append(law))
-    if rests:
-        judge.rest(NOW)
     for number in range(calls):
         judge.hear(NOW + timedelta(seconds=30 * number / calls), "reconcile", call, subject)
-    judge.finish(at_rest=True)
+    judge.finish(NOW + timedelta(minutes=1), at_rest=rests)
     return broken
 
 
@@ -178,3 +176,30 @@ def test_more_instances_are_looked_after_by_more_calls() -> None:
 def test_a_world_at_rest_is_written_to_by_nobody(call: str, subject: str, broken: list[str]) -> None:
     """If this failed, a system that never comes to an end of its work would pass."""
     assert heard(3, call, rests=True, subject=subject) == broken
+
+
+def test_what_was_written_before_the_world_came_to_rest_is_no_fault() -> None:
+    """If this failed, work that comes to its end would be taken for work that never does."""
+    broken: list[str] = []
+    judge = CallJudge(lambda law, _: broken.append(law))
+    judge.hear(NOW, "reconcile", "kube:patch nodes")
+    judge.hear(NOW + RESTING, "reconcile", "kube:list nodes")
+    assert judge.written_at == NOW
+    judge.finish(NOW + RESTING, at_rest=True)
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("found", "law"),
+    [
+        (remains(claim(phase="launched", phase_since=NOW.isoformat())), "stuckClaims"),
+        (remains(commands=({"id": "x", "created_at": NOW.isoformat()},)), "stuckCommands"),
+    ],
+)
+def test_a_world_has_not_settled_while_anything_is_under_way(found: Remains, law: str) -> None:
+    """If this failed, a world would be judged before its work is done, and what goes wrong later would not be seen."""
+    assert laws(world(), found) == set()
+    unsettled: list[str] = []
+    later = NOW + timedelta(seconds=1)
+    RemainsJudge(world(), found, lambda law, _: unsettled.append(law), patience=timedelta(0)).finish(later)
+    assert unsettled == [law]

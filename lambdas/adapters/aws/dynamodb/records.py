@@ -34,13 +34,19 @@ class Versioned(Protocol):
 R = TypeVar("R", bound=Versioned)
 
 
+class _Read(msgspec.Struct, Generic[R], frozen=True):
+    item: Item
+    record: R
+
+
 class RecordItems(Generic[R]):
-    """The records of one type in one partition of the table."""
+    """The records of one type in one partition of the table. An item that was read before is not decoded again."""
 
     def __init__(self, table: DynamoTable, partition: str, type_: type[R]) -> None:
         self.partition = partition
         self._table = table
         self._decode = msgspec.json.Decoder(type_).decode
+        self._read: dict[str, _Read[R]] = {}
 
     def all(self) -> tuple[R, ...]:
         """Every record, in the order of the sort keys."""
@@ -48,22 +54,28 @@ class RecordItems(Generic[R]):
 
     def named(self) -> Iterator[tuple[str, R]]:
         """Every record with its sort key, in the order of those."""
-        return ((sort_of(item), self._record(item)) for item in self._table.query(self.partition))
+        items = {sort_of(item): item for item in self._table.query(self.partition)}
+        self._read = {sort: self._decoded(sort, item) for sort, item in items.items()}
+        return ((sort, read.record) for sort, read in self._read.items())
 
     def get(self, sort: str) -> R | None:
         """One record, None if there is none."""
         item = self._table.get(self.partition, sort)
-        return None if item is None else self._record(item)
+        return None if item is None else self._decoded(sort, item).record
 
     def item(self, sort: str, record: R) -> Item:
         """The item to write for `record`, under its own version."""
         body = packed(msgspec.json.encode(record))
         return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
-    def _record(self, item: Item) -> R:
+    def _decoded(self, sort: str, item: Item) -> _Read[R]:
+        """The item's record: the one it had when all were read last, where it is the same item still."""
+        known = self._read.get(sort)
+        if known is not None and known.item == item:
+            return known
         body: Any = self._decode(unpacked(item["body"]))
         record: R = msgspec.structs.replace(body, version=int(item["version"]["N"]))
-        return record
+        return _Read(item, record)
 
 
 def packed(body: bytes) -> dict[str, Any]:
