@@ -25,7 +25,7 @@ import msgspec
 from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
 from core.manifests.wire.api_resources import Resource
-from core.model.catalogue import Catalogue, InstanceType
+from core.model.catalogue import Catalogue, InstanceType, Offering, OfferingKey
 
 JsonObject = dict[str, Any]
 
@@ -81,14 +81,6 @@ class DeniedError(PortError):
 
 class SeveralBudgetsError(DeniedError):
     """More than one PodDisruptionBudget selects the pod, which Kubernetes' eviction API does not support."""
-
-
-class OfferingKey(msgspec.Struct, frozen=True, order=True):
-    """One pool of EC2 capacity."""
-
-    instance_type: str
-    zone: str
-    capacity_type: str
 
 
 class InsufficientCapacityError(PortError):
@@ -199,7 +191,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         token: Idempotency token: the same order twice gives one instance.
-        offerings: Where it may be launched with their price in nano-dollars per hour, cheapest first.
+        offerings: Where it may be launched, cheapest first.
         node_class: The EC2NodeClass manifest, whole.
         node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
         instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
@@ -213,7 +205,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     claim: str
     node_pool: str
     token: str
-    offerings: tuple[tuple[OfferingKey, int], ...]
+    offerings: tuple[Offering, ...]
     node_class: JsonObject
     node_labels: dict[str, str]
     taints: tuple[str, ...]

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from lambdas.ports import OfferingKey
+from core.model.catalogue import OfferingKey
 
 PLANNER = "planner"
 """Name of the lease under which claims are requested: one planner per cluster at a time."""

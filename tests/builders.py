@@ -66,7 +66,7 @@ def a_type(
         },
         capacity=resources.parse({"cpu": cpu, "memory": memory, "pods": pods, **(extra or {})}),
         offerings=tuple(
-            Offering(zone, capacity_type, nanodollars(round(price * share[capacity_type], 9)))
+            Offering(name, zone, capacity_type, nanodollars(round(price * share[capacity_type], 9)))
             for zone in zones
             for capacity_type in capacity_types
         ),

@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine, OfferingChoice
+from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord, Machine
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
+from core.model.catalogue import Offering
 from core.model.node_claim import ObjectRef
 from core.model.plan import Command, PlannedClaim
 
@@ -96,7 +97,7 @@ def claim(index: int) -> ClaimRecord:
     """The claim of a node, at rest."""
     pool, zone = f"pool-{index % POOLS}", ZONES[index % len(ZONES)]
     labels = {key: value for key, value in _node_labels(index).items() if key != "kubernetes.io/hostname"}
-    offering = OfferingChoice(TYPE, zone, "on-demand", 768_000_000)
+    offering = Offering(TYPE, zone, "on-demand", 768_000_000)
     amounts = {"cpu": 16000, "memory": 62 * _GIB * 1000, "pods": 234_000, "ephemeral-storage": 20 * _GIB * 1000}
     return ClaimRecord(
         name=claim_name(index),

@@ -113,7 +113,7 @@ def _offerings(shape: Shape, market: Market, sizing: Sizing) -> tuple[Offering, 
             spot = capacity_type == labels.SPOT
             price = market.spot_price(name, zone) if spot else market.on_demand.get(name)
             if price is not None:
-                found.append(Offering(zone, capacity_type, price, available))
+                found.append(Offering(name, zone, capacity_type, price, available))
     return tuple(found)
 
 

@@ -100,12 +100,14 @@ def _type(entry: _InstanceType) -> InstanceType:
         },
         capacity=resources.parse(entry.capacity, field="capacity"),
         overhead=resources.parse(entry.overhead, field="overhead"),
-        offerings=tuple(_offering(offering, field=f"offerings[{i}]") for i, offering in enumerate(entry.offerings)),
+        offerings=tuple(
+            _offering(offering, entry.name, field=f"offerings[{i}]") for i, offering in enumerate(entry.offerings)
+        ),
         attach_limit=entry.attach_limit,
     )
 
 
-def _offering(entry: _Offering, *, field: str) -> Offering:
+def _offering(entry: _Offering, instance_type: str, *, field: str) -> Offering:
     if not entry.price.is_finite() or entry.price < 0:
         raise InvalidInputError(f"{entry.price} is no price", field=f"{field}.price")
     if entry.capacity_type not in labels.CAPACITY_TYPES:
@@ -113,6 +115,7 @@ def _offering(entry: _Offering, *, field: str) -> Offering:
         problem = f"unknown capacity type {entry.capacity_type!r}, use one of {known}"
         raise InvalidInputError(problem, field=f"{field}.capacityType")
     return Offering(
+        instance_type=instance_type,
         zone=entry.zone,
         capacity_type=entry.capacity_type,
         price=quantity.nanodollars(str(entry.price)),

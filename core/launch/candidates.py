@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from core import labels
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering, cheapest_first
 
 TYPES_MAX: Final = 60
 """Instance types in one fleet request (Karpenter)."""
@@ -25,24 +23,15 @@ _EXOTIC: Final = (
 )
 
 
-class Candidate(msgspec.Struct, frozen=True, order=True):
-    """One offering that would do. `price` is in nano-dollars per hour; order is by price, ties by name."""
-
-    price: int
-    instance_type: str
-    zone: str
-    capacity_type: str
-
-
 def select_candidates(
-    candidates: Iterable[Candidate], types: Mapping[str, InstanceType], *, keep_flexibility: bool = False
-) -> tuple[Candidate, ...]:
+    offerings: Iterable[Offering], types: Mapping[str, InstanceType], *, keep_flexibility: bool = False
+) -> tuple[Offering, ...]:
     """The offerings for one fleet request, cheapest first: of one capacity type, of at most `TYPES_MAX` types.
 
     Spot comes before on-demand. Metal and accelerated types are left out while there are others, and so is spot that costs
     more than on-demand; `keep_flexibility` skips both, for a claim whose minValues counts on every type.
     """
-    left = sorted(c for c in set(candidates) if c.instance_type in types)
+    left = cheapest_first(o for o in dict.fromkeys(offerings) if o.instance_type in types)
     if not keep_flexibility:
         left = _without_exotic(left, types)
         left = _without_dear_spot(left)
@@ -52,7 +41,7 @@ def select_candidates(
     return tuple(c for c in left if c.instance_type in cheapest)[:OVERRIDES_MAX]
 
 
-def _without_exotic(candidates: list[Candidate], types: Mapping[str, InstanceType]) -> list[Candidate]:
+def _without_exotic(candidates: list[Offering], types: Mapping[str, InstanceType]) -> list[Offering]:
     generic = [c for c in candidates if not _is_exotic(types[c.instance_type])]
     return generic or candidates
 
@@ -62,7 +51,7 @@ def _is_exotic(instance_type: InstanceType) -> bool:
     return is_metal or any(instance_type.capacity.get(resource) for resource in _EXOTIC)
 
 
-def _without_dear_spot(candidates: list[Candidate]) -> list[Candidate]:
+def _without_dear_spot(candidates: list[Offering]) -> list[Offering]:
     on_demand = [c.price for c in candidates if c.capacity_type == labels.ON_DEMAND]
     if not on_demand:
         return candidates

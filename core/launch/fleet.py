@@ -9,8 +9,8 @@ import msgspec
 
 from core import labels
 from core.catalogue.node_class import NodeClass
-from core.launch.candidates import Candidate
 from core.launch.template import tag_list
+from core.model.catalogue import Offering, OfferingKey, cheapest_first
 
 _STRATEGIES: Final = {
     False: ("price-capacity-optimized", "lowest-price"),
@@ -24,7 +24,7 @@ class FleetConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     template: str
     image_id: str
-    candidates: tuple[Candidate, ...]
+    offerings: tuple[Offering, ...]
 
 
 class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         token: EC2 answers the same token with the same fleet.
-        is_ranked: The candidates' prices are the NodePool's own, so EC2 goes by their order instead of by its prices.
+        is_ranked: The offerings' prices are the NodePool's own, so EC2 goes by their order instead of by its prices.
         tags: Tags of the instance, its volumes and the fleet.
         context: The class' opaque `spec.context`.
     """
@@ -55,8 +55,8 @@ def subnets_by_zone(node_class: NodeClass) -> dict[str, str]:
 def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], terms: FleetTerms) -> dict[str, Any]:
     """The request. Spot goes where price and spare capacity are best, on-demand where it is cheapest (Karpenter)."""
     spot, on_demand = _STRATEGIES[terms.is_ranked]
-    ranked = sorted(candidate for config in configs for candidate in config.candidates) if terms.is_ranked else []
-    priorities = {candidate: rank for rank, candidate in enumerate(ranked)}
+    ranked = cheapest_first(o for config in configs for o in config.offerings) if terms.is_ranked else []
+    priorities = {offering.key: rank for rank, offering in enumerate(ranked)}
     request: dict[str, Any] = {
         "Type": "instant",
         "ClientToken": terms.token,
@@ -78,17 +78,17 @@ def fleet_request(configs: Sequence[FleetConfig], subnets: Mapping[str, str], te
     return request
 
 
-def _config(config: FleetConfig, subnets: Mapping[str, str], priorities: Mapping[Candidate, int]) -> dict[str, Any]:
+def _config(config: FleetConfig, subnets: Mapping[str, str], priorities: Mapping[OfferingKey, int]) -> dict[str, Any]:
     return {
         "LaunchTemplateSpecification": {"LaunchTemplateName": config.template, "Version": "$Latest"},
         "Overrides": [
             {
-                "InstanceType": candidate.instance_type,
-                "SubnetId": subnets[candidate.zone],
-                "AvailabilityZone": candidate.zone,
+                "InstanceType": offering.instance_type,
+                "SubnetId": subnets[offering.zone],
+                "AvailabilityZone": offering.zone,
                 "ImageId": config.image_id,
-                **({"Priority": float(priorities[candidate])} if priorities else {}),
+                **({"Priority": float(priorities[offering.key])} if priorities else {}),
             }
-            for candidate in config.candidates
+            for offering in config.offerings
         ],
     }

@@ -12,13 +12,13 @@ from core.catalogue.capacity import EFA
 from core.catalogue.node_class import RAID0, Ami, NodeClass
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.launch.candidates import Candidate, select_candidates
+from core.launch.candidates import select_candidates
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import bottlerocket_version, image_for
 from core.launch.placement import SHARED
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
 from core.launch.user_data import user_data
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, Offering
 
 NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
 
@@ -27,18 +27,18 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be launched.
 
     Attributes:
-        candidates: Where it may be launched.
-        types: The candidates' types, by name.
+        offerings: Where it may be launched.
+        types: The offerings' types, by name.
         requests: What the claim asks for; decides about EFA interfaces and Enclaves.
         tags: Of the instance, besides those of its pool.
         keep_flexibility: The claim has minValues, so no type may be left out for taste.
-        is_ranked: The candidates' prices are the NodePool's own and decide before EC2's.
+        is_ranked: The offerings' prices are the NodePool's own and decide before EC2's.
         tenancy: Whether the machine is shared with other accounts, in EC2's words.
     """
 
     token: str
     node_pool: str
-    candidates: tuple[Candidate, ...]
+    offerings: tuple[Offering, ...]
     types: dict[str, InstanceType]
     node_labels: dict[str, str]
     taints: tuple[str, ...]
@@ -50,9 +50,9 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """Templates, request, and what was put before EC2. No candidates: nothing can be launched."""
+    """Templates, request, and what was put before EC2. No offerings: nothing can be launched."""
 
-    candidates: tuple[Candidate, ...]
+    offerings: tuple[Offering, ...]
     templates: tuple[LaunchTemplate, ...]
     subnets: dict[str, str]
     tags: dict[str, str]
@@ -77,7 +77,7 @@ def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> Re
     subnets = subnets_by_zone(node_class)
     if not subnets:
         raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
-    reachable = [c for c in launch.candidates if c.zone in subnets]
+    reachable = [c for c in launch.offerings if c.zone in subnets]
     bootable = {n: ami for n, t in sorted(launch.types.items()) if (ami := image_for(t, node_class)) is not None}
     types = {name: launch.types[name] for name in bootable}
     chosen = select_candidates(reachable, types, keep_flexibility=launch.keep_flexibility)
@@ -87,7 +87,7 @@ def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> Re
     for group, members in _grouped(chosen, launch, bootable).items():
         template = _template(group, launch, node_class, cluster, chosen[0].capacity_type)
         templates.append(template)
-        configs.append(FleetConfig(template=template.name, image_id=group.image_id, candidates=tuple(members)))
+        configs.append(FleetConfig(template=template.name, image_id=group.image_id, offerings=tuple(members)))
     terms = FleetTerms(
         capacity_type=chosen[0].capacity_type if chosen else labels.ON_DEMAND,
         token=launch.token,
@@ -96,17 +96,17 @@ def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> Re
         is_ranked=launch.is_ranked,
     )
     request = fleet_request(configs, subnets, terms)
-    return RenderedLaunch(candidates=chosen, templates=tuple(templates), subnets=subnets, tags=tags, request=request)
+    return RenderedLaunch(offerings=chosen, templates=tuple(templates), subnets=subnets, tags=tags, request=request)
 
 
-def _grouped(chosen: Iterable[Candidate], launch: Launch, images: Mapping[str, Ami]) -> dict[_Group, list[Candidate]]:
-    groups: dict[_Group, list[Candidate]] = {}
+def _grouped(chosen: Iterable[Offering], launch: Launch, images: Mapping[str, Ami]) -> dict[_Group, list[Offering]]:
+    groups: dict[_Group, list[Offering]] = {}
     wants_efa = launch.requests.get(EFA, 0) > 0
-    for candidate in chosen:
-        instance_type, ami = launch.types[candidate.instance_type], images[candidate.instance_type]
+    for offering in chosen:
+        instance_type, ami = launch.types[offering.instance_type], images[offering.instance_type]
         efa = instance_type.capacity.get(EFA, 0) if wants_efa else 0
         group = _Group(ami.id, ami.name, instance_type.capacity.get("pods", 0), efa)
-        groups.setdefault(group, []).append(candidate)
+        groups.setdefault(group, []).append(offering)
     return groups
 
 

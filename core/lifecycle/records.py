@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from core.model.catalogue import Offering
 from core.model.node_claim import Hold
 from core.model.plan import Command, PlannedClaim
 
@@ -28,15 +29,6 @@ class CommandPhase(StrEnum):
     REPLACING = "replacing"
 
 
-class OfferingChoice(msgspec.Struct, frozen=True, order=True):
-    """One place where a claim may be launched; `price` in nano-dollars per hour."""
-
-    instance_type: str
-    zone: str
-    capacity_type: str
-    price: int = 0
-
-
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """The instance that a claim became.
 
@@ -46,7 +38,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     instance_id: str
     provider_id: str
-    offering: OfferingChoice
+    offering: Offering
     image_id: str = ""
     labels: dict[str, str] = {}
     capacity: dict[str, int] = {}
@@ -120,7 +112,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     phase: ClaimPhase = ClaimPhase.REQUESTED
     version: int = 0
     attempts: int = 0
-    offerings: tuple[OfferingChoice, ...] = ()
+    offerings: tuple[Offering, ...] = ()
     is_ranked: bool = False
     awaits_pods: bool = False
     reserved: dict[str, int] = {}

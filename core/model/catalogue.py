@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -12,7 +13,16 @@ from core.model.values import resources
 from core.model.values.requirements import Requirement, Requirements
 
 
-class Offering(msgspec.Struct, frozen=True, order=True):
+class OfferingKey(msgspec.Struct, frozen=True, order=True):
+    """Which offering is meant, whatever it costs: one pool of EC2 capacity."""
+
+    instance_type: str
+    zone: str
+    capacity_type: str
+    reservation_id: str = ""
+
+
+class Offering(msgspec.Struct, frozen=True, omit_defaults=True):
     """One way to get an instance type.
 
     Attributes:
@@ -21,12 +31,18 @@ class Offering(msgspec.Struct, frozen=True, order=True):
         reservation_id, reservation_capacity: Set for capacity type `reserved`.
     """
 
+    instance_type: str
     zone: str
     capacity_type: str
     price: int
     available: bool = True
     reservation_id: str = ""
     reservation_capacity: int = 0
+
+    @property
+    def key(self) -> OfferingKey:
+        """Its identity, under which refusals are remembered."""
+        return OfferingKey(self.instance_type, self.zone, self.capacity_type, self.reservation_id)
 
     def requirements(self) -> Requirements:
         """The labels that a node from this offering would carry because of it."""
@@ -37,6 +53,11 @@ class Offering(msgspec.Struct, frozen=True, order=True):
         if self.reservation_id:
             own.append(Requirement.one_of(labels.RESERVATION_ID, self.reservation_id))
         return Requirements(own)
+
+
+def cheapest_first(offerings: Iterable[Offering]) -> list[Offering]:
+    """Offerings by price, ties by key: the order is total."""
+    return sorted(offerings, key=lambda offering: (offering.price, offering.key))
 
 
 class InstanceType(msgspec.Struct, frozen=True, kw_only=True):

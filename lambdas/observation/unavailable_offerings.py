@@ -9,8 +9,7 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from core.model.catalogue import Catalogue, InstanceType
-from lambdas.ports import OfferingKey
+from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 
 
 def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey]) -> Catalogue:
@@ -33,7 +32,7 @@ def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
     if not zones:
         return catalogue
     in_them = {
-        OfferingKey(found.name, offering.zone, offering.capacity_type)
+        offering.key
         for types in (catalogue.default, *catalogue.by_node_class.values())
         for found in types
         for offering in found.offerings
@@ -44,9 +43,7 @@ def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:
 
 def _masked(found: InstanceType, refused: AbstractSet[OfferingKey]) -> InstanceType:
     offerings = tuple(
-        msgspec.structs.replace(offering, available=False)
-        if OfferingKey(found.name, offering.zone, offering.capacity_type) in refused
-        else offering
+        msgspec.structs.replace(offering, available=False) if offering.key in refused else offering
         for offering in found.offerings
     )
     return msgspec.structs.replace(found, offerings=offerings)

@@ -14,7 +14,8 @@ import boto3
 import msgspec
 import pytest
 
-from core.lifecycle.records import ClaimRecord, Machine, OfferingChoice
+from core.lifecycle.records import ClaimRecord, Machine
+from core.model.catalogue import Offering, OfferingKey
 from core.model.plan import Move
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
@@ -26,7 +27,7 @@ from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
 from lambdas.observation.observer import Memory
-from lambdas.ports import ConflictError, OfferingKey, TransientError
+from lambdas.ports import ConflictError, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount
 from tests.fakes.brakes import FakeBrakes
@@ -199,7 +200,7 @@ def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) ->
     unlaunched = msgspec.structs.replace(claim("a"), machine=None)
     (seen,) = store.memory.claims.request([unlaunched], {}, store.planner()).accepted
     assert store.memory.claims.of_instance("i-1") is None
-    machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=OfferingChoice("m5.large", "a", "spot"))
+    machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=Offering("m5.large", "a", "spot", 1))
     launched = store.memory.claims.change(seen, msgspec.structs.replace(seen, machine=machine))
     assert store.memory.claims.of_instance("i-1") == launched
     store.memory.claims.forget(launched)

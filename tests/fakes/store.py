@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
+from core.model.catalogue import OfferingKey
 from core.model.values import resources
 from lambdas.observation.observer import Memory
-from lambdas.ports import ConflictError, OfferingKey
+from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
 from tests.fakes.brakes import FakeBrakes
 

@@ -26,7 +26,6 @@ from lambdas.ports import (
     LaunchOrder,
     Listing,
     NotFoundError,
-    OfferingKey,
     PortError,
     TransientError,
 )
@@ -226,9 +225,9 @@ class FakeCloud:
         return {"amis": [], "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
 
     def _new(self, order: LaunchOrder) -> str:
-        usable = [key for key, _ in order.offerings if _tuple(key) not in self.scarce]
+        usable = [o for o in order.offerings if (o.instance_type, o.zone, o.capacity_type) not in self.scarce]
         if not usable:
-            refused = [(key, "InsufficientInstanceCapacity") for key, _ in order.offerings]
+            refused = [(o.key, "InsufficientInstanceCapacity") for o in order.offerings]
             raise InsufficientCapacityError("ec2:CreateFleet", "no capacity", refused)
         offering = usable[0]
         instance_id = f"i-{len(self._by_token):04d}"
@@ -284,10 +283,6 @@ class FakeWindows:
 
     def replace(self, wanted: Mapping[str, str]) -> None:
         self.present = dict(wanted)
-
-
-def _tuple(key: OfferingKey) -> tuple[str, str, str]:
-    return key.instance_type, key.zone, key.capacity_type
 
 
 def _merged(present: Any, patch: Any) -> Any:

@@ -18,13 +18,14 @@ from core.lifecycle.draining.deletion import hurried
 from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, is_due
+from core.model.catalogue import OfferingKey
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observation.observer import Memory
-from lambdas.ports import Clock, ConflictError, OfferingKey, PortError, Queue, TransientError
+from lambdas.ports import Clock, ConflictError, PortError, Queue, TransientError
 from lambdas.settings import Settings
 
 SPOT: Final = "SpotInterrupted"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from core import labels
 from core.catalogue.capacity import EFA
 from core.launch.placement import tenancy
-from core.lifecycle.records import Machine, OfferingChoice
-from core.model.catalogue import Catalogue, InstanceType
+from core.lifecycle.records import Machine
+from core.model.catalogue import Catalogue, InstanceType, Offering
 from core.model.plan import PlannedClaim
 from lambdas.ports import Instance
 
@@ -15,7 +15,7 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
     """Describe `instance`. A type that the catalogue does not know leaves shape and labels to what the node reports."""
     types = catalogue.types_for(plan.node_class.name)
     found = next((known for known in types if known.name == instance.instance_type), None)
-    offering = OfferingChoice(
+    offering = Offering(
         instance.instance_type, instance.zone, instance.capacity_type, _price(found, instance) if found else 0
     )
     own = {

@@ -13,8 +13,8 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.launch.placement import tenancy
 from core.lifecycle.rebuilding import claim_tags
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
-from core.model.catalogue import Catalogue, InstanceType
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.model.catalogue import Catalogue, InstanceType, Offering, OfferingKey, cheapest_first
 from core.model.node_pool import NodeClass
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
@@ -33,7 +33,6 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     LaunchOrder,
-    OfferingKey,
     PortError,
     TransientError,
 )
@@ -184,7 +183,7 @@ class Launcher:
             claim=record.name,
             node_pool=plan.node_pool,
             token=record.token,
-            offerings=tuple((_key(choice), choice.price) for choice in record.offerings),
+            offerings=record.offerings,
             node_class=node_class,
             node_labels=dict(sorted(plan.labels.items())),
             taints=tuple(str(taint) for taint in (*plan.taints, *plan.startup_taints, UNREGISTERED)),
@@ -221,18 +220,14 @@ def _types(planned: PlannedClaim, types: Iterable[InstanceType]) -> Sequence[Ins
     return [known[name] for name in planned.instance_types if name in known][:MAX_TYPES]
 
 
-def _offerings(planned: PlannedClaim, types: Iterable[InstanceType]) -> tuple[OfferingChoice, ...]:
+def _offerings(planned: PlannedClaim, types: Iterable[InstanceType]) -> tuple[Offering, ...]:
     choices = [
-        OfferingChoice(found.name, offering.zone, offering.capacity_type, offering.price)
+        offering
         for found in types
         for offering in found.offerings
         if offering.available and offering.zone in planned.zones and offering.capacity_type in planned.capacity_types
     ]
-    return tuple(sorted(choices, key=lambda choice: (choice.price, choice)))
-
-
-def _key(choice: OfferingChoice) -> OfferingKey:
-    return OfferingKey(choice.instance_type, choice.zone, choice.capacity_type)
+    return tuple(cheapest_first(choices))
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

@@ -16,7 +16,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from core.model.catalogue import InstanceType
 from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 from lambdas.adapters.aws.service import PATIENT, Service
-from lambdas.ports import JsonObject, LaunchOrder, OfferingKey
+from lambdas.ports import JsonObject, LaunchOrder
 from tests.builders import NOW, a_class_manifest, a_type
 
 REGION: Final = "us-east-1"
@@ -174,7 +174,7 @@ def an_order(*types: InstanceType, node_class: JsonObject | None = None, claim: 
         claim=claim,
         node_pool="general",
         token=f"token-{claim}",
-        offerings=tuple((OfferingKey(t.name, o.zone, o.capacity_type), o.price) for t in chosen for o in t.offerings),
+        offerings=tuple(o for t in chosen for o in t.offerings),
         node_class=node_class or a_manifest(),
         node_labels={"karpenter.sh/nodepool": "general"},
         taints=(),

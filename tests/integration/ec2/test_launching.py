@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from core.launch.template import NAME_PREFIX
+from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
 from lambdas.ports import (
     ConflictError,
@@ -18,7 +19,6 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     LostReplyError,
-    OfferingKey,
 )
 from tests.builders import a_type
 from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order

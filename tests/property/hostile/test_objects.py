@@ -15,7 +15,6 @@ from core.catalogue.ami_family import FAMILIES
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.candidates import Candidate
 from core.launch.render import Launch, render_launch
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
@@ -167,7 +166,7 @@ def told(claim: PlannedClaim, node_class: NodeClass) -> str:
     launch = Launch(
         token="t",
         node_pool=claim.node_pool,
-        candidates=tuple(Candidate(o.price, t.name, o.zone, o.capacity_type) for t in TYPES[:1] for o in t.offerings),
+        offerings=tuple(o for t in TYPES[:1] for o in t.offerings),
         types={TYPES[0].name: TYPES[0]},
         node_labels=claim.labels,
         taints=tuple(map(str, (*claim.taints, *claim.startup_taints))),

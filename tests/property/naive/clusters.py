@@ -116,17 +116,17 @@ def _type(draw: Random, number: int, zones: tuple[str, ...]) -> InstanceType:
         labels=own,
         capacity=capacity,
         overhead=overhead,
-        offerings=_offerings(draw, price, zones),
+        offerings=_offerings(draw, f"type-{number}", price, zones),
         attach_limit=draw.choice((None, None, 1, 3, 25)),
     )
 
 
-def _offerings(draw: Random, price: int, zones: tuple[str, ...]) -> tuple[Offering, ...]:
+def _offerings(draw: Random, name: str, price: int, zones: tuple[str, ...]) -> tuple[Offering, ...]:
     found = []
     for zone in zones if chance(draw, 0.7) else some_of(draw, zones):
         for capacity_type, share in ((labels.ON_DEMAND, 10), (labels.SPOT, draw.choice((3, 4, 10, 11)))):
             if chance(draw, 0.9):
-                found.append(Offering(zone, capacity_type, price * share // 10, available=chance(draw, 0.9)))
+                found.append(Offering(name, zone, capacity_type, price * share // 10, available=chance(draw, 0.9)))
     return tuple(found)
 
 
@@ -229,7 +229,7 @@ def _nodes(
 
 def _node(draw: Random, name: str, kind: InstanceType, pool: NodePool | None) -> tuple[Node | None, NodeClaim | None]:
     """A node: of others, of ours, of ours but not initialized yet, or a claim that has not joined."""
-    offering = draw.choice(kind.offerings or (Offering(ZONES[0], labels.ON_DEMAND, 1),))
+    offering = draw.choice(kind.offerings or (Offering(kind.name, ZONES[0], labels.ON_DEMAND, 1),))
     own = next(node_labels(kind, offering, {}))
     del own[labels.REGISTERED], own[labels.INITIALIZED]
     shape = {"capacity": kind.capacity, "allocatable": room_of(kind)}

@@ -101,7 +101,9 @@ def _reserved(draw: Random, kind: InstanceType) -> InstanceType:
     more = []
     for zone in zones:
         price, places = draw.choice((1, 1000)), draw.choice((0, 1, 1, 2, 5))
-        more.append(Offering(zone, labels.RESERVED, price, chance(draw, 0.9), f"cr-{kind.name}-{zone}", places))
+        more.append(
+            Offering(kind.name, zone, labels.RESERVED, price, chance(draw, 0.9), f"cr-{kind.name}-{zone}", places)
+        )
     return msgspec.structs.replace(kind, offerings=(*kind.offerings, *more))
 
 

@@ -64,10 +64,10 @@ def a_ruled_world(seed: int, *, steps: int) -> Snapshot:
 
 def _with_places(draw: Random, types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     """The types, one of them with a few reserved places."""
-    place = Offering(
-        draw.choice(ZONES), labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=draw.randint(0, 3)
-    )
+    zone, places = draw.choice(ZONES), draw.randint(0, 3)
     chosen = draw.randrange(len(types))
+    name = types[chosen].name
+    place = Offering(name, zone, labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=places)
     kind = msgspec.structs.replace(types[chosen], offerings=(*types[chosen].offerings, place))
     return (*types[:chosen], kind, *types[chosen + 1 :])
 

@@ -14,6 +14,7 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.ec2.fleet_errors import describe, failure, refused_offerings
 from lambdas.adapters.aws.errors import translate
 from lambdas.ports import (
@@ -22,7 +23,6 @@ from lambdas.ports import (
     InsufficientCapacityError,
     LostReplyError,
     NotFoundError,
-    OfferingKey,
     PortError,
     TransientError,
 )

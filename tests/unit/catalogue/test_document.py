@@ -36,7 +36,7 @@ def test_every_field_of_the_contract_is_read() -> None:
     assert found.labels == {"example.com/size": ("small",), "kubernetes.io/arch": ("amd64",)}
     assert found.capacity == {"cpu": 4000, "memory": 8 * 2**30, "pods": 40}
     assert found.overhead == {"cpu": 100}
-    assert found.offerings == (Offering("test-zone-1", "spot", 120_000_000, True),)
+    assert found.offerings == (Offering(found.name, "test-zone-1", "spot", 120_000_000, True),)
 
 
 def test_prices_are_read_to_the_last_digit() -> None:

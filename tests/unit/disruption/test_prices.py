@@ -41,7 +41,10 @@ def test_price_of_a_node_ignores_availability() -> None:
     """What runs is paid for, sold out or not."""
     _, node = a_node_of(SMALL)
     gone = InstanceType(
-        name="small", labels={}, capacity={}, offerings=(Offering(ZONES[0], labels.ON_DEMAND, 7, available=False),)
+        name="small",
+        labels={},
+        capacity={},
+        offerings=(Offering("small", ZONES[0], labels.ON_DEMAND, 7, available=False),),
     )
     assert node_price(node.labels, SMALL) == dear(0.1)
     assert node_price(node.labels, gone) == 7
@@ -66,7 +69,7 @@ def test_unknown_node_costs_nothing() -> None:
 )
 def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
     """The dearest of what a launch would take first: reserved, then spot, then on-demand."""
-    assert worst_price(Offering("a", kind, price) for kind, price in offered) == expected
+    assert worst_price(Offering("t", "a", kind, price) for kind, price in offered) == expected
 
 
 def test_below_is_strict() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine, OfferingChoice
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
+from core.model.catalogue import Offering
 from core.model.plan import PlannedClaim
 from tests.builders import CLASS_REF, NOW
 from tests.e2e.audit_book import AuditBook, unused
@@ -32,7 +33,7 @@ class Table:
 def a_record(name: str, *pods: str, after: float = 0.0, phase: ClaimPhase = ClaimPhase.LAUNCHED) -> ClaimRecord:
     plan = PlannedClaim(name=name, node_pool="default", node_class=CLASS_REF, pods=pods)
     machine = Machine(
-        instance_id=f"i-{name}", provider_id=f"aws:///z/i-{name}", offering=OfferingChoice("m5.large", "z", "spot")
+        instance_id=f"i-{name}", provider_id=f"aws:///z/i-{name}", offering=Offering("m5.large", "z", "spot", 1)
     )
     moment = NOW + timedelta(seconds=after)
     return ClaimRecord(

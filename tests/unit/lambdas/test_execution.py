@@ -8,11 +8,12 @@ import pytest
 from core import labels
 from core.lifecycle.records import ClaimPhase, CommandPhase
 from core.manifests.wire import api_resources as kinds
+from core.model.catalogue import OfferingKey
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.events.interruption import read_event
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
-from lambdas.ports import DeniedError, OfferingKey, TransientError
+from lambdas.ports import DeniedError, TransientError
 from lambdas.wiring import ENDING_STATES
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 

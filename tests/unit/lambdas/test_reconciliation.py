@@ -10,7 +10,8 @@ from core.brakes.brake import Brake, BrakeKind
 from core.brakes.breaker import Breaker
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
-from lambdas.ports import LaunchOrder, OfferingKey, TransientError
+from core.model.catalogue import Offering
+from lambdas.ports import LaunchOrder, TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -34,7 +35,7 @@ def launch_behind_our_back(lab: Lab, claim: str, *, owned: bool = True) -> str:
         claim=claim,
         node_pool="default",
         token=f"behind-{claim}",
-        offerings=((OfferingKey("m5.large", "us-east-1a", "spot"), 1),),
+        offerings=(Offering("m5.large", "us-east-1a", "spot", 1),),
         node_class={},
         node_labels={},
         taints=(),

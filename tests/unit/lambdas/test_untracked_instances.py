@@ -11,9 +11,10 @@ from core import labels
 from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.manifests.wire import api_resources as kinds
+from core.model.catalogue import Offering
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.ports import LaunchOrder, OfferingKey
+from lambdas.ports import LaunchOrder
 from lambdas.store import PoolUsage
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
@@ -93,7 +94,7 @@ def an_untracked(lab: Lab, claim: str, *, pool: str = "default", joins: bool = F
         claim=claim,
         node_pool=pool,
         token=f"untracked-{claim}-{pool}",
-        offerings=((OfferingKey("m5.large", "us-east-1a", "spot"), 1),),
+        offerings=(Offering("m5.large", "us-east-1a", "spot", 1),),
         node_class={},
         node_labels={},
         taints=(),

@@ -13,11 +13,11 @@ from core import labels
 from core.catalogue.node_class import Ami, NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, Candidate, select_candidates
+from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, select_candidates
 from core.launch.images import bottlerocket_version
 from core.launch.placement import tenancy
 from core.launch.render import Launch, RenderedLaunch, render_launch
-from core.model.catalogue import InstanceType
+from core.model.catalogue import InstanceType, cheapest_first
 from core.model.values.requirements import Requirement
 from tests.builders import a_type
 
@@ -52,11 +52,10 @@ _WEIGHED = (("m8g.large", 0.10), ("m5a.large", 0.12))
 
 
 def a_launch(*types: InstanceType, **changes: Any) -> Launch:
-    candidates = tuple(Candidate(o.price, t.name, o.zone, o.capacity_type) for t in types for o in t.offerings)
     fields: dict[str, Any] = {
         "token": "t-1",
         "node_pool": "general",
-        "candidates": candidates,
+        "offerings": tuple(o for t in types for o in t.offerings),
         "types": {t.name: t for t in types},
         "node_labels": {labels.NODEPOOL: "general"},
         "taints": (),
@@ -136,7 +135,7 @@ def test_every_type_boots_from_an_image_that_fits_it() -> None:
 def test_a_type_without_an_image_is_not_launched() -> None:
     """EC2 would refuse the whole request."""
     only_arm = a_node_class(status={"amis": [{"id": "ami-arm", "requirements": [_image("arm64")]}]})
-    assert rendered(a_type("m5.large"), node_class=only_arm).candidates == ()
+    assert rendered(a_type("m5.large"), node_class=only_arm).offerings == ()
 
 
 def test_types_with_different_pod_limits_boot_from_different_templates() -> None:
@@ -279,7 +278,7 @@ def test_a_class_that_is_not_resolved_names_what_is_missing(missing: str) -> Non
 
 def selected(*types: InstanceType, keep_flexibility: bool = False) -> list[str]:
     launch = a_launch(*types)
-    chosen = select_candidates(launch.candidates, launch.types, keep_flexibility=keep_flexibility)
+    chosen = select_candidates(launch.offerings, launch.types, keep_flexibility=keep_flexibility)
     return list(dict.fromkeys(f"{c.instance_type}/{c.capacity_type}" for c in chosen))
 
 
@@ -305,12 +304,12 @@ def test_a_request_stays_within_what_ec2_takes() -> None:
     zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
     many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
     launch = a_launch(*many)
-    chosen = select_candidates(launch.candidates, launch.types)
+    chosen = select_candidates(launch.offerings, launch.types)
     assert len({c.instance_type for c in chosen}) <= TYPES_MAX
     assert len(chosen) <= OVERRIDES_MAX
-    assert chosen == tuple(sorted(chosen))
+    assert list(chosen) == cheapest_first(chosen)
     assert chosen[0].instance_type == "m5.x000"
-    assert select_candidates(reversed(launch.candidates), launch.types) == chosen
+    assert select_candidates(reversed(launch.offerings), launch.types) == chosen
 
 
 def test_the_class_context_reaches_the_fleet() -> None:

@@ -13,8 +13,8 @@ from core.lifecycle.records import (
     CommandRecord,
     Deletion,
     Machine,
-    OfferingChoice,
 )
+from core.model.catalogue import Offering
 from core.model.node import Node
 from core.model.plan import Command, PlannedClaim
 from core.model.values.taints import DISRUPTED, UNREGISTERED
@@ -35,7 +35,7 @@ def a_record(
     """A claim that has been in its phase for `age`; launched ones have a machine."""
     machine = None
     if phase is not ClaimPhase.REQUESTED:
-        offering = OfferingChoice("m5.large", "us-east-1a", labels.SPOT)
+        offering = Offering("m5.large", "us-east-1a", labels.SPOT, 1)
         own = {labels.INSTANCE_TYPE: "m5.large", "team": "of the machine"}
         machine = Machine(instance_id="i-1", provider_id=PROVIDER_ID, offering=offering, labels=own)
     since = NOW - age

@@ -171,8 +171,8 @@ def test_claims_whose_min_values_were_lowered_stay_as_they_are() -> None:
 
 def test_places_in_reservations_are_kept_and_the_other_nodes_packed_anew() -> None:
     """More claims would count on a reservation than it has places, or a pool with one would pay greedy's price for the rest."""
-    place = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=2)
     first, *others = market()
+    place = Offering(first.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=2)
     types = (msgspec.structs.replace(first, offerings=(*first.offerings, place)), *others)
     pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED))
     world = a_world(types=types, node_pools=(pool,))

@@ -56,5 +56,5 @@ def test_where_a_zone_costs_less_pods_that_may_go_there() -> None:
 
 def _type(cpu: int, price_in_b: float) -> InstanceType:
     kind = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu, zones=(A,))
-    there = Offering(B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * price_in_b, 9)))
+    there = Offering(kind.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * price_in_b, 9)))
     return InstanceType(name=kind.name, labels=kind.labels, capacity=kind.capacity, offerings=(*kind.offerings, there))

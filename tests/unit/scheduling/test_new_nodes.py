@@ -184,8 +184,8 @@ def test_contradicting_demands_are_met_by_no_node() -> None:
 def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
     """Two claims counting on one reserved instance: one of them would fail to launch."""
     reserved = (
-        Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
-        *(Offering(zone, labels.ON_DEMAND, 100_000_000) for zone in ZONES),
+        Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
+        *(Offering(SMALL.name, zone, labels.ON_DEMAND, 100_000_000) for zone in ZONES),
     )
     claims = some_claims("a", "b", types=(msgspec.structs.replace(SMALL, offerings=reserved),))
     assert sorted((claim.capacity_types, claim.price) for claim in claims) == [
@@ -199,8 +199,8 @@ def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
 def test_pods_held_to_a_zone_do_without_a_reservation_that_is_spent() -> None:
     """The spent reservation's capacity type was the cheapest, so it was chosen, and the pod was given up."""
     offerings = (
-        Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
-        Offering(ZONES[0], labels.SPOT, 40_000_000),
+        Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1),
+        Offering(SMALL.name, ZONES[0], labels.SPOT, 40_000_000),
     )
     kind = (PodAffinityTerm(labels.CAPACITY_TYPE, a_selector(app="b")),)
     pods = (a_pod("big", cpu="1500m"), a_pod("p", cpu="1", labels={"app": "b"}, affinity=kind))
@@ -214,7 +214,7 @@ def test_pods_held_to_a_zone_do_without_a_reservation_that_is_spent() -> None:
 def test_a_reservation_that_leaves_too_few_types_for_min_values_is_left_alone() -> None:
     """A claim is held to one reservation, and that has one type: the pod was given up although spot has both."""
     types = tuple(a_type(name, price=0.1, capacity_types=(labels.SPOT,), zones=ZONES[:1]) for name in ("one", "two"))
-    reserved = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    reserved = Offering(types[0].name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     types = (msgspec.structs.replace(types[0], offerings=(*types[0].offerings, reserved)), types[1])
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", (), 2))
     (claim,) = plan_of(types=types, node_pools=(pool,), pods=(a_pod("p", cpu="100m"),)).claims
@@ -232,7 +232,7 @@ def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
             plain[name],
             offerings=(
                 *plain[name].offerings,
-                Offering(ZONES[0], labels.RESERVED, 0, reservation_id=f"cr-{name}", reservation_capacity=count),
+                Offering(name, ZONES[0], labels.RESERVED, 0, reservation_id=f"cr-{name}", reservation_capacity=count),
             ),
         )
         for name, count in places.items()
@@ -251,7 +251,7 @@ def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
 
 def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
     """It was said that the NodePool would do."""
-    offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
+    offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
     plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
     (found,) = plan.unschedulable
     assert found.reason == reasons.NO_OFFERING_AVAILABLE
@@ -260,7 +260,7 @@ def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
 
 def test_reserved_capacity_is_left_alone_without_its_gate() -> None:
     """The gate would do nothing."""
-    offering = Offering(ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+    offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
     off = Options(feature_gates=FeatureGates(reserved_capacity=False))
     world = {"types": (msgspec.structs.replace(SMALL, offerings=(offering,)),), "pods": (a_pod("p"),)}
     assert len(plan_of(**world).claims) == 1

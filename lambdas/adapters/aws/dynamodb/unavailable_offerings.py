@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.dynamodb.records import sort_of
 from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
-from lambdas.ports import OfferingKey
 from lambdas.wiring import TABLE
 
 PARTITION: Final = "unavailable-offerings"
@@ -67,12 +67,12 @@ def _refused(sort: str, known: Item | None, now: datetime) -> Item | None:
 
 
 def _sort_of(offering: OfferingKey) -> str:
-    return f"{offering.instance_type}#{offering.zone}#{offering.capacity_type}"
+    named = (offering.instance_type, offering.zone, offering.capacity_type, offering.reservation_id)
+    return "#".join(named).removesuffix("#")
 
 
 def _key_of(sort: str) -> OfferingKey:
-    instance_type, zone, capacity_type = sort.split("#")
-    return OfferingKey(instance_type, zone, capacity_type)
+    return OfferingKey(*sort.split("#"))
 
 
 def _seconds(moment: datetime) -> dict[str, str]:

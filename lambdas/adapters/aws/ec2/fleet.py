@@ -8,7 +8,6 @@ from typing import Any, Final
 from core.catalogue.node_class import NodeClass
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.candidates import Candidate
 from core.launch.render import Launch, RenderedLaunch, render_launch
 from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
@@ -24,7 +23,6 @@ from lambdas.ports import (
     Launched,
     LaunchOrder,
     NotFoundError,
-    OfferingKey,
 )
 
 CALL: Final = "ec2:CreateFleet"
@@ -47,7 +45,7 @@ class FleetLauncher:
             rendered = render_launch(_launch(order), node_class, cluster)
         except InvalidInputError as error:
             raise DeniedError(CALL, str(error)) from error
-        if not rendered.candidates:
+        if not rendered.offerings:
             raise InsufficientCapacityError(CALL, "no offered type has an image and a subnet in its zone", ())
         try:
             answer = self._create_fleet(rendered)
@@ -76,7 +74,7 @@ class FleetLauncher:
     def _read(self, answer: JsonObject, rendered: RenderedLaunch) -> Launched:
         errors: Sequence[Mapping[str, Any]] = answer.get("Errors") or ()
         zone_of_subnet = {subnet: zone for zone, subnet in rendered.subnets.items()}
-        tried = [OfferingKey(c.instance_type, c.zone, c.capacity_type) for c in rendered.candidates]
+        tried = [offering.key for offering in rendered.offerings]
         refused = refused_offerings(errors, tried, zone_of_subnet)
         for launched in answer.get("Instances") or ():
             for instance_id in launched.get("InstanceIds") or ():
@@ -100,7 +98,7 @@ class FleetLauncher:
             instance_id=instance_id,
             instance_type=instance_type,
             zone=zone,
-            capacity_type=rendered.candidates[0].capacity_type,
+            capacity_type=rendered.offerings[0].capacity_type,
             state="pending",
             launched_at=self._clock.now(),
             image_id=override.get("ImageId") or _image_of(choice, rendered),
@@ -113,7 +111,7 @@ def _launch(order: LaunchOrder) -> Launch:
     return Launch(
         token=order.token,
         node_pool=order.node_pool,
-        candidates=tuple(Candidate(price, k.instance_type, k.zone, k.capacity_type) for k, price in order.offerings),
+        offerings=order.offerings,
         types={found.name: found for found in order.instance_types},
         node_labels=order.node_labels,
         taints=order.taints,

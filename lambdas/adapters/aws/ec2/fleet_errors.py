@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
+from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.errors import meaning_of
-from lambdas.ports import DeniedError, InsufficientCapacityError, OfferingKey, PortError, TransientError
+from lambdas.ports import DeniedError, InsufficientCapacityError, PortError, TransientError
 
 UNFULFILLABLE: Final = frozenset(
     {
