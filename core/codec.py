@@ -15,7 +15,7 @@ from core.model.plan import DisruptionPlan, Plan
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 1
 """Raised whenever an older document could be misread by newer code."""
 
 T = TypeVar("T")
