@@ -13,6 +13,7 @@ from core.errors import InvalidInputError
 from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
 from lambdas.messages import WorkItem, read_work
@@ -60,6 +61,7 @@ class Execution:
         run_tasks: RunTasks,
     ) -> None:
         self._kubernetes = kubernetes
+        self._node_lists = NodeLists(kubernetes, clock)
         self._cloud = cloud
         self._claim_work = claim_work
         self._command_work = command_work
@@ -72,7 +74,7 @@ class Execution:
 
         Messages that failed in a way we do not know, and those not through close to `deadline`, go back to the queue.
         """
-        look = ClusterLook(self._kubernetes, self._cloud, self._clock)
+        look = ClusterLook(self._kubernetes, self._cloud, self._clock, self._node_lists)
         messages = _read(records, outcome)
         claims = [message for message in messages if message.item.claim]
         commands = [message for message in messages if message.item.command]

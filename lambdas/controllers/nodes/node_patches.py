@@ -8,7 +8,7 @@ from core import labels
 from core.lifecycle.draining.termination import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED, Taint
-from lambdas.controllers.nodes.node_state_reader import SeenNode
+from lambdas.controllers.nodes.node_lists import SeenNode
 from lambdas.ports import JsonObject, Kubernetes, NotFoundError
 
 

@@ -5,39 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from threading import RLock
-from typing import Any, Final, TypeVar
-
-import msgspec
+from typing import Any, TypeVar
 
 from core import labels
 from core.api.translation import node_pool as translated_pool
 from core.errors import InvalidInputError
-from core.lifecycle.claims import is_late_to_initialize, may_have_joined, needs_instance
+from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.giving_back import is_last_look_due
 from core.lifecycle.draining.termination import is_drainable
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
-from core.manifests import nodes, policies, storage
+from core.manifests import policies, storage
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.model.node import Node
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
+from lambdas.controllers.nodes.node_lists import JOINING, NodeLists, SeenNode, seen_node
 from lambdas.observability import logger
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
 
 T = TypeVar("T")
-
-JOINING: Final = f"!{labels.INITIALIZED},!eks.amazonaws.com/nodegroup,eks.amazonaws.com/compute-type!=fargate"
-"""Label selector: nodes that may be those of claims which know no node yet, few at any time.
-
-A claim is known by its provider id, which the API server selects no nodes by. Our labels come with the kubelet, but not where
-a class brings its own user data, so it is the other way round: not what EKS itself runs, and not what is initialized. A
-claim has written its node's name down long before it initializes the node.
-"""
 
 
 def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
@@ -57,23 +48,20 @@ def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
     return answer
 
 
-class SeenNode(msgspec.Struct, frozen=True):
-    """A node and the version of the object that it was read from."""
-
-    node: Node
-    resource_version: str
-
-
 class ClusterLook:
     """A short-lived view for claims' next steps: each thing as it was at the first question about it.
 
     Nothing is listed whole but what is small: a node is read by its name once the claim knows it, pods by their node.
     """
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock) -> None:
+    def __init__(
+        self, kubernetes: Kubernetes, cloud: CloudProvider, clock: Clock, lists: NodeLists | None = None
+    ) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
         self._clock = clock
+        self._begun = clock.now()
+        self._lists = lists or NodeLists(kubernetes, clock)
         self.kept: dict[str, Any] = {}
         self.lock = RLock()
         self._by_name: dict[str, SeenNode | None] = {}
@@ -92,7 +80,7 @@ class ClusterLook:
         """
         self.kept.get("pods", {}).pop(name, None)
         try:
-            self._by_name[name] = _seen(self._kubernetes.get(kinds.NODES, name))
+            self._by_name[name] = seen_node(self._kubernetes.get(kinds.NODES, name))
         except NotFoundError:
             self._by_name[name] = None
         except InvalidInputError as error:
@@ -155,29 +143,27 @@ class ClusterLook:
         if record.node_name:
             seen = [self.node(record.node_name)]
         else:
-            seen = self._of_provider(record, self._joining())
+            seen = self._of_provider(record, self._listed(JOINING, record))
             if not seen and may_have_joined(record, self._clock.now()):
-                seen = self._of_provider(record, self._working(_like(record)))
+                seen = self._of_provider(record, self._listed(_like(record), record))
         return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
 
     def _of_provider(self, record: ClaimRecord, nodes: Iterable[SeenNode]) -> list[SeenNode | None]:
         mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
         return [self._by_name.get(seen.node.name, seen) for seen in mine]
 
-    def _working(self, selector: str) -> tuple[SeenNode, ...]:
-        known: dict[str, tuple[SeenNode, ...]] = self.kept.setdefault("working", {})
-        if selector not in known:
-            known[selector] = tuple(_readable(self._kubernetes.list(kinds.NODES, labels=selector).items))
-        return known[selector]
+    def _listed(self, selector: str, record: ClaimRecord) -> tuple[SeenNode, ...]:
+        """Nodes by label. Where a missing node decides that the claim or its instance ends, no list from before this look."""
+        if record.deletion is None:
+            is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT
+        else:
+            is_waiting = record.deletion.terminated_at is not None
+        return self._lists.lately(selector) if is_waiting else self._lists.since(selector, self._begun)
 
     def _named_after(self, instance: Instance, record: ClaimRecord) -> tuple[Node, ...]:
         """The claim's node by the name that EKS gives nodes, its instance's: a rebuilt claim may not know an old node."""
         seen = self.node(instance.private_dns_name) if instance.private_dns_name else None
         return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
-
-    @_once
-    def _joining(self) -> tuple[SeenNode, ...]:
-        return tuple(_readable(self._kubernetes.list(kinds.NODES, labels=JOINING).items))
 
     @_once
     def _unbound(self) -> tuple[Any, ...]:
@@ -248,15 +234,3 @@ def _like(record: ClaimRecord) -> str:
     keys = (labels.INSTANCE_TYPE, labels.ZONE)
     shape = [f"{key}={record.labels[key]}" for key in keys if key in record.labels]
     return ",".join([f"{labels.INITIALIZED}=true", f"{labels.NODEPOOL}={record.plan.node_pool}", *shape])
-
-
-def _readable(items: Iterable[Any]) -> Iterable[SeenNode]:
-    for written in items:
-        try:
-            yield _seen(written)
-        except InvalidInputError:
-            logger.exception("node cannot be read", extra={"node": written.metadata.name})
-
-
-def _seen(written: Any) -> SeenNode:
-    return SeenNode(nodes.node(written), written.metadata.resource_version)
