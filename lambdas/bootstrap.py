@@ -85,7 +85,7 @@ class Application:
     def provisioning(self) -> Provisioning:
         """For `provision`."""
         from lambdas.controllers.provisioning.lost_rows import LostRows
-        from lambdas.controllers.provisioning.pending_work import Batch
+        from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import PodNews
         from lambdas.controllers.status.buffer_status import BufferStatus
@@ -93,7 +93,7 @@ class Application:
         news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
         lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._memory.claims, self.clock)
-        looks = (self._observer, Batch(self._observer, self.settings, self.clock, self._pause), lost_rows)
+        looks = (self._observer, PodBatcher(self._observer, self.settings, self.clock, self._pause), lost_rows)
         return Provisioning(looks, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock)
 
     @cached_property

@@ -13,11 +13,11 @@ from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, p
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.disruption.simulation import Simulation, Simulator
 from core.model.plan import Blocked, Command, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
+from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
@@ -35,7 +35,7 @@ class Round:
         self._seen = (snapshot, self._states)
         self.budgets: Remaining = remaining(snapshot, self._states)
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
-        self._evictions = EvictionLedger(snapshot)
+        self._evictions = EvictionLedger(DisruptionBudgets.of(snapshot))
         self._simulations = 0
         self._names = _ClaimNames(snapshot)
         self._simulators: dict[int | None, Simulator] = {None: Simulator(planner or Planner(snapshot))}
@@ -167,7 +167,7 @@ class Round:
         return self._simulators[price]
 
     def _survey(self, nominated: dict[str, str]) -> Survey:
-        return survey(self.snapshot, self._states, self._evictions, nominated)
+        return survey(self.snapshot, self._states, self._evictions.budgets, nominated)
 
     def _nominated(self) -> dict[str, str]:
         """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""

@@ -61,6 +61,13 @@ class PodTranslator:
             raise InvalidInputError(written.unreadable)
         return self._pod(written, self._spec_of(written))
 
+    def readable_or_not(self, written: wire_pod.Pod) -> Pod:
+        """The pod, or its `unreadable` stand-in where a field cannot be understood."""
+        try:
+            return self.pod(written)
+        except InvalidInputError as error:
+            return self.unreadable(written, error)
+
     def unreadable(self, written: wire_pod.Pod, error: InvalidInputError) -> Pod:
         """A pod for which `pod` raised: who and where it is, but nothing of what it needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
@@ -85,6 +92,7 @@ class PodTranslator:
     def _pod(self, written: wire_pod.Pod, spec: PodSpec) -> Pod:
         metadata, status = written.metadata, written.status
         scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
+        marked = scheduled if scheduled is not None and scheduled.reason == "Unschedulable" else None
         return Pod(
             namespace=metadata.namespace or "default",
             name=metadata.name,
@@ -100,7 +108,8 @@ class PodTranslator:
             deleted_at=metadata.deletion_timestamp,
             started_at=status.start_time,
             is_ready=None if ready is None or ready.status == "Unknown" else ready.status == "True",
-            is_marked_unschedulable=scheduled is not None and scheduled.reason == "Unschedulable",
+            is_marked_unschedulable=marked is not None,
+            unschedulable_since=marked.last_transition_time if marked is not None else None,
             is_gated=bool(written.spec.scheduling_gates),
         )
 

@@ -157,6 +157,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         is_marked_unschedulable: The scheduler has said so (condition PodScheduled with reason Unschedulable).
+        unschedulable_since: When it first said so, None where it has not or the time is not known.
         is_gated: It still has scheduling gates.
         is_ready: Condition Ready, None where unknown.
         unreadable: Field and fault where it cannot be read as a whole: then what it needs and tolerates is not known.
@@ -177,6 +178,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     is_ready: bool | None = None
     is_marked_unschedulable: bool = False
+    unschedulable_since: datetime | None = None
     is_gated: bool = False
     unreadable: str = ""
 
@@ -214,12 +216,6 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     def is_stateful(self) -> bool:
         """Whether a StatefulSet owns it: its successor waits for it, so it counts while terminating."""
         return any(owner.kind == "StatefulSet" for owner in self.owners)
-
-    @property
-    def is_reschedulable(self) -> bool:
-        """Whether it needs a new place when its node goes (Karpenter, IsReschedulable)."""
-        active = self.is_active or (self.is_stateful and self.is_terminating and not self.is_terminal)
-        return active and not self.is_daemon and not self.is_static
 
     @property
     def controller(self) -> str:

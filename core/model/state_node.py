@@ -124,10 +124,6 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         going = self.claim.deleted_at is not None or self.claim.is_true(node_claim.INSTANCE_TERMINATING)
         return going or self.claim.name in snapshot.marked_for_deletion
 
-    def reschedulable_pods(self) -> tuple[Pod, ...]:
-        """Its pods that need a new place when it goes."""
-        return tuple(pod for pod in self.pods if pod.is_reschedulable)
-
     def _filled(self, own: Mapping[str, int], promised: Mapping[str, int]) -> Mapping[str, int]:
         if not self.is_starting:
             return own

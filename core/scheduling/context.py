@@ -11,13 +11,14 @@ from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.resources import subtract
 from core.model.values.taints import first_untolerated
+from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
 from core.scheduling.capacity.nodeclaim_template import templates_of
 from core.scheduling.pod_grouping import PodGroups
-from core.scheduling.pods.pending_pods import Evictions, pending_pods
+from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
 from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
@@ -55,10 +56,13 @@ class SchedulingContext:
         self.node_index = NodeIndex(self.existing_nodes, self.table)
         self.templates = templates_of(snapshot, self.table, self.axis, daemons)
         self._used = self._usage()
-        self.evictions = Evictions(snapshot)
+        self.budgets = DisruptionBudgets.of(snapshot)
         self.leaving = frozenset(node.index for node in self.existing_nodes if node.is_leaving)
         self.moving = tuple(
-            pod for node in self.existing_nodes if node.is_leaving for pod in self.evictions.movable(node.state.pods)
+            pod
+            for node in self.existing_nodes
+            if node.is_leaving
+            for pod in self.budgets.currently_reschedulable(node.state.pods)
         )
         self._count_bound(signatures)
         namespaces = Namespaces(_namespace_labels(snapshot))

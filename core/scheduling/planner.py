@@ -107,7 +107,9 @@ class Planner:
         context = self._context
         more = frozenset(gone) - context.leaving
         displaced = [
-            pod for p in sorted(more) for pod in context.evictions.movable(context.existing_nodes[p].state.pods)
+            pod
+            for p in sorted(more)
+            for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
         ]
         waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
         if more:

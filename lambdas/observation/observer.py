@@ -16,6 +16,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim
 from core.manifests.assemble import Problem, assemble
 from core.manifests.buffers import needed_kinds
+from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.manifests.zone_ids import zones_by_id
@@ -24,6 +25,7 @@ from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import View
 from lambdas.observation.expected_pods import with_expected_pods
@@ -84,13 +86,13 @@ class Observer:
         self._settings = settings
         self._clock = clock
 
-    def unbound_pods(self) -> tuple[Any, ...]:
-        """The pods that no node has been found for, as decoded from the wire."""
-        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+    def unbound_pods(self) -> tuple[Pod, ...]:
+        """The pods that no node has been found for."""
+        return self._pods(UNBOUND)
 
-    def pods_on(self, node: str) -> tuple[Any, ...]:
-        """The pods of one node, as decoded from the wire."""
-        return self._kubernetes.list(kinds.PODS, fields=f"spec.nodeName={node}").items
+    def pods_on(self, node: str) -> tuple[Pod, ...]:
+        """The pods of one node."""
+        return self._pods(f"spec.nodeName={node}")
 
     def keeps_room(self) -> bool:
         """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
@@ -177,6 +179,11 @@ class Observer:
         found: JsonObject = self._kubernetes.get(kinds.EC2_NODE_CLASSES, name)
         return found
 
+    def _pods(self, fields: str) -> tuple[Pod, ...]:
+        """The pods that a field selector selects. Their priorities are not known: no PriorityClass is read for them."""
+        translator = PodTranslator()
+        return tuple(map(translator.readable_or_not, self._kubernetes.list(kinds.PODS, fields=fields).items))
+
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
 
@@ -243,7 +250,7 @@ def _displaced(records: Iterable[ClaimRecord], pods: Iterable[Pod]) -> dict[str,
     claims = {record.node_name: record.name for record in records if record.node_name and awaits_replacements(record)}
     found: dict[str, list[str]] = {name: [] for name in sorted(claims.values())}
     for pod in pods:
-        if pod.node_name in claims and pod.is_reschedulable:
+        if pod.node_name in claims and is_reschedulable(pod):
             found[claims[pod.node_name]].append(pod.key)
     return {name: tuple(sorted(keys)) for name, keys in found.items()}
 

@@ -21,8 +21,13 @@ T = TypeVar("T")
 
 _MARKETS_KEPT: Final = 16
 _PARTS: Final = tuple(name for name in Snapshot.__struct_fields__ if name != "pods")
-_OWN_FIELDS: Final = tuple(name for name in Pod.__struct_fields__ if name not in ("spec", "labels", "owners"))
-"""What is a pod's own; the others are shared by the pods of a workload."""
+_SHARED_FIELDS: Final = ("spec", "labels", "owners")
+"""What the pods of a workload share."""
+
+_OWN_FIELDS: Final = tuple(
+    name for name in Pod.__struct_fields__ if name not in (*_SHARED_FIELDS, "unschedulable_since")
+)
+"""What is a pod's own and decides something: no plan asks for how long a pod has waited."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,6 +16,7 @@ from core.disruption.prices import node_price, type_of
 from core.model.node_pool import BALANCED
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.pods.disposition import reschedulable
 from core.pools.pool_types import pool_types
 
 _K: Final = 2
@@ -37,7 +38,7 @@ def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, Po
             continue
         before = result.get(state.node_pool, PoolTotals(0, 0))
         price = node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
-        moving = reschedule_cost(state.reschedulable_pods())
+        moving = reschedule_cost(reschedulable(state.pods))
         result[state.node_pool] = PoolTotals(before.price + price, before.cost + moving)
     return result
 

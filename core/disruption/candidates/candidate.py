@@ -12,7 +12,6 @@ from core import labels
 from core.disruption import reasons
 from core.disruption.candidates.eviction_cost import UNIT, reschedule_cost
 from core.disruption.conditions.drift import DriftCheck
-from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.disruption.prices import node_price, type_of
 from core.model import node_claim
 from core.model.catalogue import InstanceType
@@ -23,6 +22,8 @@ from core.model.plan import Blocked
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.pods.disposition import reschedulable
+from core.pods.disruption_budgets import DisruptionBudgets
 from core.pools.pool_types import pool_types
 
 
@@ -102,7 +103,7 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 def survey(
-    snapshot: Snapshot, states: Sequence[StateNode], evictions: EvictionLedger, nominated: Mapping[str, str]
+    snapshot: Snapshot, states: Sequence[StateNode], budgets: DisruptionBudgets, nominated: Mapping[str, str]
 ) -> Survey:
     """Look at every node. `nominated` maps names of nodes and claims to the pod that is expected there."""
     drift = DriftCheck(snapshot)
@@ -115,7 +116,7 @@ def survey(
         if kept or state.claim is None or pool is None:
             blocked += kept
             continue
-        candidates.append(_candidate(state, state.claim, pool, snapshot, drift, _protected(state, snapshot, evictions)))
+        candidates.append(_candidate(state, state.claim, pool, snapshot, drift, _protected(state, snapshot, budgets)))
     return Survey(tuple(candidates), tuple(blocked))
 
 
@@ -128,7 +129,7 @@ def _candidate(
     protected: tuple[Blocked, ...],
 ) -> Candidate:
     instance_type = type_of(state.labels, pool_types(snapshot).of(pool.name))
-    pods = state.reschedulable_pods()
+    pods = reschedulable(state.pods)
     condition = claim.conditions.get(node_claim.DRIFTED)
     return Candidate(
         state=state,
@@ -190,12 +191,12 @@ def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
     return found
 
 
-def _protected(state: StateNode, snapshot: Snapshot, evictions: EvictionLedger) -> tuple[Blocked, ...]:
+def _protected(state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets) -> tuple[Blocked, ...]:
     found: list[Blocked] = []
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
         found.append(Blocked(state.name, reasons.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
-    text = evictions.objection(state.pods)
+    text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
     if text:
         found.append(Blocked(state.name, reasons.POD_DISRUPTION_BUDGET, text))
     return tuple(found)

@@ -11,10 +11,10 @@ from hashlib import blake2b
 from typing import Final
 
 from core import labels
-from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.pods.disruption_budgets import DisruptionBudgets
 
 SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
@@ -51,7 +51,7 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
     Where a terminationGracePeriod bounds the drain no pod can object. Karpenter begins such a drain all the same, and leaves a
     node that is half empty and closed to pods.
     """
-    ledger = EvictionLedger(snapshot)
+    budgets = DisruptionBudgets.of(snapshot)
     nodes = {
         c.node_name: c.name for c in snapshot.node_claims if c.name in claims and c.termination_grace_period is None
     }
@@ -62,7 +62,8 @@ def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for claim, present in pods.items():
         protected = next((pod for pod in present if pod.blocks_disruption(snapshot.now)), None)
-        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else ledger.lasting_objection(present)
+        held = next(filter(None, map(budgets.never_evicted, present)), "")
+        why = f"pod {protected.key} has {labels.DO_NOT_DISRUPT}" if protected else held
         if why:
             found[claim] = why
     return found

@@ -14,9 +14,8 @@ from core import labels
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.steps import GiveBack
-from core.model.budget_arithmetic import never_allows
 from core.model.pod import Pod
-from core.model.policy import PodDisruptionBudget
+from core.pods.disruption_budgets import DisruptionBudgets
 
 CONSOLIDATION: Final = ("Underutilized", "Empty")
 LASTING: Final = ("Drifted", "Expired", "Unhealthy", "ScheduledChange")
@@ -52,10 +51,11 @@ def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], no
     node = facts.node
     if not is_last_look_due(record) or node is None or node.deleted_at is not None:
         return None
+    budgets = DisruptionBudgets(facts.budgets, now)
     for pod in waiting:
         if pod.blocks_disruption(now):
             return GiveBack(node.name, DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
-        why = _never_evicted(pod, facts.budgets) if pod.is_active and not pod.may_surge else ""
+        why = budgets.never_evicted(pod)
         if why:
             return GiveBack(node.name, POD_DISRUPTION_BUDGET, why)
     return None
@@ -69,15 +69,3 @@ def hold_for(given_back: int) -> timedelta:
 def is_voluntary(deletion: Deletion) -> bool:
     """Whether the claim goes by our own choice."""
     return deletion.reason in VOLUNTARY
-
-
-def _never_evicted(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> str:
-    """Why the pod can never be evicted, empty where it may be one day; a budget without a status is waited for."""
-    guards = [found for found in budgets if found.selects(pod) and not found.exempts(pod)]
-    if len(guards) > 1:
-        return f"{', '.join(found.name for found in guards)} all select pod {pod.key}, so it cannot be evicted at all"
-    for budget in guards:
-        why = "" if budget.disruptions_allowed else never_allows(budget, budget.expected_pods or 0)
-        if why:
-            return f"PodDisruptionBudget {budget.name} never lets pod {pod.key} be evicted: {why}"
-    return ""

@@ -15,6 +15,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.steps import Wait
 from core.model.plan import Binding
 from core.model.pod import Pod
+from core.pods.disposition import is_reschedulable
 
 SPOT_NOTICE: Final = timedelta(minutes=2)
 """From EC2's warning to the end of a spot instance."""
@@ -42,7 +43,7 @@ def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Seque
     deletion, node = record.deletion, facts.node
     if deletion is None or not awaits_replacements(record) or facts.has_replacements:
         return None
-    if node is None or not node.is_ready or not any(pod.is_reschedulable for pod in waiting):
+    if node is None or not node.is_ready or not any(is_reschedulable(pod) for pod in waiting):
         return None
     left = drain_by(deletion, waiting) - now
     if left <= timedelta(0):

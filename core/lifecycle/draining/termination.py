@@ -20,6 +20,7 @@ from core.lifecycle.steps import Adopt, ClaimStep, DeleteNode, Forget, TaintNode
 from core.model.node import Node
 from core.model.pod import Pod
 from core.model.values.taints import DISRUPTED
+from core.pods.disposition import is_drainable
 
 SETTLE: Final = timedelta(seconds=5)
 """How long an empty node is watched for pods that were bound to it just before it was tainted (Karpenter)."""
@@ -27,9 +28,6 @@ SETTLE: Final = timedelta(seconds=5)
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
 FINALIZERS_FOR: Final = timedelta(minutes=10)
 """How long a claim stays because its Node waits for others' finalizers: nothing of ours is left there to look after."""
-
-STUCK_AFTER: Final = timedelta(minutes=1)
-"""A pod this long past the end of its grace no longer holds up its node (Karpenter)."""
 
 EXCLUDED_BY_US: Final = "karpenter"
 """Value of the label that keeps a node out of load balancers (Karpenter); a user's has another, and stays."""
@@ -71,15 +69,6 @@ def taint_of(node: Node, reason: str) -> TaintNode:
         annotations={REASON_ANNOTATION: node.annotations.get(REASON_ANNOTATION, reason)},
         taints=(*others, DISRUPTED),
     )
-
-
-def is_drainable(pod: Pod, now: datetime) -> bool:
-    """Whether the pod must leave before its node goes: not finished, static or stuck, and not tolerating the taint."""
-    if pod.is_terminal or pod.is_static:
-        return False
-    if any(toleration.tolerates(DISRUPTED) for toleration in pod.spec.tolerations):
-        return False
-    return pod.deleted_at is None or now < pod.deleted_at + STUCK_AFTER
 
 
 def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:

@@ -1,4 +1,4 @@
-"""Which pods need a place: those that no scheduler could bind, and those whose node is going."""
+"""Which pods a plan is made for: those that no scheduler could bind, and the virtual ones of capacity buffers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,12 @@ from typing import Final
 
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
-from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget
 from core.model.snapshot import Snapshot
-from core.model.values.taints import DISRUPTED, first_untolerated
+from core.pods.disposition import is_pending
 
 BUFFER_MARK: Final = "karpenter.sh/capacity-buffer-fake-pod"
 BUFFER_NAME: Final = "karpenter.sh/capacity-buffer-name"
 BUFFER_NAMESPACE: Final = "karpenter.sh/capacity-buffer-namespace"
-
-
-def is_pending(pod: Pod, *, requires_mark: bool) -> bool:
-    """Whether a pod waits for a node (Karpenter, IsProvisionable).
-
-    Args:
-        pod: The pod.
-        requires_mark: Whether the scheduler must have given up on it first.
-    """
-    unbound = not pod.node_name and not pod.nominated_node_name and not pod.is_gated
-    waits = unbound and pod.phase == "Pending" and not pod.is_terminating
-    ours = waits and not (pod.owners and (pod.is_daemon or pod.is_static))
-    return ours and (pod.is_marked_unschedulable or not requires_mark)
 
 
 def pending_pods(snapshot: Snapshot) -> tuple[Pod, ...]:
@@ -46,41 +32,6 @@ def is_virtual(pod: Pod) -> bool:
 def buffer_of(pod: Pod) -> str:
     """`namespace/name` of the buffer that a virtual pod stands for."""
     return f"{pod.annotations[BUFFER_NAMESPACE]}/{pod.annotations[BUFFER_NAME]}"
-
-
-class Evictions:
-    """Which pods of a node that goes will need a new place now (Karpenter, IsCurrentlyReschedulable)."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._now = snapshot.now
-        self._budgets: dict[str, list[PodDisruptionBudget]] = {}
-        for budget in sorted(snapshot.budgets, key=lambda b: (b.namespace, b.name)):
-            self._budgets.setdefault(budget.namespace, []).append(budget)
-
-    def movable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
-        """Those of the pods that are to be planned for elsewhere."""
-        return tuple(
-            pod
-            for pod in pods
-            if pod.is_reschedulable and not pod.blocks_disruption(self._now) and not self._is_held(pod)
-        )
-
-    def _is_held(self, pod: Pod) -> bool:
-        """Whether a disruption budget never lets it go."""
-        if not pod.is_active or first_untolerated((DISRUPTED,), pod.spec.tolerations) is None:
-            return False
-        matching = [
-            budget
-            for budget in self._budgets.get(pod.namespace, ())
-            if budget.selector is not None and budget.selector.matches(pod.labels)
-        ]
-        if any(b.unhealthy_pod_eviction_policy == ALWAYS_ALLOW for b in matching) and pod.is_ready is False:
-            return False
-        return len(matching) > 1 or any(_never_allows(budget) for budget in matching)
-
-
-def _never_allows(budget: PodDisruptionBudget) -> bool:
-    return budget.max_unavailable in ("0", "0%") or budget.min_available == "100%"
 
 
 def _virtual_pods(buffer: CapacityBuffer) -> Iterable[Pod]:

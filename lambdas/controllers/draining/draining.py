@@ -12,9 +12,10 @@ from core.lifecycle import steps
 from core.lifecycle.draining.deletion import tainted
 from core.lifecycle.draining.escalation import Rung
 from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_look
-from core.lifecycle.draining.termination import awaited_finalizers, is_drainable
+from core.lifecycle.draining.termination import awaited_finalizers
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
+from core.pods.disposition import is_drainable
 from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.draining.surge import Surge

@@ -208,7 +208,7 @@ class ClaimWork:
 
     def _launch(self, record: ClaimRecord, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
         now = self._clock.now()
-        if record.awaits_pods and not record.attempts and not look.waiting(record.plan.pods):
+        if record.awaits_pods and not record.attempts and not look.unbound_pods(record.plan.pods):
             outcome.decide("forget", record.name, "PodsPlacedElsewhere", "none of its pods waits for a node any more")
             self._claims.forget(record)
             return None
@@ -290,7 +290,7 @@ class ClaimWork:
         told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, told)
         outcome.decide("skip", step.node, step.reason, step.message)
-        self._node_news.tell(step, look.waiting(step.pods) if step.pods else ())
+        self._node_news.tell(step, look.unbound_pods(step.pods) if step.pods else ())
         return changed
 
     def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from core.lifecycle.steps import ReportNode
+from core.model.pod import Pod
 from lambdas.controllers.kube_events import about_node, about_pod, warning, write
 from lambdas.ports import Clock, Kubernetes
 
@@ -21,10 +22,10 @@ class NodeNews:
         self._kubernetes = kubernetes
         self._clock = clock
 
-    def tell(self, step: ReportNode, waiting: Iterable[Any]) -> None:
-        """Tell; `waiting` are the pods, as decoded from the wire."""
+    def tell(self, step: ReportNode, waiting: Iterable[Pod]) -> None:
+        """Write them; `waiting` are the pods that wait for the node."""
         now = self._clock.now()
-        pods = [found.metadata for found in islice(waiting, PODS_TOLD)]
+        pods = list(islice(waiting, PODS_TOLD))
         about = [about_node(step.node), *(about_pod(pod.namespace, pod.name, pod.uid) for pod in pods)]
         write(
             self._kubernetes,

@@ -12,7 +12,6 @@ from core.api.translation import node_pool as translated_pool
 from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
 from core.lifecycle.draining.giving_back import is_last_look_due
-from core.lifecycle.draining.termination import is_drainable
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
@@ -23,6 +22,7 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
+from core.pods.disposition import is_drainable
 from lambdas.controllers.nodes.node_lists import JOINING, NodeLists, SeenNode, seen_node
 from lambdas.observability import logger
 from lambdas.observation.observer import UNBOUND
@@ -118,10 +118,9 @@ class ClusterLook:
         """The pods bound to a node, by key; one that cannot be read is left out."""
         return self._pods_on(node)
 
-    def waiting(self, keys: Collection[str]) -> tuple[Any, ...]:
-        """Those of the pods that are bound to no node, as decoded from the wire; `keys` are `namespace/name`."""
-        found = [pod for pod in self._unbound() if pod.metadata.deletion_timestamp is None]
-        return tuple(pod for pod in found if f"{pod.metadata.namespace}/{pod.metadata.name}" in keys)
+    def unbound_pods(self, keys: Collection[str]) -> tuple[Pod, ...]:
+        """Those of the pods (`namespace/name`) that are bound to no node and not being deleted."""
+        return tuple(pod for pod in self._unbound() if pod.key in keys and not pod.is_terminating)
 
     def limits(self, node_pool: str) -> dict[str, int]:
         """The limits of a NodePool, none where it is gone or cannot be read."""
@@ -166,8 +165,8 @@ class ClusterLook:
         return (seen.node,) if seen is not None and seen.node.provider_id == record.provider_id else ()
 
     @_once
-    def _unbound(self) -> tuple[Any, ...]:
-        return self._kubernetes.list(kinds.PODS, fields=UNBOUND).items
+    def _unbound(self) -> tuple[Pod, ...]:
+        return tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS, fields=UNBOUND).items))
 
     @_once
     def _budgets(self) -> tuple[PodDisruptionBudget, ...]:
@@ -193,15 +192,12 @@ class ClusterLook:
         """The pods bound to a node. One that cannot be read is waited for and evicted like any other, by its name."""
         translator = PodTranslator()
         found: list[Pod] = []
-        for written in self._bound_to(node):
-            try:
-                found.append(translator.pod(written))
-            except InvalidInputError as error:
-                pod = translator.unreadable(written, error)
+        for pod in map(translator.readable_or_not, self._bound_to(node)):
+            if pod.unreadable:
                 logger.warning(
                     "pod on a leaving node cannot be read", extra={"pod": pod.key, "problem": pod.unreadable}
                 )
-                found.append(pod)
+            found.append(pod)
         return tuple(sorted(found, key=lambda pod: pod.key))
 
     def _bound_to(self, node: str) -> tuple[Any, ...]:

@@ -37,23 +37,20 @@ class Nominator:
             return ()
         named: list[str] = []
         failures = 0
-        for pod in look.waiting(frozenset(record.plan.pods)):
-            body = {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node}}
-            namespace, name = pod.metadata.namespace, pod.metadata.name
+        for pod in look.unbound_pods(frozenset(record.plan.pods)):
+            body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
             try:
-                if pod.status.nominated_node_name != node:
-                    self._kubernetes.patch(kinds.PODS, name, body, namespace=namespace, subresource="status")
+                if pod.nominated_node_name != node:
+                    self._kubernetes.patch(kinds.PODS, pod.name, body, namespace=pod.namespace, subresource="status")
             except (NotFoundError, ConflictError):
                 continue
             except PortError as error:
                 failures += 1
-                logger.warning(
-                    "pod could not be nominated", extra={"pod": f"{namespace}/{name}", "problem": str(error)}
-                )
+                logger.warning("pod could not be nominated", extra={"pod": pod.key, "problem": str(error)})
                 if failures == FAILURES:
                     break
             else:
-                named.append(f"{namespace}/{name}")
+                named.append(pod.key)
         outcome.count("nominatedPods", len(named))
         outcome.count("failedNominations", failures)
         return tuple(named)

@@ -1,31 +1,33 @@
-"""Pods that wait for a node: whether there is anything to plan, and whether more are just coming."""
+"""Whether there is anything to plan, and whether more pods are about to wait."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.model.pod import Pod
+from core.pods.disposition import is_pending, is_reschedulable
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock
 from lambdas.settings import Settings
 
-LEAVING_ASKED: Final = 5
-"""So many nodes that leave are asked for their pods one by one: more cost as much as the look that they would spare."""
+LEAVING_ASKED_MAX: Final = 5
+"""So many leaving nodes are asked for their pods one by one: more cost as much as the full look that they would spare."""
 
-LOOKS_MAX: Final = 30
-"""More looks than a batch ever takes: the clock ends it before."""
+LISTS_MAX: Final = 30
+"""More lists than a batch ever takes: the clock ends it before."""
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What would make a plan worth its while, in counts.
+class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to plan for, in counts.
 
     Attributes:
-        marked: Pods that the scheduler has given up on.
-        unmarked: Pods that it has not looked at yet.
+        marked: Pending pods that the scheduler has given up on.
+        unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims stored and not launched.
     """
 
@@ -34,16 +36,16 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     unlaunched: int = 0
 
     @property
-    def is_work(self) -> bool:
-        """Whether there is something to plan for."""
+    def is_any(self) -> bool:
+        """Whether there is something to plan for now."""
         return bool(self.marked or self.unlaunched)
 
 
-class Batch:
+class PodBatcher:
     """Lets a burst arrive before it is planned, so that its pods are packed together (Karpenter's batch durations).
 
-    The first look goes by the pods' own times, so a pod that is older than the idle time, as pods are when the audit log
-    tells of them, is planned for at once. Only while new pods come in between looks is there a wait.
+    The first list goes by the pods' own times, so a pod that is older than the idle time, as pods are when the audit log
+    reports them, is planned for at once. Only while new pods arrive between lists is there a wait.
     """
 
     def __init__(
@@ -55,40 +57,51 @@ class Batch:
         self._clock = clock
         self._pause = pause
 
-    def pods(self, latest: datetime) -> tuple[Any, ...]:
-        """The unbound pods, once no new one comes to wait: at the latest `batch_max_seconds` from now, and by `latest`."""
+    def pods(self, latest: datetime) -> tuple[Pod, ...]:
+        """The unbound pods, once no new one starts to wait: at the latest `batch_max_seconds` from now, and by `latest`."""
         pods = self._observer.unbound_pods()
         end = min(latest, self._clock.now() + self._at_most)
-        newest = max((_waits_since(pod) for pod in pods if _waits(pod)), default=None)
+        newest = max((_waits_since(pod) for pod in pods if is_pending(pod, requires_mark=False)), default=None)
         if newest is None or self._clock.now() - newest >= self._idle:
             return pods
-        for _ in range(LOOKS_MAX):
+        for _ in range(LISTS_MAX):
             left = end - self._clock.now()
             if left <= timedelta(0):
                 break
             self._pause(min(self._idle, left))
-            known = {pod.metadata.uid for pod in pods if _waits(pod)}
+            known = {pod.uid for pod in pods if is_pending(pod, requires_mark=False)}
             pods = self._observer.unbound_pods()
-            if all(pod.metadata.uid in known for pod in pods if _waits(pod)):
+            if all(pod.uid in known for pod in pods if is_pending(pod, requires_mark=False)):
                 break
         return pods
 
 
-def waiting(pods: Iterable[Any], records: Iterable[ClaimRecord]) -> Waiting:
-    """Count what there is to plan for; `pods` are unbound, and decoded from the wire."""
+def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord]) -> PendingWork:
+    """Count what there is to plan for.
+
+    A pod that we nominated for a claim's node counts like one that is not nominated: kube-scheduler made it no room by
+    preemption, and the next plan decides whether it is still expected there (`expected_pods`).
+    """
+    records = tuple(records)
+    ours = {(pod, record.node_name) for record in records for pod in record.nominated}
     marked = unmarked = 0
     for pod in pods:
-        if _is_marked(pod):
+        is_ours = bool(pod.nominated_node_name) and (pod.key, pod.nominated_node_name) in ours
+        found = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
+        if is_pending(found, requires_mark=True):
             marked += 1
-        elif _waits(pod):
+        elif is_pending(found, requires_mark=False):
             unmarked += 1
-    return Waiting(marked=marked, unmarked=unmarked, unlaunched=sum(map(is_unlaunched, records)))
+    return PendingWork(marked=marked, unmarked=unmarked, unlaunched=sum(map(is_unlaunched, records)))
 
 
-def displaces_pods(observer: Observer, records: Iterable[ClaimRecord]) -> bool:
-    """Whether nodes that are leaving still have pods that must move; where many leave it is taken for granted."""
+def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:
+    """Whether leaving nodes still have pods that must move; where many nodes leave it is taken for granted."""
     leaving = sorted({record.node_name for record in records if record.deletion is not None and record.node_name})
-    return len(leaving) > LEAVING_ASKED or any(_must_move(pod) for node in leaving for pod in observer.pods_on(node))
+    if len(leaving) > LEAVING_ASKED_MAX:
+        return True
+    pods = (pod for node in leaving for pod in observer.pods_on(node))
+    return any(is_reschedulable(pod) and not pod.blocks_disruption(now) for pod in pods)
 
 
 def is_unlaunched(record: ClaimRecord) -> bool:
@@ -96,21 +109,6 @@ def is_unlaunched(record: ClaimRecord) -> bool:
     return record.phase is ClaimPhase.REQUESTED and record.deletion is None
 
 
-def _is_marked(pod: Any) -> bool:
-    scheduled = pod.status.condition("PodScheduled")
-    return scheduled is not None and scheduled.reason == "Unschedulable"
-
-
-def _waits(pod: Any) -> bool:
-    return not pod.node_name and not pod.spec.scheduling_gates and pod.status.phase == "Pending"
-
-
-def _waits_since(pod: Any) -> datetime:
-    scheduled = pod.status.condition("PodScheduled")
-    moments = [pod.metadata.creation_timestamp, scheduled.last_transition_time if scheduled is not None else None]
+def _waits_since(pod: Pod) -> datetime:
+    moments = (pod.created_at, pod.unschedulable_since)
     return max((moment for moment in moments if moment is not None), default=datetime.min.replace(tzinfo=UTC))
-
-
-def _must_move(pod: Any) -> bool:
-    owned_by_daemon = any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
-    return pod.status.phase in ("Pending", "Running") and not owned_by_daemon

@@ -23,7 +23,7 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacing import Replacing
 from lambdas.controllers.launching.launching import Launcher, with_class_hash
 from lambdas.controllers.provisioning.lost_rows import LostRows
-from lambdas.controllers.provisioning.pending_work import Batch, displaces_pods, is_unlaunched, waiting
+from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import PodNews
 from lambdas.controllers.status.buffer_status import BufferStatus
 from lambdas.decisions import Outcome
@@ -56,7 +56,7 @@ class Provisioning:
 
     def __init__(
         self,
-        looks: tuple[Observer, Batch, LostRows],
+        looks: tuple[Observer, PodBatcher, LostRows],
         memory: Memory,
         leases: Leases,
         launcher: Launcher,
@@ -107,11 +107,11 @@ class Provisioning:
         """Whether there is anything to plan, once pods have stopped coming in."""
         pods = self._batch.pods(deadline - MARGIN)
         records = self._memory.claims.all()
-        found = waiting(pods, records)
+        found = pending_work(pods, records)
         outcome.count("pendingPods", found.marked)
-        if found.unmarked and not found.is_work:
+        if found.unmarked and not found.is_any:
             self._look_again("pods that the scheduler has not looked at", until)
-        return found.is_work or displaces_pods(self._observer, records) or self._observer.keeps_room()
+        return found.is_any or displaces_pods(self._observer, records, self._clock.now()) or self._observer.keeps_room()
 
     def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
         used = 0

@@ -16,6 +16,7 @@ from core.disruption.reasons import DRIFTED, MEANINGS, REASONS
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.pods.disposition import is_reschedulable
 from tests.property.disruption.worlds import worlds
 
 ROUNDS_MAX = 8
@@ -96,7 +97,7 @@ def test_each_node_is_told_of_once_and_no_pod_is_stranded(snapshot: Snapshot) ->
     assert len(launched) == len(set(launched))
     ends = {move.pod: move.to for command in plan.commands for move in command.moves}
     assert set(ends.values()) <= {*kept, *launched}
-    homeless = {p.key for p in snapshot.pods if p.node_name in gone and p.is_reschedulable} - set(ends)
+    homeless = {p.key for p in snapshot.pods if p.node_name in gone and is_reschedulable(p)} - set(ends)
     assert not homeless
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from core.model.plan import Plan
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
+from core.pods.disposition import is_reschedulable
 from core.scheduling import Planner, schedule
 from tests.property.naive.clusters import random_cluster
 from tests.property.naive.extras import rich_cluster
@@ -53,7 +54,7 @@ def _decided(plan: Plan) -> object:
 
 def _without(snapshot: Snapshot, name: str) -> Snapshot:
     """The cluster without a node; its pods that run on wait for another."""
-    pods = (_homeless(pod) if pod.node_name == name and pod.is_reschedulable else pod for pod in snapshot.pods)
+    pods = (_homeless(pod) if pod.node_name == name and is_reschedulable(pod) else pod for pod in snapshot.pods)
     return msgspec.structs.replace(
         snapshot,
         nodes=tuple(node for node in snapshot.nodes if node.name != name),

@@ -76,7 +76,11 @@ def _agree(snapshot: Snapshot) -> None:
 
 
 def _agree_without(context: SchedulingContext, gone: frozenset[int]) -> None:
-    displaced = [pod for p in sorted(gone) for pod in context.evictions.movable(context.existing_nodes[p].state.pods)]
+    displaced = [
+        pod
+        for p in sorted(gone)
+        for pod in context.budgets.currently_reschedulable(context.existing_nodes[p].state.pods)
+    ]
     assert _placed(GreedyScheduler, context, gone, displaced) == _placed(OneByOne, context, gone, displaced)
 
 

@@ -12,7 +12,6 @@ from core import labels
 from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
-from core.disruption.pod_disruption_budgets import EvictionLedger
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import Disruption
@@ -20,6 +19,7 @@ from core.model.pod import Owner, Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.pods.disruption_budgets import DisruptionBudgets
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 TYPE = a_type(price=0.2)
@@ -39,7 +39,7 @@ def world(*pods: Pod, node: Node = NODE, claim: NodeClaim | None = CLAIM, **chan
 
 def look(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> Survey:
     """Survey it."""
-    return survey(snapshot, state_nodes(snapshot), EvictionLedger(snapshot), nominated or {})
+    return survey(snapshot, state_nodes(snapshot), DisruptionBudgets.of(snapshot), nominated or {})
 
 
 def codes(snapshot: Snapshot, nominated: dict[str, str] | None = None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from core import labels
@@ -11,6 +12,7 @@ from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.draining.giving_back import FIRST_HOLD, LONGEST_HOLD, hold_for
 from core.lifecycle.facts import ClaimFacts
+from core.model.pod import Owner
 from core.model.policy import PodDisruptionBudget
 from tests.builders import NOW, a_pod, a_selector
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node
@@ -44,6 +46,17 @@ def test_a_budget_that_never_lets_go_keeps_the_node() -> None:
         step.message == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
     )
     assert isinstance(step_of(PLAIN, budgets=(a_budget(), a_budget(name="more"))), steps.GiveBack)
+
+
+def test_several_budgets_keep_the_node_whatever_else_is_true_of_the_pod() -> None:
+    """The eviction API refuses it; a rollout restart is tried for a single budget only. The drain would end half-way."""
+    both = (a_budget(unhealthy_pod_eviction_policy="AlwaysAllow"), a_budget(name="more"))
+    broken = msgspec.structs.replace(PLAIN, is_ready=False)
+    owner = Owner("ReplicaSet", "web-1", is_controller=True)
+    surging = msgspec.structs.replace(PLAIN, owners=(owner,), annotations={labels.SURGE: "true"})
+    for pod in (broken, surging):
+        assert isinstance(step_of(pod, budgets=both), steps.GiveBack)
+        assert isinstance(step_of(pod, budgets=both[:1]), steps.Drain)
 
 
 @pytest.mark.parametrize(

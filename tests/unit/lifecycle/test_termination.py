@@ -7,12 +7,12 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.termination import is_drainable
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.model.pod import Owner, Pod
 from core.model.storage import VolumeAttachment
 from core.model.values.taints import DISRUPTED, NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
+from core.pods.disposition import is_drainable
 from tests.builders import NOW, a_pod
 from tests.unit.lifecycle.records_for_tests import a_leaving, a_node, a_record
 

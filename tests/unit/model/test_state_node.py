@@ -8,6 +8,7 @@ from core import labels
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.state_node import state_nodes
 from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, UNREGISTERED, Taint
+from core.pods.disposition import reschedulable
 from tests.builders import NOW, a_node_of, a_pod, a_snapshot, a_type
 
 TYPE = a_type()
@@ -88,4 +89,4 @@ def test_its_pods_are_those_that_have_not_finished() -> None:
     done = a_pod("done", node_name=NODE.name, phase="Succeeded")
     (state,) = state_nodes(a_snapshot(nodes=(NODE,), pods=(done, daemon, a_pod("elsewhere"))))
     assert [pod.name for pod in state.pods] == ["daemon"]
-    assert [pod.name for pod in state.reschedulable_pods()] == ["daemon"]
+    assert [pod.name for pod in reschedulable(state.pods)] == ["daemon"]

@@ -6,9 +6,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import JsonObject
+from tests.builders import a_pod
 from tests.fakes.lab import Lab, a_pending_pod
+from tests.unit.lifecycle.records_for_tests import a_record
 
 
 def born(name: str, at: datetime) -> JsonObject:
@@ -84,3 +87,43 @@ def test_nobody_looks_while_another_plans(lab: Lab) -> None:
     lab.kubernetes.before_call = calls.append
     outcome = lab.provision()
     assert ([found.reason for found in outcome.decisions], calls) == (["PlannerBusy"], [])
+
+
+def an_owned_pod(name: str, kind: str) -> JsonObject:
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
+    return a_pending_pod(name, metadata={"ownerReferences": [owner]})
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        an_owned_pod("p", "DaemonSet"),
+        a_pending_pod("p", metadata={"deletionTimestamp": "2026-11-20T00:01:00Z"}),
+        {**a_pending_pod("p"), "status": {**a_pending_pod("p")["status"], "nominatedNodeName": "node-1"}},
+        a_pending_pod("p", schedulingGates=[{"name": "quota"}]),
+    ],
+)
+def test_a_pod_that_no_plan_is_made_for_is_no_work(lab: Lab, pod: JsonObject) -> None:
+    """Else a DaemonSet's pod on a full node costs a list of the whole cluster each minute, for ever."""
+    lab.kubernetes.put(pod)
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    outcome = lab.provision()
+    assert outcome.counts["pendingPods"] == 0
+    assert "list nodes" not in calls
+
+
+def test_pods_of_daemon_sets_hold_no_burst_back(lab: Lab) -> None:
+    """Each node that joins brings some, while the pods that it was launched for are bound."""
+    lab.kubernetes.put(born("p", lab.clock.now() - timedelta(seconds=2)))
+    daemon = an_owned_pod("d", "DaemonSet")
+    daemon["metadata"]["creationTimestamp"] = lab.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    lab.kubernetes.put(daemon)
+    assert waited(lab) == timedelta(0)
+
+
+def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
+    """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so it must come about."""
+    (ours, others) = (a_pod(name, is_marked_unschedulable=True, nominated_node_name="n") for name in ("a", "b"))
+    record = a_record(node_name="n", nominated=("default/a",))
+    assert pending_work([ours, others], [record]) == PendingWork(marked=1)

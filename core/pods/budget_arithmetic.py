@@ -1,7 +1,10 @@
-"""What a PodDisruptionBudget can ever allow, by the arithmetic of the Kubernetes controller."""
+"""How many pods a PodDisruptionBudget lets go, now and ever, by the arithmetic of the Kubernetes controller."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 
 
@@ -11,6 +14,24 @@ def scaled(text: str, total: int) -> int:
     if not number.isdecimal():
         return total
     return -(-total * int(number) // 100) if text.endswith("%") else int(number)
+
+
+def disruptions_allowed(budget: PodDisruptionBudget, members: Iterable[Pod]) -> int:
+    """How many of its pods may be evicted now: what its status says, else healthy pods less those that it wants.
+
+    Without a status the selected pods, `members`, stand for the workload's wanted replicas.
+    """
+    if budget.disruptions_allowed is not None:
+        return budget.disruptions_allowed
+    pods = list(members)
+    healthy = sum(pod.is_active and pod.is_ready is not False and pod.phase == "Running" for pod in pods)
+    if budget.max_unavailable is not None:
+        wanted = max(0, len(pods) - scaled(budget.max_unavailable, len(pods)))
+    elif budget.min_available is not None:
+        wanted = scaled(budget.min_available, len(pods))
+    else:
+        wanted = 0
+    return max(0, healthy - wanted)
 
 
 def never_allows(budget: PodDisruptionBudget, expected: int) -> str:

@@ -1,0 +1,210 @@
+"""What PodDisruptionBudgets say of a pod: one judgement for planning, for choosing nodes and for draining them.
+
+The eviction API refuses a pod that several budgets select whatever they say and however ill it is, so such a pod is never
+evicted. One budget alone is passed over for an unready pod where its unhealthyPodEvictionPolicy is AlwaysAllow (Karpenter
+judges the same way). Three answers are told apart:
+
+- *fully blocked*: no number of replicas would let the pod go. No plan makes room for it elsewhere (Karpenter).
+- *never evicted*: as many replicas as its workload wants leave none to spare. A node is not disrupted by choice for it; a plan
+  makes room all the same, since the node may end against our will.
+- *not allowed now*: another moment may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget, WorkloadSelector
+from core.model.snapshot import Snapshot
+from core.pods.budget_arithmetic import disruptions_allowed, never_allows
+from core.pods.disposition import is_evictable, is_reschedulable
+
+Key = tuple[str, str]
+"""Namespace and name of a budget."""
+
+_NONE_UNAVAILABLE: Final = ("0", "0%")
+_ALL_AVAILABLE: Final = "100%"
+
+
+class DisruptionBudgets:
+    """The budgets of a cluster at one moment.
+
+    Args:
+        budgets: All of them, or at least those of the namespaces that are asked about.
+        now: The moment, for annotations that protect a pod for a while.
+        pods: Every pod of the cluster. None where only some are known: a budget without a status is then waited for.
+        workloads: What tells how many pods a workload wants, for budgets without a status.
+    """
+
+    def __init__(
+        self,
+        budgets: Iterable[PodDisruptionBudget],
+        now: datetime,
+        pods: Iterable[Pod] | None = None,
+        workloads: Iterable[WorkloadSelector] = (),
+    ) -> None:
+        self._now = now
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        for budget in sorted(budgets, key=_key):
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+        self._pods = pods
+        self._workloads = {(w.namespace, w.kind, w.name): w for w in workloads}
+        self._allowed: dict[Key, int] = {}
+        self._guards: dict[str, tuple[PodDisruptionBudget, ...]] = {}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> DisruptionBudgets:
+        """Those of a snapshot."""
+        return cls(snapshot.budgets, snapshot.now, snapshot.pods, snapshot.workload_selectors)
+
+    def guards(self, pod: Pod) -> tuple[PodDisruptionBudget, ...]:
+        """The budgets that an eviction of the pod is checked against; several: it is refused."""
+        budgets = self._by_namespace.get(pod.namespace)
+        if not budgets:
+            return ()
+        known = self._guards.get(pod.key)
+        if known is None:
+            known = self._guards[pod.key] = self._guards_of(pod, budgets)
+        return known
+
+    def currently_reschedulable(self, pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        """Those of a leaving node's pods that a plan makes room for elsewhere (Karpenter, IsCurrentlyReschedulable)."""
+        return tuple(
+            pod
+            for pod in pods
+            if is_reschedulable(pod) and not pod.blocks_disruption(self._now) and not self.is_fully_blocked(pod)
+        )
+
+    def is_fully_blocked(self, pod: Pod) -> bool:
+        """Whether the pod cannot be evicted however many replicas there are, as the budgets are written (Karpenter)."""
+        guards = self.guards(pod)
+        return len(guards) > 1 or any(
+            found.max_unavailable in _NONE_UNAVAILABLE or found.min_available == _ALL_AVAILABLE for found in guards
+        )
+
+    def never_evicted(self, pod: Pod) -> str:
+        """Why the pod cannot be evicted however long one waits, in one sentence; empty where waiting may help.
+
+        A single budget that never lets it go is passed over where its owner lets it be brought up elsewhere first
+        (`may_surge`): that takes no eviction.
+        """
+        guards = self.guards(pod)
+        if len(guards) > 1:
+            return f"PodDisruptionBudgets {_names(guards)} all select pod {pod.key}, so it cannot be evicted at all"
+        why = "" if pod.may_surge or not guards else self._never_allows(guards[0])
+        return f"PodDisruptionBudget {guards[0].name} never lets pod {pod.key} be evicted: {why}" if why else ""
+
+    def not_evicted_now(self, pod: Pod) -> str:
+        """Why the pod cannot be evicted now, in one sentence; empty where it can."""
+        guards = self.guards(pod)
+        if not guards:
+            return ""
+        if len(guards) == 1 and (self.allowed_now(guards[0]) > 0 or (pod.may_surge and self._never_allows(guards[0]))):
+            return ""
+        now = f"PodDisruptionBudget {_names(guards)} does not let pod {pod.key} be evicted now"
+        return self.never_evicted(pod) or now
+
+    def allowed_now(self, budget: PodDisruptionBudget) -> int:
+        """How many of the budget's pods may be evicted now; none where it has no status and its pods are not known."""
+        key = _key(budget)
+        if key not in self._allowed:
+            self._allowed[key] = disruptions_allowed(budget, self._members.get(key, ()))
+        return self._allowed[key]
+
+    def _guards_of(self, pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> tuple[PodDisruptionBudget, ...]:
+        found = tuple(budget for budget in budgets if budget.selects(pod)) if is_evictable(pod, self._now) else ()
+        return () if len(found) == 1 and found[0].exempts(pod) else found
+
+    def _never_allows(self, budget: PodDisruptionBudget) -> str:
+        """Why the budget never lets a pod go, empty where it may; one that allows a disruption now may."""
+        if self.allowed_now(budget) > 0:
+            return ""
+        expected = budget.expected_pods
+        return never_allows(budget, self._wanted(self._members.get(_key(budget), ())) if expected is None else expected)
+
+    @cached_property
+    def _members(self) -> dict[Key, list[Pod]]:
+        """The pods that each budget without a status counts."""
+        members: dict[Key, list[Pod]] = {}
+        for pod in self._pods or ():
+            for budget in self._by_namespace.get(pod.namespace, ()):
+                lacks_status = budget.disruptions_allowed is None or budget.expected_pods is None
+                if lacks_status and not pod.is_terminal and budget.selects(pod):
+                    members.setdefault(_key(budget), []).append(pod)
+        return members
+
+    def _wanted(self, members: Iterable[Pod]) -> int:
+        """How many pods their workloads want: a Deployment counts for its ReplicaSets, a pod without workload for itself."""
+        wanted: dict[tuple[str, str, str], int] = {}
+        for pod in members:
+            owner = next((owner for owner in pod.owners if owner.is_controller), None)
+            found = self._workloads.get((pod.namespace, owner.kind, owner.name)) if owner else None
+            if found is not None and found.kind == "ReplicaSet":
+                found = self._deployment_of(pod) or found
+            if found is not None and found.replicas is not None:
+                wanted[found.namespace, found.kind, found.name] = found.replicas
+            else:
+                wanted[pod.namespace, "Pod", pod.name] = 1
+        return sum(wanted.values())
+
+    def _deployment_of(self, pod: Pod) -> WorkloadSelector | None:
+        found = [w for w in self._workloads.values() if w.kind == "Deployment" and w.namespace == pod.namespace]
+        matching = [w for w in found if w.selector is not None and w.selector.matches(pod.labels)]
+        return min(matching, key=lambda w: w.name, default=None)
+
+
+class EvictionLedger:
+    """What the budgets still allow while nodes are chosen one after the other.
+
+    A node alone may hold more pods of a budget than may go at once: draining takes them one after the other. Nodes that go
+    together must respect the allowance together.
+    """
+
+    def __init__(self, budgets: DisruptionBudgets) -> None:
+        self.budgets = budgets
+        self._used: dict[Key, int] = {}
+
+    def copy(self) -> EvictionLedger:
+        """A ledger that starts from what this one has counted so far."""
+        other = copy(self)
+        other._used = dict(self._used)  # noqa: SLF001 - a copy of our own kind
+        return other
+
+    def allows_together(self, nodes: Iterable[Iterable[Pod]]) -> bool:
+        """Whether these nodes (the pods of each) may go besides those already taken."""
+        used = dict(self._used)
+        for pods in nodes:
+            for budget, count in self._demand(pods):
+                key = _key(budget)
+                before = used.get(key, 0)
+                if before and before + count > self.budgets.allowed_now(budget):
+                    return False
+                used[key] = before + count
+        return True
+
+    def take(self, pods: Iterable[Pod]) -> None:
+        """Count the pods of a node that goes."""
+        for budget, count in self._demand(pods):
+            self._used[_key(budget)] = self._used.get(_key(budget), 0) + count
+
+    def _demand(self, pods: Iterable[Pod]) -> list[tuple[PodDisruptionBudget, int]]:
+        """How many of the pods each budget guards."""
+        demand: dict[Key, tuple[PodDisruptionBudget, int]] = {}
+        for pod in pods:
+            for budget in self.budgets.guards(pod):
+                _, before = demand.get(_key(budget), (budget, 0))
+                demand[_key(budget)] = budget, before + 1
+        return list(demand.values())
+
+
+def _key(budget: PodDisruptionBudget) -> Key:
+    return budget.namespace, budget.name
+
+
+def _names(budgets: Iterable[PodDisruptionBudget]) -> str:
+    return ", ".join(budget.name for budget in budgets)

@@ -1,0 +1,164 @@
+"""Else pods are evicted against their owner's word, or nodes are kept for budgets that do not concern them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.model.pod import Owner, Pod
+from core.model.policy import ALWAYS_ALLOW, PodDisruptionBudget, WorkloadSelector
+from core.model.values.taints import Toleration
+from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
+from tests.builders import NOW, a_pod, a_selector, a_snapshot
+
+
+def running(name: str, **changes: Any) -> Pod:
+    """A ready pod of the app `web`."""
+    fields = {"node_name": "node-1", "phase": "Running", "is_ready": True, "labels": {"app": "web"}, **changes}
+    return a_pod(name, **fields)
+
+
+def budget(name: str = "web", **changes: Any) -> PodDisruptionBudget:
+    """A budget over the app `web`."""
+    return PodDisruptionBudget(**{"namespace": "default", "name": name, "selector": a_selector(app="web"), **changes})
+
+
+def judged(pods: list[Pod], *budgets: PodDisruptionBudget) -> DisruptionBudgets:
+    """The budgets of a snapshot with these."""
+    return DisruptionBudgets.of(a_snapshot(pods=tuple(pods), budgets=budgets))
+
+
+def test_blocked_pod_is_named() -> None:
+    """The message says which pod and which budget."""
+    pods = [running("a")]
+    said = judged(pods, budget(disruptions_allowed=0, min_available="1")).not_evicted_now(pods[0])
+    assert said == "PodDisruptionBudget web never lets pod default/a be evicted: minAvailable 1 wants 1 of 1 pod"
+    later = judged(pods, budget(disruptions_allowed=0, expected_pods=2)).not_evicted_now(pods[0])
+    assert later == "PodDisruptionBudget web does not let pod default/a be evicted now"
+
+
+def test_two_budgets_on_one_pod_block() -> None:
+    """The eviction API refuses a pod with two budgets, however generous."""
+    pods = [running("a")]
+    assert judged(pods, budget(disruptions_allowed=5), budget("more", disruptions_allowed=5)).not_evicted_now(pods[0])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"namespace": "other"},
+        {"labels": {"app": "db"}},
+        {"phase": "Succeeded"},
+        {"deleted_at": NOW},
+        {"owners": (Owner("Node", "node-1"),)},
+        {"tolerations": (Toleration(labels.DISRUPTED_TAINT, "Exists"),)},
+    ],
+)
+def test_budget_does_not_concern(changes: dict[str, Any]) -> None:
+    """Pods of another namespace or app, finished, leaving, mirror pods and those that outlast draining are never evicted."""
+    pods = [running("a", **changes)]
+    assert not judged(pods, budget(disruptions_allowed=0)).not_evicted_now(pods[0])
+
+
+def test_always_allow_frees_only_unready_pods() -> None:
+    """AlwaysAllow lets a broken pod go; a ready one stays guarded."""
+    guard = budget(disruptions_allowed=0, unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
+    broken, fine = running("a", is_ready=False), running("b")
+    assert not judged([broken], guard).not_evicted_now(broken)
+    assert judged([fine], guard).not_evicted_now(fine)
+
+
+def test_several_budgets_refuse_an_unready_pod_too() -> None:
+    """The eviction API counts budgets before it asks for the pod's health: a plan would buy a node for a pod that stays."""
+    generous = budget("one", max_unavailable="1", unhealthy_pod_eviction_policy=ALWAYS_ALLOW)
+    for other in (budget("two", max_unavailable="0", disruptions_allowed=0), budget("two", disruptions_allowed=5)):
+        broken = running("a", is_ready=False)
+        found = judged([broken], generous, other)
+        assert found.is_fully_blocked(broken)
+        assert found.currently_reschedulable([broken]) == ()
+        said = "PodDisruptionBudgets one, two all select pod default/a, so it cannot be evicted at all"
+        assert (found.never_evicted(broken), found.not_evicted_now(broken)) == (said, said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_moved"),
+    [
+        ({"max_unavailable": "0"}, False),
+        ({"max_unavailable": "0%"}, False),
+        ({"min_available": "100%"}, False),
+        ({"min_available": "1"}, True),
+        ({"min_available": "100%", "unhealthy_pod_eviction_policy": ALWAYS_ALLOW}, True),
+    ],
+)
+def test_plans_make_room_for_all_but_fully_blocked_pods(changes: dict[str, Any], is_moved: bool) -> None:
+    """A node can end against our will, and then the pod of a budget that spares none needs room like any other."""
+    broken = running("a", is_ready=False)
+    found = judged([broken], budget(disruptions_allowed=0, **changes))
+    assert found.currently_reschedulable([broken]) == ((broken,) if is_moved else ())
+
+
+def test_a_plan_makes_no_room_for_protected_and_node_bound_pods() -> None:
+    protected = running("a", annotations={labels.DO_NOT_DISRUPT: "true"})
+    daemon = running("b", owners=(Owner("DaemonSet", "d"),))
+    assert judged([]).currently_reschedulable([protected, daemon, running("c")]) == (running("c"),)
+
+
+def test_selectors() -> None:
+    """No selector selects nothing, an empty one everything of the namespace."""
+    pods = [running("a", labels={})]
+    assert not judged(pods, budget(selector=None, disruptions_allowed=0)).not_evicted_now(pods[0])
+    assert judged(pods, budget(selector=a_selector(), disruptions_allowed=0)).not_evicted_now(pods[0])
+
+
+def test_nodes_that_go_together_share_the_allowance() -> None:
+    """One pod may go at a time: one node may, even with two such pods, but no two nodes."""
+    first, second, third = running("a"), running("b"), running("c")
+    found = EvictionLedger(judged([first, second, third], budget(disruptions_allowed=1)))
+    assert found.allows_together([[first, second]])
+    assert not found.allows_together([[first], [second]])
+    found.take([first])
+    assert not found.allows_together([[second]])
+    assert found.allows_together([[]])
+
+
+def test_without_a_status_the_owners_scale_counts() -> None:
+    """A Deployment of three with one pod so far has two to spare later, whatever its ReplicaSets say."""
+    owner = Owner("ReplicaSet", "web-1", "apps/v1", is_controller=True)
+    pods = (running("a", owners=(owner,), is_ready=False),)
+    scales = (
+        WorkloadSelector(namespace="default", kind="ReplicaSet", name="web-1", replicas=1),
+        WorkloadSelector(
+            namespace="default", kind="Deployment", name="web", selector=a_selector(app="web"), replicas=3
+        ),
+    )
+    guard = budget(min_available="1")
+    alone = a_snapshot(pods=pods, budgets=(guard,), workload_selectors=scales[:1])
+    scaled = a_snapshot(pods=pods, budgets=(guard,), workload_selectors=scales)
+    assert DisruptionBudgets.of(alone).never_evicted(pods[0])
+    assert not DisruptionBudgets.of(scaled).never_evicted(pods[0])
+
+
+def test_where_only_some_pods_are_known_a_budget_without_a_status_is_waited_for() -> None:
+    """A drain knows the pods of its node; the budget may select others."""
+    for guard in (budget(min_available="1"), budget(max_unavailable="0")):
+        assert not DisruptionBudgets([guard], NOW).never_evicted(running("a"))
+
+
+def test_a_budget_that_lets_a_pod_go_now_is_not_said_to_let_none_go() -> None:
+    """A rollout may have one pod more than is wanted."""
+    pods = [running("a"), running("b")]
+    assert not judged(pods, budget(min_available="1", disruptions_allowed=1, expected_pods=1)).not_evicted_now(pods[0])
+
+
+def test_a_pod_that_may_be_brought_up_elsewhere_first_is_no_objection() -> None:
+    """Its owner opted in: else nodes with such a pod are never consolidated."""
+    owner = Owner("ReplicaSet", "web-1", "apps/v1", is_controller=True)
+    surging = running("a", owners=(owner,), annotations={labels.SURGE: "true"})
+    never = budget(min_available="1", disruptions_allowed=0, expected_pods=1)
+    closed = budget(min_available="1", disruptions_allowed=0, expected_pods=2)
+    assert not judged([surging], never).not_evicted_now(surging)
+    assert judged([surging], closed).not_evicted_now(surging)
+    assert judged([surging], never, budget("more")).not_evicted_now(surging)
+    assert judged([surging], never, budget("more")).never_evicted(surging)
