@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import Counter
 
 import aws_cdk as cdk
 
 from infra.config import ClusterConfig
+from infra.context import ContextError, clusters
 from infra.provisioner import ProvisionerStack
 from infra.state import StateStack
 
 
 def main() -> None:
-    """Write the templates to cdk.out."""
+    """Write the templates to cdk.out.
+
+    Raises:
+        SystemExit: With what is wrong with the context, before anything is written.
+    """
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
-    config = ClusterConfig.from_context(
-        app.node.try_get_context,
-        account=os.environ.get("CDK_DEFAULT_ACCOUNT"),
-        region=os.environ.get("CDK_DEFAULT_REGION"),
-    )
-    environment = cdk.Environment(account=config.account, region=config.region)
-    state = StateStack(app, f"fleetwright-{config.cluster_name}-state", table_name=config.table_name, env=environment)
-    ProvisionerStack(app, f"fleetwright-{config.cluster_name}", config=config, state=state, env=environment)
+    try:
+        configs = clusters(
+            app.node.get_all_context(),
+            account=os.environ.get("CDK_DEFAULT_ACCOUNT"),
+            region=os.environ.get("CDK_DEFAULT_REGION"),
+        )
+    except ContextError as error:
+        sys.exit(f"the context of cdk.json, or what -c says:\n{error}")
+    names = Counter(config.stack_name for config in configs)
+    for config in configs:
+        add_stacks(app, config, is_only_one=names[config.stack_name] == 1)
     app.synth()
+
+
+def add_stacks(app: cdk.App, config: ClusterConfig, *, is_only_one: bool) -> None:
+    """Add a cluster's two stacks. Ids within the app say account and region too where names repeat."""
+    environment = cdk.Environment(account=config.account, region=config.region)
+    place = "" if is_only_one else f"-{config.account or 'default'}-{config.region}"
+    name = config.stack_name
+    state = StateStack(
+        app, f"{name}-state{place}", table_name=config.table_name, stack_name=f"{name}-state", env=environment
+    )
+    ProvisionerStack(app, f"{name}{place}", config=config, state=state, stack_name=name, env=environment)
 
 
 if __name__ == "__main__":

@@ -1,83 +1,124 @@
-"""What differs from one installation to the next; read once in `app.py`, passed down from there."""
+"""One EKS cluster to look after, as an operator describes it in `cdk.json` or after `-c`; `infra.context` reads it."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
-DEFAULT_FEATURE_GATES = ""
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+STACK_NAME_MAX: Final = 52
+"""Characters of a cluster's name within the names of resources: the tightest is a schedule group, 64 with our prefix."""
+
+RETENTION_DAYS: Final = (
+    1,
+    3,
+    5,
+    7,
+    14,
+    30,
+    60,
+    90,
+    120,
+    150,
+    180,
+    365,
+    400,
+    545,
+    731,
+    1096,
+    1827,
+    2192,
+    2557,
+    2922,
+    3288,
+    3653,
+)
+"""What CloudWatch Logs takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterConfig:
-    """One EKS cluster to look after.
+def _flag(given: object) -> object:
+    """`-c` gives text; anything but these two words is refused, `flase` must not mean true."""
+    return {"true": True, "false": False}.get(given, given) if isinstance(given, str) else given
+
+
+def _names(given: object) -> object:
+    """In `cdk.json` a list, after `-c` a text with commas."""
+    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+
+
+def _retention(given: object) -> object:
+    days = int(given) if isinstance(given, str) and given.isdigit() else given
+    if days not in RETENTION_DAYS:
+        raise ValueError(f"expected one of {', '.join(map(str, RETENTION_DAYS))}")
+    return days
+
+
+Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+RoleName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_+=,.@-]{1,64}$")]
+
+
+class ClusterConfig(BaseModel):
+    """One EKS cluster. Keys of the context are the fields in camel case.
 
     Attributes:
-        cluster_name, region, account: The cluster; without an account the templates stay environment-agnostic.
-        node_role: Name of the IAM role that nodes run under; the functions may pass this role and no other.
-        audit_log_group: Where EKS writes the control plane's logs; empty: no subscription, the schedules do all the waking.
+        cluster: Its name, as EKS allows it.
+        region, account: Where it is; without an account the templates stay environment-agnostic.
+        node_roles: Names of the IAM roles that nodes run under; the functions may pass these and no other.
+        audit_log_group: Where EKS writes the control plane's logs; None: its default; empty: no subscription, the schedules
+            do all the waking.
         log_retention_days: How long the functions' own logs are kept.
-        scheduler_config: The scheduler's default topology spread constraints, as JSON; empty: none.
         alarm_topic_arn: The SNS topic that alarms are sent to; empty: one of the stack's own.
         alarm_email: An address that is subscribed to the topic; empty: none.
         pausing_alarms: CloudWatch alarms that pause voluntary disruption while one is in ALARM.
         follow_zonal_shift: Whether zonal shifts of the cluster pause voluntary disruption; off where the region has no ARC.
-        nominate_pods: Whether the functions may say in pods' status which node they expect; else the ClusterRole's rule for
-            `pods/status` is not needed.
-        surge_restarts: Whether the functions may restart Deployments whose pods opted in (`fleetwright.dev/surge`); then the
-            ClusterRole is printed with `--surge`.
         table_name: A table that was restored from a copy, to be used in place of the state stack's own; empty: its own.
+        settings: Settings of the functions, by the names of `lambdas.settings.Settings`.
     """
 
-    cluster_name: str
-    region: str
-    account: str | None = None
-    node_role: str
-    audit_log_group: str
-    log_retention_days: int = 30
-    feature_gates: str = DEFAULT_FEATURE_GATES
-    scheduler_config: str = ""
-    nominate_pods: bool = True
-    surge_restarts: bool = False
-    table_name: str = ""
-    alarm_topic_arn: str = ""
-    alarm_email: str = ""
-    pausing_alarms: tuple[str, ...] = ()
-    follow_zonal_shift: bool = True
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=False)
 
-    @classmethod
-    def from_context(
-        cls, context: Callable[[str], str | None], *, account: str | None, region: str | None
-    ) -> ClusterConfig:
-        """Read `cdk.json`'s context (or `-c key=value`), with defaults that synthesize anywhere."""
-        cluster = context("cluster") or "fleetwright"
-        return cls(
-            cluster_name=cluster,
-            region=context("region") or region or "us-east-1",
-            account=account,
-            node_role=context("nodeRole") or "FleetwrightNodeRole",
-            audit_log_group=(f"/aws/eks/{cluster}/cluster" if (given := context("auditLogGroup")) is None else given),
-            feature_gates=context("featureGates") or DEFAULT_FEATURE_GATES,
-            scheduler_config=_as_json(context("schedulerConfig")),
-            nominate_pods=_as_json(context("nominatePods")) != "false",
-            surge_restarts=_as_json(context("surgeRestarts")) == "true",
-            table_name=context("tableName") or "",
-            alarm_topic_arn=context("alarmTopicArn") or "",
-            alarm_email=context("alarmEmail") or "",
-            pausing_alarms=_as_names(context("pausingAlarms")),
-            follow_zonal_shift=_as_json(context("followZonalShift")) != "false",
-        )
+    cluster: Annotated[
+        str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$", description="a name of an EKS cluster")
+    ] = "fleetwright"
+    region: Annotated[str, Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", description="a region such as us-east-1")]
+    account: Annotated[str | None, Field(pattern=r"^\d{12}$", description="twelve digits, as text")] = None
+    node_roles: Annotated[
+        tuple[RoleName, ...], BeforeValidator(_names), Field(min_length=1, description="names of IAM roles, not ARNs")
+    ] = ("FleetwrightNodeRole",)
+    audit_log_group: Annotated[
+        str | None, Field(pattern=r"^[a-zA-Z0-9_./#-]{0,512}$", description="the name of a log group")
+    ] = None
+    log_retention_days: Annotated[int, BeforeValidator(_retention)] = 30
+    alarm_topic_arn: Annotated[
+        str,
+        Field(
+            pattern=r"^(arn:aws[a-zA-Z0-9_-]*:sns:[a-zA-Z0-9_-]+:\d{12}:[a-zA-Z0-9_.-]+)?$",
+            description="the ARN of an SNS topic",
+        ),
+    ] = ""
+    alarm_email: Annotated[str, Field(pattern=r"^([^@\s]+@[^@\s]+)?$", description="an email address")] = ""
+    pausing_alarms: Annotated[Names, Field(description="names of alarms, as a list or with commas")] = ()
+    follow_zonal_shift: Annotated[Flag, Field(description="true or false")] = True
+    table_name: Annotated[
+        str, Field(pattern=r"^([a-zA-Z0-9_.-]{3,255})?$", description="the name of a DynamoDB table")
+    ] = ""
+    settings: Annotated[Mapping[str, Any], Field(exclude=True)] = {}
 
+    @property
+    def stack_name(self) -> str:
+        """Name of the stack that works; a cluster's name that CloudFormation does not take gets a suffix of its digest."""
+        slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
+        if slug != self.cluster or len(slug) > STACK_NAME_MAX:
+            digest = hashlib.sha256(self.cluster.encode()).hexdigest()[:6]
+            slug = f"{slug[: STACK_NAME_MAX - len(digest) - 1]}-{digest}"
+        return f"fleetwright-{slug}"
 
-def _as_names(given: object) -> tuple[str, ...]:
-    """In `cdk.json` a list, after `-c` a text with commas."""
-    names = given.split(",") if isinstance(given, str) else given if isinstance(given, list) else []
-    return tuple(name.strip() for name in map(str, names) if name.strip())
-
-
-def _as_json(given: object) -> str:
-    """In `cdk.json` it may stand as an object, after `-c` only as text."""
-    if given is None:
-        return ""
-    return given if isinstance(given, str) else json.dumps(given)
+    @property
+    def log_group_of_audit_log(self) -> str:
+        """Where the audit log is read; empty: nowhere."""
+        return f"/aws/eks/{self.cluster}/cluster" if self.audit_log_group is None else self.audit_log_group

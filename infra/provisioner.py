@@ -11,6 +11,7 @@ from infra.config import ClusterConfig
 from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
 from infra.constructs.dashboard import Dashboard, service_name
+from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.kill_switch import KillSwitch
 from infra.constructs.permissions import Permissions
@@ -30,16 +31,16 @@ class ProvisionerStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         queues = Queues(self, "Queues")
-        windows = BudgetWindows(self, "BudgetWindows", cluster=config.cluster_name)
-        kill_switch = KillSwitch(self, "KillSwitch", cluster=config.cluster_name)
+        windows = BudgetWindows(self, "BudgetWindows", name=config.stack_name)
+        kill_switch = KillSwitch(self, "KillSwitch", cluster=config.cluster)
         code = self._code()
         functions = [
             ProvisionerFunction(
                 self,
                 spec,
                 code=code,
-                environment=self._settings(config, state, queues, windows, kill_switch).to_environment()
-                | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster_name)},
+                environment=self._settings(config, state, queues, windows, kill_switch)
+                | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
                 failures=queues.failures,
                 log_retention_days=config.log_retention_days,
             )
@@ -62,11 +63,19 @@ class ProvisionerStack(cdk.Stack):
                 f"{function.spec.name}-triggers",
                 target=function,
                 queues=queues,
-                audit_log_group=config.audit_log_group,
+                audit_log_group=config.log_group_of_audit_log,
             )
-        ClusterAccess(self, "ClusterAccess", cluster=config.cluster_name, functions=functions)
-        Alarms(self, "Alarms", config=config, service=service_name(config.cluster_name)).watch(functions, queues)
-        Dashboard(self, "Dashboard", cluster=config.cluster_name, functions=functions, queues=queues)
+        FirstMarket(self, "FirstMarket", functions=functions)
+        ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions)
+        Alarms(self, "Alarms", config=config, service=service_name(config.cluster)).watch(functions, queues)
+        Dashboard(
+            self,
+            "Dashboard",
+            cluster=config.cluster,
+            name=f"{config.stack_name}-{config.region}",  # names of dashboards are the account's, in all regions
+            functions=functions,
+            queues=queues,
+        )
 
     def _code(self) -> lambda_.Code:
         folder, complete = packaging.bundle()
@@ -78,13 +87,14 @@ class ProvisionerStack(cdk.Stack):
         return lambda_.Code.from_asset(str(folder))
 
     def _cluster_arn(self, config: ClusterConfig) -> str:
-        return self.format_arn(service="eks", resource="cluster", resource_name=config.cluster_name)
+        return self.format_arn(service="eks", resource="cluster", resource_name=config.cluster)
 
     def _settings(
         self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows, kill_switch: KillSwitch
-    ) -> Settings:
-        return Settings(
-            cluster_name=config.cluster_name,
+    ) -> dict[str, str]:
+        """The functions' environment: what this stack made, and the settings of the context."""
+        made = Settings(
+            cluster_name=config.cluster,
             table_name=state.table.table_name,
             bucket_name=state.bucket.bucket_name,
             wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue.queue_url,
@@ -94,8 +104,5 @@ class ProvisionerStack(cdk.Stack):
             kill_switch_parameter=kill_switch.name,
             pausing_alarms="\n".join(config.pausing_alarms),
             zonal_shift_cluster_arn=self._cluster_arn(config) if config.follow_zonal_shift else "",
-            feature_gates=config.feature_gates,
-            scheduler_config=config.scheduler_config,
-            nominate_pods=config.nominate_pods,
-            surge_restarts=config.surge_restarts,
         )
+        return made.to_environment() | {field.upper(): value for field, value in config.settings.items() if value}

@@ -145,6 +145,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def problem_of(field: str, value: str) -> str:
+    """What is wrong with the value of one setting, as the functions would find it at their start; empty if nothing is."""
+    required = {name.upper(): "-" for name in Settings.__struct_fields__[:7]}
+    try:
+        Settings.from_environment({**required, field.upper(): value})
+    except InvalidInputError as error:
+        return error.problem
+    return ""
+
+
 def parse_default_spreads(text: str) -> tuple[TopologySpread, ...]:
     """The cluster's default spread constraints; none in an empty text.
 

@@ -99,7 +99,7 @@ class Alarms(Construct):
 
     def __init__(self, scope: Construct, construct_id: str, *, config: ClusterConfig, service: str) -> None:
         super().__init__(scope, construct_id)
-        self._cluster = config.cluster_name
+        self._cluster = config.cluster
         self._service = service
         if config.alarm_topic_arn:
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)

@@ -71,12 +71,13 @@ class Dashboard(Construct):
         construct_id: str,
         *,
         cluster: str,
+        name: str,
         functions: Sequence[ProvisionerFunction],
         queues: Queues,
     ) -> None:
         super().__init__(scope, construct_id)
         self._service = service_name(cluster)
-        page = cloudwatch.Dashboard(self, "Page", dashboard_name=f"fleetwright-{cluster}")
+        page = cloudwatch.Dashboard(self, "Page", dashboard_name=name)
         for row in _ROWS:
             page.add_widgets(*(self._graph(graph) for graph in row))
         page.add_widgets(

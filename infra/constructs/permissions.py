@@ -74,7 +74,7 @@ class Permissions:
 
     def _tagged(self, prefix: str) -> dict[str, dict[str, str]]:
         return {
-            "StringEquals": {f"{prefix}/{CLUSTER_TAG}": self.config.cluster_name},
+            "StringEquals": {f"{prefix}/{CLUSTER_TAG}": self.config.cluster},
             "StringLike": {f"{prefix}/{POOL_TAG}": "*"},
         }
 
@@ -90,7 +90,7 @@ class Permissions:
 
     def _enters_cluster(self, role: iam.Role) -> None:
         """Where the API server is, and whom it is signed by; the token costs no permission."""
-        self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster_name}")])
+        self._allow(role, ["eks:DescribeCluster"], [self._arn("eks", f"cluster/{self.config.cluster}")])
 
     def _keeps_state(self, role: iam.Role) -> None:
         self._marks_claims(role)
@@ -145,15 +145,15 @@ class Permissions:
     def _makes_instance_profiles(self, role: iam.Role) -> None:
         """A class that names a role gets a profile for it, under a path of ours."""
         profiles = f"arn:{self.stack.partition}:iam::{self.stack.account}:instance-profile"
-        ours = f"{profiles}/fleetwright/{self.stack.region}/{self.config.cluster_name}/*"
+        ours = f"{profiles}/fleetwright/{self.stack.region}/{self.config.cluster}/*"
         self._allow(role, ["iam:GetInstanceProfile"], [f"{profiles}/*"])
         making = ["iam:CreateInstanceProfile", "iam:TagInstanceProfile", "iam:AddRoleToInstanceProfile"]
         self._allow(role, making, [ours])
         self._allow(
             role,
             ["iam:PassRole"],
-            [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{self.config.node_role}"],
-            {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+            [f"arn:{self.stack.partition}:iam::{self.stack.account}:role/{name}" for name in self.config.node_roles],
+            {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
         )
 
     def _prunes_templates(self, role: iam.Role) -> None:

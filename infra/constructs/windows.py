@@ -16,9 +16,9 @@ KEEPER = "reconcile"
 class BudgetWindows(Construct):
     """An EventBridge Scheduler group whose schedules invoke one function."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, cluster: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
-        self.group_name = f"fleetwright-{cluster}"
+        self.group_name = name
         scheduler.CfnScheduleGroup(self, "Group", name=self.group_name)
         self.role = iam.Role(
             self,

@@ -1,16 +1,93 @@
-"""What an installation says in its context."""
+"""What an installation says in its context: each key known, each value checked, one entry a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from infra.config import ClusterConfig
+from infra.config import STACK_NAME_MAX, ClusterConfig
+from infra.context import ContextError, clusters
+
+
+def one(**context: Any) -> ClusterConfig:
+    (config,) = clusters(context, account=None, region=None)
+    return config
+
+
+@pytest.mark.parametrize(("given", "text"), [(True, "true"), ("true", "true"), (False, "false"), ("false", "false")])
+def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object, text: str) -> None:
+    """Else who takes the rule for pods' status out of the ClusterRole gets a refused call for every pod."""
+    assert one(nominatePods=given).settings["nominate_pods"] == text
 
 
 @pytest.mark.parametrize(
-    ("given", "nominates"), [(None, True), (True, True), ("true", True), (False, False), ("false", False)]
+    ("context", "says"),
+    [
+        ({"nominatePods": "flase"}, "nominatePods = flase is not allowed: expected true or false"),
+        ({"clutser": "x"}, "clutser is no key of the context, did you mean cluster?"),
+        ({"featureGates": "NodeOverlay=maybe"}, "featureGates = NodeOverlay=maybe is not allowed"),
+        ({"batchIdleSeconds": -1}, "batchIdleSeconds = -1 is not allowed: expected a whole number, 0 or more"),
+        ({"minValuesPolicy": "strict"}, "expected Strict or BestEffort"),
+        ({"logRetentionDays": "31"}, 'logRetentionDays = "31" is not allowed: expected one of 1, 3, 5'),
+        ({"region": "us"}, 'region = "us" is not allowed: expected a region such as us-east-1'),
+        ({"nodeRole": "arn:aws:iam::1:role/x"}, "expected names of IAM roles, not ARNs"),
+        ({"account": 123456789012}, "account = 123456789012 is not allowed: expected twelve digits, as text"),
+        ({"schedulerConfig": "{"}, "schedulerConfig = { is not allowed"),
+        ({"vmMemoryOverheadPercent": "7.5%"}, "vmMemoryOverheadPercent = 7.5% is not allowed"),
+        ({"followZonalShift": "no"}, 'followZonalShift = "no" is not allowed: expected true or false'),
+        ({"tableName": "x"}, "expected the name of a DynamoDB table"),
+        ({"clusters": "a"}, "expected a list with an object per cluster"),
+        ({"clusters": [{"cluster": "a"}, {"cluster": "b", "pollSeconds": 0}]}, "clusters[1].pollSeconds = 0"),
+        ({"clusters": [{"cluster": "a"}, {"cluster": "a"}]}, "a in us-east-1 is listed twice"),
+    ],
 )
-def test_nominations_can_be_turned_off_in_the_file_and_on_the_command_line(given: str | None, nominates: bool) -> None:
-    """Else who takes the rule for pods' status out of the ClusterRole gets a refused call for every pod."""
-    config = ClusterConfig.from_context({"nominatePods": given}.get, account=None, region=None)
-    assert config.nominate_pods == nominates
+def test_a_wrong_value_stops_the_synthesis_with_key_value_and_what_is_allowed(
+    context: Mapping[str, Any], says: str
+) -> None:
+    with pytest.raises(ContextError) as caught:
+        clusters(context, account=None, region=None)
+    assert says in str(caught.value)
+
+
+def test_every_wrong_key_is_told_at_once() -> None:
+    with pytest.raises(ContextError) as caught:
+        clusters({"clutser": "x", "region": "us", "pollSeconds": "often"}, account=None, region=None)
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_keys_of_the_toolkit_are_passed_over() -> None:
+    given = {"@aws-cdk/aws-iam:minimizePolicies": True, "aws:cdk:bundling-stacks": [], "vpc-provider:account=1": {}}
+    assert clusters(given, account=None, region=None) == (one(),)
+
+
+def test_an_entry_takes_what_stands_beside_the_list_unless_it_says_otherwise() -> None:
+    given = {
+        "pollSeconds": 7,
+        "clusters": [{"cluster": "a"}, {"cluster": "b", "pollSeconds": 3, "region": "eu-west-1"}],
+    }
+    found = clusters(given, account="123456789012", region="us-west-2")
+    assert [(c.cluster, c.region, c.account, c.settings["poll_seconds"]) for c in found] == [
+        ("a", "us-west-2", "123456789012", "7"),
+        ("b", "eu-west-1", "123456789012", "3"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["my_cluster", "x" * 100])
+def test_every_name_that_eks_allows_makes_a_stack_of_its_own(name: str) -> None:
+    """CloudFormation takes no underscore, and a schedule group no more than 64 characters."""
+    stack = one(cluster=name).stack_name
+    assert stack.replace("-", "").isalnum()
+    assert len(stack) <= len("fleetwright-") + STACK_NAME_MAX
+    assert stack != one(cluster=name.replace("_", "-")[:99]).stack_name
+
+
+def test_an_ordinary_name_is_kept() -> None:
+    """An installation finds its stacks again after an update."""
+    assert one(cluster="payments-eu").stack_name == "fleetwright-payments-eu"
+
+
+def test_the_audit_log_is_read_where_eks_writes_it_unless_told_otherwise() -> None:
+    assert one(cluster="a").log_group_of_audit_log == "/aws/eks/a/cluster"
+    assert one(cluster="a", auditLogGroup="").log_group_of_audit_log == ""

@@ -53,8 +53,20 @@ def test_every_function_is_deployed_as_wired(provisioner: Template, spec: Any) -
 
 
 def test_every_function_has_a_role_of_its_own(provisioner: Template) -> None:
-    roles = [json.dumps(f["Properties"]["Role"]) for f in of_type(provisioner, "AWS::Lambda::Function").values()]
-    assert len(set(roles)) == len(FUNCTIONS)
+    found = of_type(provisioner, "AWS::Lambda::Function").values()
+    ours = [f["Properties"] for f in found if f["Properties"]["Handler"].startswith("lambdas.")]
+    assert len({json.dumps(properties["Role"]) for properties in ours}) == len(ours) == len(FUNCTIONS)
+
+
+def test_the_market_is_read_before_a_deployment_is_done(provisioner: Template) -> None:
+    """The schedule first fires an hour after it is made: until then nothing could be launched."""
+    (trigger,) = of_type(provisioner, "Custom::Trigger").values()
+    reader, _ = lambda_of(provisioner, "refresh_catalogue")
+    versions = of_type(provisioner, "AWS::Lambda::Version")
+    version = versions[trigger["Properties"]["HandlerArn"]["Ref"]]
+    assert version["Properties"]["FunctionName"] == {"Ref": reader}
+    policies = of_type(provisioner, "AWS::IAM::Policy")
+    assert [name for name in trigger["DependsOn"] if name in policies], "the role must be whole before the first call"
 
 
 def test_logs_do_not_pile_up_for_ever(provisioner: Template) -> None:
@@ -214,7 +226,9 @@ def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> N
     assert any("Table" in name for name in state["Outputs"])
     provisioner = json.dumps(found["fleetwright-fleetwright"])
     functions = [
-        r for r in found["fleetwright-fleetwright"]["Resources"].values() if r["Type"] == "AWS::Lambda::Function"
+        r
+        for r in found["fleetwright-fleetwright"]["Resources"].values()
+        if r["Type"] == "AWS::Lambda::Function" and r["Properties"]["Handler"].startswith("lambdas.")
     ]
     tables = {f["Properties"]["Environment"]["Variables"].get("TABLE_NAME", "restored") for f in functions}
     assert tables == {"restored"}

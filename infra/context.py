@@ -1,0 +1,140 @@
+"""The CDK context as clusters: every key known, every value checked before anything is synthesized."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from infra.config import RETENTION_DAYS, ClusterConfig
+from lambdas.settings import Settings, problem_of
+
+CLUSTERS: Final = "clusters"
+"""The key of the list with an entry per cluster; what stands beside it holds for every entry that does not say otherwise."""
+
+_OTHER_SPELLINGS: Final = {"nodeRole": "nodeRoles"}
+_WIRED: Final = {"disrupt_function_arn", "kill_switch_parameter", "pausing_alarms", "zonal_shift_cluster_arn"}
+"""What the stack itself fills in."""
+
+SETTINGS: Final[Mapping[str, str]] = {
+    to_camel(field.name): field.name
+    for field in msgspec.structs.fields(Settings)
+    if field.default is not msgspec.NODEFAULT and field.name not in _WIRED
+}
+"""Key of the context → field of the functions' settings."""
+
+_EXPECTED: Final = {to_camel(name): field.description for name, field in ClusterConfig.model_fields.items()}
+
+KEYS: Final = tuple(
+    sorted({to_camel(name) for name in ClusterConfig.model_fields if name != "settings"} | set(SETTINGS))
+)
+
+
+class ContextError(Exception):
+    """What is wrong with the context: a line for each key, with its value and what is allowed."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        super().__init__("\n".join(problems))
+
+
+def clusters(context: Mapping[str, Any], *, account: str | None, region: str | None) -> tuple[ClusterConfig, ...]:
+    """Read the context of `cdk.json` and `-c key=value`.
+
+    Args:
+        context: All of it; keys of CDK's own (with `@` or `:`) are passed over.
+        account: That of the credentials, where the context names none.
+        region: That of the credentials, where the context names none.
+
+    Raises:
+        ContextError: If a key is not known, a value is not allowed, or two entries are the same cluster.
+    """
+    given = {key: value for key, value in context.items() if ":" not in key and not key.startswith(("@", "aws-cdk"))}
+    entries = given.pop(CLUSTERS, [{}])
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise ContextError([f"{CLUSTERS} = {json.dumps(entries)}: expected a list with an object per cluster"])
+    base = {"region": region or "us-east-1", **({"account": account} if account else {}), **given}
+    problems: list[str] = []
+    found: list[ClusterConfig] = []
+    for number, entry in enumerate(entries):
+        where = f"{CLUSTERS}[{number}]." if CLUSTERS in context else ""
+        config, wrong = _cluster({**base, **entry})
+        problems += [f"{where if line.partition(' ')[0].partition('[')[0] in entry else ''}{line}" for line in wrong]
+        if config is not None:
+            found.append(config)
+    problems += _doubles(found)
+    if problems:
+        raise ContextError(dict.fromkeys(problems))
+    return tuple(found)
+
+
+def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]:
+    values = {_OTHER_SPELLINGS.get(key, key): value for key, value in given.items() if value is not None}
+    problems = [_unknown(key) for key in values if key not in KEYS]
+    settings = {SETTINGS[key]: _as_text(value) for key, value in values.items() if key in SETTINGS}
+    problems += _wrong_settings(settings)
+    own = {key: value for key, value in values.items() if key in KEYS and key not in SETTINGS}
+    try:
+        config = ClusterConfig.model_validate({**own, "settings": settings})
+    except ValidationError as error:
+        return None, problems + [_wrong(own, str(found["loc"][0])) for found in error.errors()]
+    return config, problems
+
+
+def _unknown(key: str) -> str:
+    near = difflib.get_close_matches(key, KEYS, n=1)
+    hint = f", did you mean {near[0]}?" if near else "."
+    return f"{key} is no key of the context{hint} Known: {', '.join((CLUSTERS, *KEYS))}"
+
+
+def _wrong(own: Mapping[str, Any], key: str) -> str:
+    allowed = _EXPECTED[key] or f"one of {', '.join(map(str, RETENTION_DAYS))}"
+    return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {allowed}"
+
+
+def _wrong_settings(given: Mapping[str, str]) -> list[str]:
+    """Each setting is read as the functions read it at their start."""
+    hints = get_type_hints(Settings, include_extras=True)
+    problems = []
+    for field, text in given.items():
+        problem = problem_of(field, text)
+        if problem:
+            allowed = _allowed(hints[field])
+            problems.append(
+                f"{to_camel(field)} = {text} is not allowed: {f'expected {allowed}' if allowed else problem}"
+            )
+    return problems
+
+
+def _allowed(hint: Any) -> str:
+    """What a setting may be, in words; empty for texts, whose own parser says it."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        base, meta = get_args(hint)
+        return f"{_allowed(base)}, {meta.ge} or more" if getattr(meta, "ge", None) is not None else _allowed(base)
+    if origin is Literal:
+        return " or ".join(map(str, get_args(hint)))
+    if origin in (Union, types.UnionType):
+        return " or ".join(_allowed(part) for part in get_args(hint) if part is not types.NoneType)
+    return {int: "a whole number", bool: "true or false"}.get(hint, "")
+
+
+def _as_text(value: object) -> str:
+    """A value as an environment variable: objects as JSON, `true` and `false` in small letters."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _doubles(found: Iterable[ClusterConfig]) -> list[str]:
+    seen: set[tuple[str | None, str, str]] = set()
+    problems = []
+    for config in found:
+        identity = (config.account, config.region, config.cluster)
+        if identity in seen:
+            problems.append(f"{CLUSTERS}: {config.cluster} in {config.region} is listed twice")
+        seen.add(identity)
+    return problems
