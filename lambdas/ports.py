@@ -25,7 +25,8 @@ import msgspec
 from core.catalogue.facts import MarketFacts
 from core.errors import FleetwrightError
 from core.manifests.wire.api_resources import Resource
-from core.model.catalogue import Catalogue, InstanceType, Offering, OfferingKey
+from core.model.catalogue import Catalogue, OfferingKey
+from core.model.launch_order import LaunchOrder
 
 JsonObject = dict[str, Any]
 
@@ -184,37 +185,6 @@ class Impairment(msgspec.Struct, frozen=True, order=True):
     instance_id: str
     check: str
     since: datetime
-
-
-class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One instance to launch for one claim.
-
-    Attributes:
-        token: Idempotency token: the same order twice gives one instance.
-        offerings: Where it may be launched, cheapest first.
-        node_class: The EC2NodeClass manifest, whole.
-        node_labels, taints: What the kubelet registers the node with (taints as `key=value:Effect`).
-        instance_types: The types that `offerings` names, as the catalogue has them for this class: they decide image and
-            pods per node. An offering whose type is missing here is not tried.
-        requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
-        has_min_values: A requirement has minValues, so no type may be left out for taste.
-        is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 is to go by them, not by its own.
-        tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
-    """
-
-    claim: str
-    node_pool: str
-    token: str
-    offerings: tuple[Offering, ...]
-    node_class: JsonObject
-    node_labels: dict[str, str]
-    taints: tuple[str, ...]
-    tags: dict[str, str]
-    instance_types: tuple[InstanceType, ...] = ()
-    requests: dict[str, int] = {}
-    has_min_values: bool = False
-    is_ranked: bool = False
-    tenancy: str = "default"
 
 
 class Launched(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,41 +12,15 @@ from core.catalogue.capacity import EFA
 from core.catalogue.node_class import RAID0, Ami, NodeClass
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.launch.candidates import select_candidates
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import bottlerocket_version, image_for
-from core.launch.placement import SHARED
+from core.launch.selection import one_request
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
 from core.launch.user_data import user_data
-from core.model.catalogue import InstanceType, Offering
+from core.model.catalogue import Offering
+from core.model.launch_order import LaunchOrder
 
 NITRO_SANDBOX: Final = "eks.amazonaws.com/nitro-sandbox"
-
-
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be launched.
-
-    Attributes:
-        offerings: Where it may be launched.
-        types: The offerings' types, by name.
-        requests: What the claim asks for; decides about EFA interfaces and Enclaves.
-        tags: Of the instance, besides those of its pool.
-        keep_flexibility: The claim has minValues, so no type may be left out for taste.
-        is_ranked: The offerings' prices are the NodePool's own and decide before EC2's.
-        tenancy: Whether the machine is shared with other accounts, in EC2's words.
-    """
-
-    token: str
-    node_pool: str
-    offerings: tuple[Offering, ...]
-    types: dict[str, InstanceType]
-    node_labels: dict[str, str]
-    taints: tuple[str, ...]
-    requests: dict[str, int] = {}
-    tags: dict[str, str] = {}
-    keep_flexibility: bool = False
-    is_ranked: bool = False
-    tenancy: str = SHARED
 
 
 class RenderedLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +42,8 @@ class _Group(msgspec.Struct, frozen=True, order=True):
     efa_count: int
 
 
-def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> RenderedLaunch:
-    """Render a launch.
+def render_launch(order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -> RenderedLaunch:
+    """Render an order.
 
     Raises:
         InvalidInputError: If the class is not resolved, or its user data, volumes or taints cannot be rendered.
@@ -77,33 +51,32 @@ def render_launch(launch: Launch, node_class: NodeClass, cluster: Cluster) -> Re
     subnets = subnets_by_zone(node_class)
     if not subnets:
         raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
-    reachable = [c for c in launch.offerings if c.zone in subnets]
-    bootable = {n: ami for n, t in sorted(launch.types.items()) if (ami := image_for(t, node_class)) is not None}
-    types = {name: launch.types[name] for name in bootable}
-    chosen = select_candidates(reachable, types, keep_flexibility=launch.keep_flexibility)
-    owned = ownership_tags(node_class, cluster=cluster.name, node_pool=launch.node_pool)
-    tags = {**node_class.spec.tags, **launch.tags, **owned}
+    bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}
+    chosen = one_request(o for o in order.offerings if o.zone in subnets and o.instance_type in bootable)
+    owned = ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)
+    tags = {**node_class.spec.tags, **order.tags, **owned}
     configs, templates = [], []
-    for group, members in _grouped(chosen, launch, bootable).items():
-        template = _template(group, launch, node_class, cluster, chosen[0].capacity_type)
+    for group, members in _grouped(chosen, order, bootable).items():
+        template = _template(group, order, node_class, cluster, chosen[0].capacity_type)
         templates.append(template)
         configs.append(FleetConfig(template=template.name, image_id=group.image_id, offerings=tuple(members)))
     terms = FleetTerms(
         capacity_type=chosen[0].capacity_type if chosen else labels.ON_DEMAND,
-        token=launch.token,
+        token=order.token,
         tags=tags,
         context=node_class.spec.context,
-        is_ranked=launch.is_ranked,
+        is_ranked=order.is_ranked,
     )
     request = fleet_request(configs, subnets, terms)
     return RenderedLaunch(offerings=chosen, templates=tuple(templates), subnets=subnets, tags=tags, request=request)
 
 
-def _grouped(chosen: Iterable[Offering], launch: Launch, images: Mapping[str, Ami]) -> dict[_Group, list[Offering]]:
+def _grouped(chosen: Iterable[Offering], order: LaunchOrder, images: Mapping[str, Ami]) -> dict[_Group, list[Offering]]:
     groups: dict[_Group, list[Offering]] = {}
-    wants_efa = launch.requests.get(EFA, 0) > 0
+    wants_efa = order.requests.get(EFA, 0) > 0
+    types = {found.name: found for found in order.instance_types}
     for offering in chosen:
-        instance_type, ami = launch.types[offering.instance_type], images[offering.instance_type]
+        instance_type, ami = types[offering.instance_type], images[offering.instance_type]
         efa = instance_type.capacity.get(EFA, 0) if wants_efa else 0
         group = _Group(ami.id, ami.name, instance_type.capacity.get("pods", 0), efa)
         groups.setdefault(group, []).append(offering)
@@ -111,14 +84,14 @@ def _grouped(chosen: Iterable[Offering], launch: Launch, images: Mapping[str, Am
 
 
 def _template(
-    group: _Group, launch: Launch, node_class: NodeClass, cluster: Cluster, capacity_type: str
+    group: _Group, order: LaunchOrder, node_class: NodeClass, cluster: Cluster, capacity_type: str
 ) -> LaunchTemplate:
     family, spec = node_class.family, node_class.spec
-    node_labels = {**launch.node_labels, labels.CAPACITY_TYPE: capacity_type}
+    node_labels = {**order.node_labels, labels.CAPACITY_TYPE: capacity_type}
     bootstrap = Bootstrap(
         cluster=cluster,
         labels=registered_labels(node_labels, syncs_taints=family.name == "Custom"),
-        taints=registered_taints(launch.taints),
+        taints=registered_taints(order.taints),
         kubelet=spec.kubelet,
         max_pods=group.max_pods,
         user_data=spec.user_data,
@@ -129,10 +102,10 @@ def _template(
         image_id=group.image_id,
         user_data=user_data(family, bootstrap),
         capacity_type=capacity_type,
-        tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=launch.node_pool)},
+        tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)},
         efa_count=group.efa_count,
-        enclaves=launch.requests.get(NITRO_SANDBOX, 0) > 0,
-        tenancy=launch.tenancy,
+        enclaves=order.requests.get(NITRO_SANDBOX, 0) > 0,
+        tenancy=order.tenancy,
         is_ipv6=cluster.is_ipv6,
     )
     return launch_template(node_class, parts)

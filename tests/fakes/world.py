@@ -14,6 +14,7 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue
+from core.model.launch_order import LaunchOrder
 from infra.cluster_role import RULES_FOR_SURGE, RULES_OF, verbs
 from lambdas.ports import (
     ConflictError,
@@ -23,7 +24,6 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     Launched,
-    LaunchOrder,
     Listing,
     NotFoundError,
     PortError,

@@ -18,7 +18,7 @@ from core.lifecycle.records import CommandPhase, CommandRecord
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
-from lambdas.controllers.launching.launching import with_class_hash
+from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
 from lambdas.observation.observer import Memory, Observer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
+from core.launch.selection import NotLaunchable
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import tainted
 from core.lifecycle.draining.termination import taint_of
@@ -68,8 +70,18 @@ class Start:
         return self._memory.commands.change(record, after)
 
     def _replace(self, record: CommandRecord, outcome: Outcome) -> bool:
-        """Store the replacements' claims; whether the planner's lease was to be had."""
-        requested = self._request(record, self._observer.market())
+        """Store the replacements' claims; whether the planner's lease was to be had.
+
+        A replacement that cannot be launched is never stored: the next step misses it and gives the command up.
+        """
+        market = self._observer.market()
+        claims = list[ClaimRecord]()
+        for claim in self._replacements(record, market):
+            if isinstance(claim, NotLaunchable):
+                outcome.decide("skip", record.id, claim.reason, claim.message)
+                return True
+            claims.append(claim)
+        requested = self._request(record, claims, market)
         if requested is None:
             return False
         now = self._clock.now()
@@ -78,8 +90,7 @@ class Start:
             outcome.decide("skip", record.id, "LimitReached", "a NodePool's limit leaves no room for replacements")
         return True
 
-    def _request(self, record: CommandRecord, market: Snapshot) -> Requested | None:
-        claims = self._replacements(record, market)
+    def _request(self, record: CommandRecord, claims: Sequence[ClaimRecord], market: Snapshot) -> Requested | None:
         limits = {pool.name: pool.limits for pool in market.node_pools}
         lease = self._leases.acquire(PLANNER, f"command/{record.id}", now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
@@ -89,7 +100,7 @@ class Start:
         finally:
             self._leases.release(lease)
 
-    def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord]:
+    def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord | NotLaunchable]:
         now = self._clock.now()
         named = zip(record.command.replacements, replacement_names(record), strict=True)
         return [self._launcher.record(planned, name, market, now) for planned, name in named]

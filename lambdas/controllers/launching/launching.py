@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from core import labels
-from core.api.drift_hash import HASH_VERSION
-from core.launch.placement import tenancy
-from core.lifecycle.rebuilding import claim_tags
+from core.launch.selection import NotLaunchable
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
-from core.model.catalogue import Catalogue, InstanceType, Offering, OfferingKey, cheapest_first
-from core.model.node_pool import NodeClass
+from core.model.catalogue import Catalogue, OfferingKey
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import resources
-from core.model.values.taints import UNREGISTERED
-from core.pools.pool_types import pool_types
 from lambdas.brakes.joining import went
 from lambdas.brakes.ports import Breakers
+from lambdas.controllers.launching.claim_record import order_of, requested
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.decisions import Outcome
 from lambdas.ports import (
@@ -32,14 +27,10 @@ from lambdas.ports import (
     Instance,
     InsufficientCapacityError,
     JsonObject,
-    LaunchOrder,
     PortError,
     TransientError,
 )
 from lambdas.store import ClaimStore, UnavailableOfferings
-
-MAX_TYPES: Final = 60
-"""Instance types in one launch order (Karpenter sends EC2 no more either)."""
 
 STORE_ATTEMPTS: Final = 3
 """Times that an instance is tried to be stored; after that its tag tells whose it is, and `execute` adopts it."""
@@ -63,21 +54,11 @@ class Launcher:
         self._unavailable = unavailable
         self._cluster = cluster
 
-    def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord:
-        """The record to store before anything is launched: where it may go, and the most that it may take of its limits."""
-        chosen = _types(planned, pool_types(snapshot).of(planned.node_pool, planned.node_class.name))
-        offerings = _offerings(planned, chosen)
-        listed = _types(planned, snapshot.catalogue.types_for(planned.node_class.name))
-        return ClaimRecord(
-            name=name,
-            plan=msgspec.structs.replace(planned, name=name),
-            token=self._token(name, 0),
-            requested_at=now,
-            phase_since=now,
-            offerings=offerings,
-            is_ranked=offerings != _offerings(planned, listed),
-            reserved=resources.maximum(found.capacity for found in chosen) | {"nodes": 1},
-        )
+    def record(
+        self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime
+    ) -> ClaimRecord | NotLaunchable:
+        """The record to store before anything is launched; why there is none where nothing can be."""
+        return requested(planned, name, self._token(name, 0), snapshot, now)
 
     def launch(
         self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, outcome: Outcome
@@ -92,7 +73,7 @@ class Launcher:
             PortError: If the table does not take the answer; the same token brings the same instance later.
         """
         try:
-            launched = self._cloud.launch(self._order(record, node_class, catalogue))
+            launched = self._cloud.launch(order_of(record, node_class, catalogue, cluster=self._cluster))
         except InsufficientCapacityError as error:
             self._avoid((key for key, _ in error.refused), now, outcome)
             outcome.count("refusedLaunches")
@@ -176,58 +157,6 @@ class Launcher:
 
     def _token(self, name: str, attempt: int) -> str:
         return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
-
-    def _order(self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue) -> LaunchOrder:
-        plan, named = record.plan, {choice.instance_type for choice in record.offerings}
-        return LaunchOrder(
-            claim=record.name,
-            node_pool=plan.node_pool,
-            token=record.token,
-            offerings=record.offerings,
-            node_class=node_class,
-            node_labels=dict(sorted(plan.labels.items())),
-            taints=tuple(str(taint) for taint in (*plan.taints, *plan.startup_taints, UNREGISTERED)),
-            tags={
-                labels.CLUSTER_TAG: self._cluster,
-                labels.NODEPOOL: plan.node_pool,
-                labels.NODECLAIM: record.name,
-                labels.NODECLASS: plan.node_class.name,
-                labels.CLAIM: record.name,
-                **claim_tags(plan),
-            },
-            instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
-            requests=plan.resources,
-            is_ranked=record.is_ranked,
-            tenancy=tenancy(plan.requirements),
-            has_min_values=any(requirement.min_values is not None for requirement in plan.requirements),
-        )
-
-
-def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
-    """The claim with the hash of the EC2NodeClass that it is launched by, to tell later whether it drifted.
-
-    The NodePool's is in the plan already: the claim was made from the template of that moment.
-    """
-    found = dict(planned.annotations)
-    for node_class in node_classes:
-        if node_class.name == planned.node_class.name and node_class.spec_hash:
-            found |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
-    return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
-
-
-def _types(planned: PlannedClaim, types: Iterable[InstanceType]) -> Sequence[InstanceType]:
-    known = {found.name: found for found in types}
-    return [known[name] for name in planned.instance_types if name in known][:MAX_TYPES]
-
-
-def _offerings(planned: PlannedClaim, types: Iterable[InstanceType]) -> tuple[Offering, ...]:
-    choices = [
-        offering
-        for found in types
-        for offering in found.offerings
-        if offering.available and offering.zone in planned.zones and offering.capacity_type in planned.capacity_types
-    ]
-    return tuple(cheapest_first(choices))
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

@@ -11,17 +11,19 @@ import msgspec
 
 from core.brakes.brake import Action
 from core.gc_pause import collector_at_rest
+from core.launch.selection import NotLaunchable
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
-from core.model.plan import Plan
+from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
 from core.scheduling import Planner
 from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacing import Replacing
-from lambdas.controllers.launching.launching import Launcher, with_class_hash
+from lambdas.controllers.launching.claim_record import with_class_hash
+from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import PodNews
@@ -119,7 +121,7 @@ class Provisioning:
             view = self._lost_rows.look(outcome) if number == 1 else self._observer.look()
             self._hand_over(view, outcome)
             plan = self._planned(view.snapshot, outcome)
-            records = self._records(plan, view, lease, used)
+            records, plan = self._records(plan, view, lease, used)
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
             requested = self._memory.claims.request(records, limits, lease) if records else Requested(())
@@ -165,17 +167,24 @@ class Provisioning:
         self._work.send(work_on_claim(record.name, now) for record in stored)
         outcome.count("handedOver", len(stored))
 
-    def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> list[ClaimRecord]:
-        """Records for the planned claims; the lease's stamp makes their names unique for ever."""
+    def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> tuple[list[ClaimRecord], Plan]:
+        """Records for the planned claims, and the plan without the claims that cannot be launched: their pods are told why.
+
+        The lease's stamp makes the names unique for ever.
+        """
         snapshot, now = view.snapshot, self._clock.now()
         bound = {pod.key for pod in snapshot.pods if pod.node_name}
-        records = []
-        for index, planned in enumerate(plan.claims):
+        records, left_out = list[ClaimRecord](), list[Unschedulable]()
+        for planned in plan.claims:
             named = with_class_hash(planned, snapshot.node_classes)
-            record = self._launcher.record(named, f"{planned.node_pool}-{lease.stamp}-{used + index}", snapshot, now)
+            name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
+            record = self._launcher.record(named, name, snapshot, now)
+            if isinstance(record, NotLaunchable):
+                left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
+                continue
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
-        return records
+        return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
     def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> list[str]:
         """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused.

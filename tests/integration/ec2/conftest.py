@@ -14,9 +14,10 @@ from moto.ec2.models import ec2_backends
 from moto.ssm.models import Parameter, ssm_backends
 
 from core.model.catalogue import InstanceType
+from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 from lambdas.adapters.aws.service import PATIENT, Service
-from lambdas.ports import JsonObject, LaunchOrder
+from lambdas.ports import JsonObject
 from tests.builders import NOW, a_class_manifest, a_type
 
 REGION: Final = "us-east-1"

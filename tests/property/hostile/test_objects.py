@@ -15,11 +15,12 @@ from core.catalogue.ami_family import FAMILIES
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.render import Launch, render_launch
+from core.launch.render import render_launch
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.model.catalogue import Catalogue
+from core.model.launch_order import LaunchOrder
 from core.model.plan import Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values.label_syntax import is_label_key, is_label_value
@@ -163,15 +164,18 @@ def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
 
 def told(claim: PlannedClaim, node_class: NodeClass) -> str:
     """User data of the claim's node."""
-    launch = Launch(
+    order = LaunchOrder(
+        claim="general-1",
         token="t",
+        node_class={},
         node_pool=claim.node_pool,
         offerings=tuple(o for t in TYPES[:1] for o in t.offerings),
-        types={TYPES[0].name: TYPES[0]},
+        instance_types=TYPES[:1],
         node_labels=claim.labels,
         taints=tuple(map(str, (*claim.taints, *claim.startup_taints))),
+        tags={},
     )
-    (template,) = render_launch(launch, node_class, CLUSTER).templates
+    (template,) = render_launch(order, node_class, CLUSTER).templates
     return base64.b64decode(template.data["UserData"]).decode()
 
 

@@ -10,12 +10,16 @@ from core import labels
 from core.catalogue.capacity import EFA
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
+from core.model.launch_order import LaunchOrder
 from lambdas.messages import wake_up
 from lambdas.observation.observer import UNBOUND
-from lambdas.ports import ConflictError, DeniedError, JsonObject, Launched, LaunchOrder, LostReplyError, TransientError
+from lambdas.ports import ConflictError, DeniedError, JsonObject, Launched, LostReplyError, TransientError
 from lambdas.store import PLANNER
 from tests.builders import a_class_manifest, a_type
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
+
+FAMILY = f"{labels.AWS_GROUP}/instance-family"
+SIZE = f"{labels.AWS_GROUP}/instance-size"
 
 
 @pytest.fixture
@@ -417,3 +421,36 @@ def test_a_claim_whose_pods_found_a_place_is_not_launched_by_execute(lab: Lab) -
     (outcome,) = lab.tick()
     assert (lab.claims, lab.cloud.instances()) == ((), ())
     assert "PodsPlacedElsewhere" in [decision.reason for decision in outcome.decisions]
+
+
+def test_a_node_pool_that_demands_families_gets_them_from_ec2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EC2 was asked for the 60 cheapest types, all of one family, where the NodePool demands three."""
+    cheap = [a_type(f"aa.{n:03}", price=0.1 + n / 10_000, **{FAMILY: "aa"}) for n in range(70)]
+    dear = [a_type(f"{name}.x", price=2.0, **{FAMILY: name}) for name in ("bb", "cc")]
+    lab, orders = Lab(types=(*cheap, *dear)), list[LaunchOrder]()
+    demand = {"key": FAMILY, "operator": "Exists", "minValues": 3}
+    lab.kubernetes.put(a_node_pool(template={"requirements": [demand]}), a_pending_pod("p"))
+    launch = lab.cloud.launch
+
+    def listen(order: LaunchOrder) -> Launched:
+        orders.append(order)
+        return launch(order)
+
+    monkeypatch.setattr(lab.cloud, "launch", listen)
+    lab.provision()
+    (order,) = orders
+    assert {offering.instance_type.partition(".")[0] for offering in order.offerings} == {"aa", "bb", "cc"}
+
+
+def test_pods_are_told_of_min_values_that_no_request_to_ec2_can_meet() -> None:
+    """They would be launched from fewer types than the NodePool demands, or wait without a word."""
+    by_family = [a_type(f"f{n:02}.x", **{FAMILY: f"f{n:02}", SIZE: "x"}) for n in range(40)]
+    by_size = [a_type(f"f00.s{n:02}", **{FAMILY: "f00", SIZE: f"s{n:02}"}) for n in range(40)]
+    lab = Lab(types=(*by_family, *by_size))
+    demands = [{"key": key, "operator": "Exists", "minValues": 40} for key in (FAMILY, SIZE)]
+    lab.kubernetes.put(a_node_pool(template={"requirements": demands}), a_pending_pod("p"))
+    outcome = lab.provision()
+    assert lab.claims == ()
+    assert ("unschedulable", "default/p", "MinValuesNotMet") in {
+        (d.kind, d.subject, d.reason) for d in outcome.decisions
+    }

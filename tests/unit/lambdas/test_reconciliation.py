@@ -11,7 +11,8 @@ from core.brakes.breaker import Breaker
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
-from lambdas.ports import LaunchOrder, TransientError
+from core.model.launch_order import LaunchOrder
+from lambdas.ports import TransientError
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 

@@ -13,11 +13,11 @@ from core import labels
 from core.catalogue.node_class import Ami, NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.candidates import OVERRIDES_MAX, TYPES_MAX, select_candidates
 from core.launch.images import bottlerocket_version
 from core.launch.placement import tenancy
-from core.launch.render import Launch, RenderedLaunch, render_launch
-from core.model.catalogue import InstanceType, cheapest_first
+from core.launch.render import RenderedLaunch, render_launch
+from core.model.catalogue import InstanceType
+from core.model.launch_order import LaunchOrder
 from core.model.values.requirements import Requirement
 from tests.builders import a_type
 
@@ -51,22 +51,24 @@ def _image(arch: str) -> dict[str, Any]:
 _WEIGHED = (("m8g.large", 0.10), ("m5a.large", 0.12))
 
 
-def a_launch(*types: InstanceType, **changes: Any) -> Launch:
+def an_order(*types: InstanceType, **changes: Any) -> LaunchOrder:
     fields: dict[str, Any] = {
+        "claim": "general-1",
         "token": "t-1",
+        "node_class": {},
         "node_pool": "general",
         "offerings": tuple(o for t in types for o in t.offerings),
-        "types": {t.name: t for t in types},
+        "instance_types": types,
         "node_labels": {labels.NODEPOOL: "general"},
         "taints": (),
         "tags": {"karpenter.sh/nodeclaim": "general-1"},
         **changes,
     }
-    return Launch(**fields)
+    return LaunchOrder(**fields)
 
 
 def rendered(*types: InstanceType, node_class: NodeClass | None = None, **changes: Any) -> RenderedLaunch:
-    return render_launch(a_launch(*types, **changes), node_class or a_node_class(), CLUSTER)
+    return render_launch(an_order(*types, **changes), node_class or a_node_class(), CLUSTER)
 
 
 def overrides(launch: RenderedLaunch) -> list[tuple[str, str, str]]:
@@ -264,7 +266,7 @@ def test_a_claim_for_efa_gets_an_interface_on_each_card() -> None:
 def test_ipv6_clusters_get_ipv6_nodes() -> None:
     """Pods on the node would have no address in the cluster's network."""
     cluster = msgspec.structs.replace(CLUSTER, service_cidr="fd00::/108")
-    launch = render_launch(a_launch(a_type("m5.large")), a_node_class({"ipPrefixCount": 1}), cluster)
+    launch = render_launch(an_order(a_type("m5.large")), a_node_class({"ipPrefixCount": 1}), cluster)
     (interface,) = template_data(launch)["NetworkInterfaces"]
     assert (interface["PrimaryIpv6"], interface["Ipv6AddressCount"], interface["Ipv6PrefixCount"]) == (True, 1, 1)
 
@@ -274,42 +276,6 @@ def test_a_class_that_is_not_resolved_names_what_is_missing(missing: str) -> Non
     """EC2's error would say nothing about the EC2NodeClass."""
     with pytest.raises(InvalidInputError, match=rf"EC2NodeClass default: status\.{missing}"):
         rendered(a_type("m5.large"), node_class=a_node_class(status={missing: None}))
-
-
-def selected(*types: InstanceType, keep_flexibility: bool = False) -> list[str]:
-    launch = a_launch(*types)
-    chosen = select_candidates(launch.offerings, launch.types, keep_flexibility=keep_flexibility)
-    return list(dict.fromkeys(f"{c.instance_type}/{c.capacity_type}" for c in chosen))
-
-
-def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
-    """A cheap spot GPU would be taken from the pods that wait for one."""
-    plain = a_type("m5.large", price=0.2)
-    gpu = a_type("g5.xlarge", price=0.1, extra={"nvidia.com/gpu": "1"})
-    metal = a_type("m5.metal", price=0.1)
-    assert selected(plain, gpu, metal) == ["m5.large/spot"]
-    assert selected(gpu, metal) == ["g5.xlarge/spot", "m5.metal/spot"]
-    assert selected(plain, gpu, keep_flexibility=True) == ["g5.xlarge/spot", "m5.large/spot"]
-
-
-def test_spot_that_costs_more_than_on_demand_is_not_bought() -> None:
-    """Dearer and less reliable."""
-    cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
-    dear = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
-    assert selected(cheap, dear) == ["m5.large/on-demand"]
-
-
-def test_a_request_stays_within_what_ec2_takes() -> None:
-    """One offering too many and EC2 refuses the whole request."""
-    zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
-    many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
-    launch = a_launch(*many)
-    chosen = select_candidates(launch.offerings, launch.types)
-    assert len({c.instance_type for c in chosen}) <= TYPES_MAX
-    assert len(chosen) <= OVERRIDES_MAX
-    assert list(chosen) == cheapest_first(chosen)
-    assert chosen[0].instance_type == "m5.x000"
-    assert select_candidates(reversed(launch.offerings), launch.types) == chosen
 
 
 def test_the_class_context_reaches_the_fleet() -> None:

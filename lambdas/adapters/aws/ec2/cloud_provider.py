@@ -8,6 +8,7 @@ import msgspec
 
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
+from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet import CALL, FleetLauncher
 from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
@@ -19,7 +20,7 @@ from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import Network
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.service import Service
-from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched, LaunchOrder
+from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched
 
 
 class AwsServices(msgspec.Struct, frozen=True):

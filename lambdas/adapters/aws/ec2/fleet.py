@@ -8,7 +8,8 @@ from typing import Any, Final
 from core.catalogue.node_class import NodeClass
 from core.errors import InvalidInputError
 from core.launch.bootstrap import Cluster
-from core.launch.render import Launch, RenderedLaunch, render_launch
+from core.launch.render import RenderedLaunch, render_launch
+from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
@@ -21,7 +22,6 @@ from lambdas.ports import (
     InsufficientCapacityError,
     JsonObject,
     Launched,
-    LaunchOrder,
     NotFoundError,
 )
 
@@ -42,7 +42,7 @@ class FleetLauncher:
     def launch(self, order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -> Launched:
         """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
         try:
-            rendered = render_launch(_launch(order), node_class, cluster)
+            rendered = render_launch(order, node_class, cluster)
         except InvalidInputError as error:
             raise DeniedError(CALL, str(error)) from error
         if not rendered.offerings:
@@ -105,22 +105,6 @@ class FleetLauncher:
             efa_interfaces=efa_interfaces(_interfaces_of(instance_type, rendered)),
             tags=rendered.tags,
         )
-
-
-def _launch(order: LaunchOrder) -> Launch:
-    return Launch(
-        token=order.token,
-        node_pool=order.node_pool,
-        offerings=order.offerings,
-        types={found.name: found for found in order.instance_types},
-        node_labels=order.node_labels,
-        taints=order.taints,
-        requests=order.requests,
-        tags=order.tags,
-        keep_flexibility=order.has_min_values,
-        is_ranked=order.is_ranked,
-        tenancy=order.tenancy,
-    )
 
 
 def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Mapping[str, Any]]:

@@ -1,0 +1,97 @@
+"""A planned claim as the record that is stored before anything is launched, and the order that EC2 gets from the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.launch.placement import tenancy
+from core.launch.selection import NotLaunchable, Selection, select_offerings
+from core.lifecycle.rebuilding import claim_tags
+from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import Catalogue
+from core.model.launch_order import LaunchOrder
+from core.model.node_pool import NodeClass
+from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
+from core.model.values import resources
+from core.model.values.taints import UNREGISTERED
+from core.pools.pool_types import pool_types
+from lambdas.ports import JsonObject
+
+
+def requested(
+    planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime
+) -> ClaimRecord | NotLaunchable:
+    """The record of a claim: where it may be launched, and the most that it may take of its NodePool's limits."""
+    types = pool_types(snapshot).of(planned.node_pool, planned.node_class.name)
+    selection = select_offerings(planned, types, snapshot.options.min_values_policy)
+    if isinstance(selection, NotLaunchable):
+        return selection
+    return ClaimRecord(
+        name=name,
+        plan=_launched_as(planned, name, selection),
+        token=token,
+        requested_at=now,
+        phase_since=now,
+        offerings=selection.offerings,
+        is_ranked=_has_own_prices(selection, snapshot.catalogue, planned.node_class.name),
+        reserved=resources.maximum(found.capacity for found in selection.types) | {"nodes": 1},
+    )
+
+
+def order_of(record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, *, cluster: str) -> LaunchOrder:
+    """The order for the claim's instance; the same record always gives the same one."""
+    plan, named = record.plan, {offering.instance_type for offering in record.offerings}
+    return LaunchOrder(
+        claim=record.name,
+        node_pool=plan.node_pool,
+        token=record.token,
+        offerings=record.offerings,
+        node_class=node_class,
+        node_labels=dict(sorted(plan.labels.items())),
+        taints=tuple(str(taint) for taint in (*plan.taints, *plan.startup_taints, UNREGISTERED)),
+        tags={
+            labels.CLUSTER_TAG: cluster,
+            labels.NODEPOOL: plan.node_pool,
+            labels.NODECLAIM: record.name,
+            labels.NODECLASS: plan.node_class.name,
+            labels.CLAIM: record.name,
+            **claim_tags(plan),
+        },
+        instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
+        requests=plan.resources,
+        is_ranked=record.is_ranked,
+        tenancy=tenancy(plan.requirements),
+    )
+
+
+def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
+    """The claim with the hash of the EC2NodeClass that it is launched by, to tell later whether it drifted.
+
+    The NodePool's is in the plan already: the claim was made from the template of that moment.
+    """
+    found = dict(planned.annotations)
+    for node_class in node_classes:
+        if node_class.name == planned.node_class.name and node_class.spec_hash:
+            found |= {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
+    return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
+
+
+def _launched_as(planned: PlannedClaim, name: str, selection: Selection) -> PlannedClaim:
+    if not selection.min_values_relaxed:
+        return msgspec.structs.replace(planned, name=name)
+    annotations = dict(sorted({**planned.annotations, labels.MIN_VALUES_RELAXED: "true"}.items()))
+    return msgspec.structs.replace(planned, name=name, annotations=annotations, min_values_relaxed=True)
+
+
+def _has_own_prices(selection: Selection, catalogue: Catalogue, node_class: str) -> bool:
+    """Whether the NodePool reckons with other prices than EC2's list."""
+    names = {found.name for found in selection.types}
+    types = (found for found in catalogue.types_for(node_class) if found.name in names)
+    listed = {offering.key: offering.price for found in types for offering in found.offerings}
+    return any(listed.get(offering.key) != offering.price for offering in selection.offerings)

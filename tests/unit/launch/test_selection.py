@@ -1,0 +1,154 @@
+"""Which offerings of a planned claim EC2 is asked for."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from core import labels
+from core.launch.selection import (
+    MIN_VALUES_NOT_MET,
+    NO_OFFERING_AVAILABLE,
+    OVERRIDES_MAX,
+    TYPES_MAX,
+    NotLaunchable,
+    Selection,
+    one_request,
+    select_offerings,
+)
+from core.model.catalogue import InstanceType, cheapest_first
+from core.model.plan import PlannedClaim
+from core.model.snapshot import BEST_EFFORT, STRICT
+from core.model.values.requirements import Requirement
+from core.scheduling import schedule
+from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_snapshot, a_type
+
+FAMILY = f"{labels.AWS_GROUP}/instance-family"
+SIZE = f"{labels.AWS_GROUP}/instance-size"
+
+
+def a_claim(*types: InstanceType, wanted: dict[str, int] | None = None) -> PlannedClaim:
+    return PlannedClaim(
+        name="general-1",
+        node_pool="general",
+        node_class=CLASS_REF,
+        instance_types=tuple(found.name for found in types),
+        zones=tuple(sorted({o.zone for found in types for o in found.offerings})),
+        capacity_types=(labels.ON_DEMAND, labels.SPOT),
+        requirements=tuple(Requirement(key, True, (), min_values=count) for key, count in (wanted or {}).items()),
+    )
+
+
+def selected(*types: InstanceType, wanted: dict[str, int] | None = None, policy: str = STRICT) -> Selection:
+    found = select_offerings(a_claim(*types, wanted=wanted), types, policy)
+    assert isinstance(found, Selection)
+    return found
+
+
+def bought(*types: InstanceType, wanted: dict[str, int] | None = None) -> list[str]:
+    offerings = selected(*types, wanted=wanted).offerings
+    return list(dict.fromkeys(f"{o.instance_type}/{o.capacity_type}" for o in offerings))
+
+
+def families(selection: Selection) -> set[str]:
+    return {offering.instance_type.partition(".")[0] for offering in selection.offerings}
+
+
+def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
+    """A cheap spot GPU would be taken from the pods that wait for one."""
+    plain = a_type("m5.large", price=0.2)
+    gpu = a_type("g5.xlarge", price=0.1, extra={"nvidia.com/gpu": "1"})
+    metal = a_type("m5.metal", price=0.1)
+    assert bought(plain, gpu, metal) == ["m5.large/spot"]
+    assert bought(gpu, metal) == ["g5.xlarge/spot", "m5.metal/spot"]
+    assert bought(plain, gpu, wanted={labels.INSTANCE_TYPE: 2}) == ["g5.xlarge/spot", "m5.large/spot"]
+
+
+def test_spot_that_costs_more_than_on_demand_is_not_bought() -> None:
+    """Dearer and less reliable."""
+    cheap = a_type("m5.large", price=0.1, capacity_types=("on-demand",))
+    dear = a_type("m5.4xlarge", price=0.9, capacity_types=("spot",))
+    assert bought(cheap, dear) == ["m5.large/on-demand"]
+
+
+def test_types_that_are_left_out_for_taste_take_no_places_among_the_sixty() -> None:
+    """Cut before they were left out, the request had so many types fewer, and EC2 less to choose from."""
+    metal = [a_type(f"a{n}.metal", price=0.01) for n in range(30)]
+    plain = [a_type(f"m{n}.large", price=0.1 + n / 1000) for n in range(70)]
+    assert len(selected(*metal, *plain).types) == TYPES_MAX
+
+
+def test_the_cheapest_sixty_types_hold_the_values_that_a_node_pool_demands() -> None:
+    """A NodePool that demands five families was given one: its 60 cheapest types are of one family."""
+    cheap = [a_type(f"aa.{i:03}", price=0.10 + i / 10000, **{FAMILY: "aa"}) for i in range(70)]
+    dear = [a_type(f"f{i}.x", price=1.0 + i / 100, **{FAMILY: f"f{i}"}) for i in range(4)]
+    demand = Requirement(FAMILY, False, ("aa", "f0", "f1", "f2", "f3"), min_values=5)
+    snapshot = a_snapshot(types=(*cheap, *dear), node_pools=(a_pool("default", demand),), pods=(a_pod(),))
+    (claim,) = schedule(snapshot).claims
+    found = select_offerings(claim, (*cheap, *dear), STRICT)
+    assert isinstance(found, Selection)
+    assert families(found) == {"aa", "f0", "f1", "f2", "f3"}
+    assert len(found.types) == TYPES_MAX
+    assert not found.min_values_relaxed
+
+
+def test_min_values_that_sixty_types_cannot_meet_are_refused_or_given_up() -> None:
+    """Strict is a promise; under BestEffort pods would wait for what no request can hold."""
+    by_family = [a_type(f"f{i:02}.x", price=0.1 + i / 1000, **{FAMILY: f"f{i:02}", SIZE: "x"}) for i in range(40)]
+    by_size = [a_type(f"f00.s{i:02}", price=0.5 + i / 1000, **{FAMILY: "f00", SIZE: f"s{i:02}"}) for i in range(40)]
+    types, wanted = (*by_family, *by_size), {FAMILY: 40, SIZE: 40}
+    refused = select_offerings(a_claim(*types, wanted=wanted), types, STRICT)
+    assert isinstance(refused, NotLaunchable)
+    assert refused.reason == MIN_VALUES_NOT_MET
+    assert f"40 of {FAMILY}" in refused.message
+    assert "79 instance types" in refused.message
+    relaxed = selected(*types, wanted=wanted, policy=BEST_EFFORT)
+    assert relaxed.min_values_relaxed
+    assert [found.name for found in relaxed.types] == [found.name for found in types[:TYPES_MAX]]
+
+
+def test_few_types_on_spot_are_no_reason_to_refuse_a_claim() -> None:
+    """MinValues count before the capacity type is chosen (Karpenter); the pods would wait until spot comes back."""
+    on_demand = [a_type(f"f{i}.x", capacity_types=("on-demand",), **{FAMILY: f"f{i}"}) for i in range(3)]
+    spot = a_type("aa.x", capacity_types=("spot",), **{FAMILY: "aa"})
+    assert bought(*on_demand, spot, wanted={FAMILY: 4}) == ["aa.x/spot"]
+
+
+def test_a_claim_without_an_offering_says_so() -> None:
+    """EC2 would be sent an empty request, and its error would say nothing of the claim."""
+    found = select_offerings(a_claim(a_type("m5.large")), (), STRICT)
+    assert isinstance(found, NotLaunchable)
+    assert found.reason == NO_OFFERING_AVAILABLE
+
+
+def test_a_request_stays_within_what_ec2_takes_and_keeps_every_type() -> None:
+    """One offering too many and EC2 refuses the whole request; the dearest types lost all of theirs to the cheaper ones."""
+    zones = tuple(f"us-east-1{letter}" for letter in "abcdefgh")
+    many = [a_type(f"m5.x{n:03}", price=1 + n / 1000, zones=zones) for n in range(100)]
+    found = selected(*many)
+    assert len({offering.instance_type for offering in found.offerings}) == TYPES_MAX
+    assert len(found.offerings) == OVERRIDES_MAX
+    assert found.offerings[0].instance_type == "m5.x000"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_selected_does_not_depend_on_order_and_is_one_request(seed: int) -> None:
+    """The same claim, stored twice, would be two requests under one token; and a request of a request would lose offerings."""
+    draw = random.Random(seed)  # noqa: S311 - a test's own dice
+    types = [
+        a_type(
+            f"f{draw.randrange(9)}.s{n}",
+            price=draw.choice((0.1, 0.2, 0.3)),
+            zones=tuple(draw.sample(ZONES, draw.randint(1, len(ZONES)))),
+            **{FAMILY: f"f{n % 9}"},
+        )
+        for n in range(draw.choice((3, 70, 150)))
+    ]
+    wanted = draw.choice(({}, {FAMILY: 6}, {FAMILY: 3, labels.INSTANCE_TYPE: 20}))
+    found = selected(*types, wanted=wanted)
+    again = draw.sample(types, len(types))
+    assert selected(*again, wanted=wanted).offerings == found.offerings
+    assert list(found.offerings) == cheapest_first(found.offerings)
+    assert one_request(found.offerings) == found.offerings
+    assert len({offering.capacity_type for offering in found.offerings}) == 1
