@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.catalogue import ami_family
-from core.catalogue.ami_family import AmiFamily
+from core.ami_families import family as ami_family
+from core.ami_families.family import AmiFamily
 from core.errors import InvalidInputError
 
 RAID0: Final = "RAID0"

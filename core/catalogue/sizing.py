@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.catalogue.ami_family import AL2023, AmiFamily
+from core.ami_families.family import AL2023, AmiFamily
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
 from core.catalogue.node_class import RAID0, BlockDevice, NetworkInterface, NodeClass
 from core.errors import InvalidInputError

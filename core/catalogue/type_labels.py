@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from core import labels
-from core.catalogue.ami_family import AmiFamily
+from core.ami_families.family import AmiFamily
 from core.catalogue.shape import Network, Shape
 
 _NAME: Final = re.compile(r"(^[a-z]+)(-[0-9]+tb)?([0-9]+).*\.")

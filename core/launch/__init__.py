@@ -1,4 +1,4 @@
-"""From a claim and its EC2NodeClass to what EC2 is asked: user data, launch templates, the fleet request. Pure rendering.
+"""From a claim and its EC2NodeClass to what EC2 is asked: offerings, launch templates, the fleet request. Pure rendering.
 
-candidates → images → user_data → template → fleet;   `render` puts them together
+selection (before the claim is stored) → images → template → fleet;   `render` puts them together
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.catalogue.ami_family import AmiFamily
+from core.ami_families.family import AmiFamily
 from core.catalogue.node_class import BlockDevice, Ebs
 from core.catalogue.sizing import volume_bytes
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
+from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.rendering import user_data
 from core.catalogue.capacity import EFA
 from core.catalogue.node_class import RAID0, Ami, NodeClass
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import bottlerocket_version, image_for
 from core.launch.selection import one_request
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
-from core.launch.user_data import user_data
 from core.model.catalogue import Offering
 from core.model.launch_order import LaunchOrder
 

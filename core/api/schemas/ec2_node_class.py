@@ -9,10 +9,11 @@ from pydantic import Field
 from core import labels
 from core.api.objects import JsonObject
 from core.api.problem import Location
-from core.api.schemas import fields, kubelet
+from core.api.schemas import fields
 from core.api.schemas.base import ApiModel, Rule
 from core.api.schemas.block_device import BlockDevice
-from core.api.schemas.kubelet import KubeletConfiguration
+from core.api.schemas.kubelet import rules as kubelet
+from core.api.schemas.kubelet.rules import KubeletConfiguration
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.selector_terms import (
     AMI_FAMILY_OF_ALIAS,

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from core.launch.bootstrap import Cluster
+from core.ami_families.bootstrap import Cluster
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import Clock, JsonObject, NotFoundError
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from core.catalogue.ami_family import AmiFamily
+from core.ami_families.family import AmiFamily
 
 Outline = Any
 _OPEN = "<powershell>"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.catalogue.ami_family import FAMILIES
+from core.ami_families.bootstrap import Cluster
+from core.ami_families.family import FAMILIES
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Cluster
 from core.launch.render import render_launch
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.catalogue.ami_family import AL2, AL2023, BOTTLEROCKET, FAMILIES
+from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, FAMILIES
+from core.ami_families.rendering import user_data
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.launch.user_data import user_data
 from tests.property.hostile.reading import outline
 from tests.property.hostile.texts import HARMLESS, hostile
 

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from core import labels
+from core.ami_families.bootstrap import Cluster
 from core.catalogue.node_class import Ami, NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Cluster
 from core.launch.images import bottlerocket_version
 from core.launch.placement import tenancy
 from core.launch.render import RenderedLaunch, render_launch

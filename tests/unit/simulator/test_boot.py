@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core import labels
-from core.catalogue.ami_family import AL2, AL2023, BOTTLEROCKET, AmiFamily
-from core.launch.bootstrap import Bootstrap, Cluster
-from core.launch.user_data import user_data
+from core.ami_families.bootstrap import Bootstrap, Cluster
+from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, AmiFamily
+from core.ami_families.rendering import user_data
 from core.model.values import resources
 from core.model.values.taints import Taint
 from simulator.aws.boot import Boot

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from core.ami_families.bootstrap import Cluster
 from core.catalogue.node_class import NodeClass
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Cluster
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings

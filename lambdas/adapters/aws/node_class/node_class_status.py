@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from core import api, labels
-from core.catalogue.ami_family import AL2023
+from core.ami_families.bootstrap import Bootstrap, registered_taints
+from core.ami_families.family import AL2023
+from core.ami_families.rendering import user_data
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.catalogue.sizing import Settings, sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
-from core.launch.bootstrap import Bootstrap, registered_taints
-from core.launch.user_data import user_data
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.ami_alias import unsupported

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from core.ami_families.bootstrap import Bootstrap
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap
 from core.model.values.label_syntax import shown
 
 _MAPPINGS: Final = (

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
-from core.catalogue.ami_family import AL2, AL2023, BOTTLEROCKET, BY_ALIAS, CUSTOM
+from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
+from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, BY_ALIAS, CUSTOM
+from core.ami_families.rendering import USER_DATA_BYTES_MAX, user_data
+from core.ami_families.user_data.toml_text import write_toml
+from core.ami_families.user_data.yaml_text import write_yaml
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.launch.toml_text import write_toml
-from core.launch.user_data import USER_DATA_BYTES_MAX, user_data
-from core.launch.yaml_text import write_yaml
 from core.model.values.taints import UNREGISTERED, Taint
 
 CLUSTER = Cluster(

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from core.ami_families.user_data.shell_text import bash_quoted, powershell_quoted
 from core.errors import InvalidInputError
-from core.launch.shell_text import bash_quoted, powershell_quoted
 
 
 @pytest.mark.parametrize("text", ["plain", "it's", "$(id)", "`id`", '"', "\\", "'; echo no; '"])

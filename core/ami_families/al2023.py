@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.user_data.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive, write_archive
+from core.ami_families.user_data.yaml_text import write_yaml
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap
-from core.launch.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive, write_archive
-from core.launch.yaml_text import write_yaml
 
 _DOCUMENT: Final = re.compile(
     r"(?:[ \r\n]|\ufeff|#[^!\n][^\n]*\n|#\n)*(?:---|\{|[\"']?(?:apiVersion|kind|metadata|spec)[\"']?\s*:)"

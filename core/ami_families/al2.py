@@ -5,11 +5,11 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Final
 
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.user_data.kubelet_args import kubelet_args
+from core.ami_families.user_data.mime import SHELL, Part, is_archive, read_archive, write_archive
+from core.ami_families.user_data.shell_text import bash_quoted, powershell_quoted
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap
-from core.launch.kubelet_args import kubelet_args
-from core.launch.mime import SHELL, Part, is_archive, read_archive, write_archive
-from core.launch.shell_text import bash_quoted, powershell_quoted
 from core.model.values.label_syntax import shown
 
 _LOG_EVERYTHING: Final = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"

@@ -9,7 +9,7 @@ from typing import Final
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas.base import Rule
-from core.api.schemas.kubelet_fields import KubeletFields
+from core.api.schemas.kubelet.fields import KubeletFields
 from core.errors import InvalidInputError
 from core.model.values import quantity
 from core.model.values.duration import parse_duration

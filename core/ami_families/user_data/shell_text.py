@@ -1,7 +1,7 @@
 """Text that a script hands on as one argument: quoted for the shell that reads the script.
 
 The programs behind the shell read some arguments once more (systemd splits the kubelet's), so quotes are only half of it: what
-such an argument is made of has an alphabet of its own (`core.launch.kubelet_args`).
+such an argument is made of has an alphabet of its own (`core.ami_families.user_data.kubelet_args`).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.user_data.toml_text import write_toml
 from core.errors import InvalidInputError
-from core.launch.bootstrap import Bootstrap
-from core.launch.toml_text import write_toml
 from core.model.values.taints import Taint
 
 _PLAIN_SETTINGS: Final = {

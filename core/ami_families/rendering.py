@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from core.catalogue.ami_family import AL2, AL2023, BOTTLEROCKET, AmiFamily
+from core.ami_families.al2 import al2_user_data, windows_user_data
+from core.ami_families.al2023 import al2023_user_data
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.bottlerocket import bottlerocket_user_data
+from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, AmiFamily
 from core.errors import InvalidInputError
-from core.launch.al2 import al2_user_data, windows_user_data
-from core.launch.al2023 import al2023_user_data
-from core.launch.bootstrap import Bootstrap
-from core.launch.bottlerocket import bottlerocket_user_data
 
 USER_DATA_BYTES_MAX: Final = 16_384
 """EC2's limit, before base64."""

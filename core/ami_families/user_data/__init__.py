@@ -1,0 +1,1 @@
+"""The formats that user data is written in; the families put it together."""
