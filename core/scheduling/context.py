@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
+from functools import partial
 
 from core import labels
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.resources import subtract
-from core.model.values.taints import first_untolerated
+from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
-from core.scheduling.capacity.nodeclaim_template import templates_of
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
 from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from core.scheduling.topology.topology import Topology
@@ -68,7 +70,9 @@ class SchedulingContext:
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
         self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table)
-        self._open_templates: dict[object, tuple[bool, ...]] = {}
+        self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
+            partial(_tolerated, self.templates)
+        )
 
     def below(self, price: int) -> SchedulingContext:
         """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
@@ -78,11 +82,7 @@ class SchedulingContext:
 
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the stage tolerates its taints."""
-        known = self._open_templates.get(step.demands.tolerations)
-        if known is None:
-            known = tuple(first_untolerated(t.taints, step.demands.tolerations) is None for t in self.templates)
-            self._open_templates[step.demands.tolerations] = known
-        return known
+        return self._tolerated(step.demands.tolerations)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
@@ -113,6 +113,10 @@ class SchedulingContext:
                 if not pod.is_terminating and id(pod) not in moving:
                     bound = signatures.of(pod).signature.bound
                     bound[position] = bound.get(position, 0) + 1
+
+
+def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
+    return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -14,6 +14,7 @@ from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.preferences import PodDemands, relaxation_steps, required_alternatives
 from core.scheduling.pods.volumes import NO_VOLUMES, VolumeIndex, VolumeNeeds
 from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import PodGroupId, RequirementId, StepId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.topology import Topology
@@ -56,7 +57,9 @@ class PodGroups:
         question = (signature, requests, needs)
         known = self._known.get(question)
         if known is None:
-            known = PodGroup(len(self._known), signature, requests, needs, *self._steps_or_fault(signature, needs))
+            known = PodGroup(
+                PodGroupId(len(self._known)), signature, requests, needs, *self._steps_or_fault(signature, needs)
+            )
             self._known[question] = known
         return known
 
@@ -104,7 +107,7 @@ class PodGroups:
             own = {rule.key for rule in zone_rules}
             self._steps_made += 1
             yield RelaxationStep(
-                index=self._steps_made,
+                index=StepId(self._steps_made),
                 number=number,
                 demands=demands,
                 alternatives=self._asks(signature.spec, demands, needs),
@@ -114,7 +117,7 @@ class PodGroups:
                 is_monotone=all(_is_monotone(rule) for rule in rules),
             )
 
-    def _asks(self, spec: PodSpec, demands: PodDemands, needs: VolumeNeeds) -> tuple[int, ...]:
+    def _asks(self, spec: PodSpec, demands: PodDemands, needs: VolumeNeeds) -> tuple[RequirementId, ...]:
         required = demands.terms[0].requirements if demands.terms else ()
         preferred = demands.preferred_terms[0].term.requirements if demands.preferred_terms else ()
         own = (*spec.node_selector, *required, *preferred)

@@ -19,9 +19,11 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_u
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.instance_types.type_filter import OFFERING_KEYS, positions
+from core.scheduling.instance_types.type_offerings import OFFERING_KEYS, meets
 from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives import reasons
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
@@ -107,7 +109,9 @@ class Diagnosis:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
         if not step.alternatives:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, _contradiction(pod_group, step))
-        narrowed = [self._context.table.narrowed(template.offered, alternative) for alternative in step.alternatives]
+        narrowed = [
+            self._context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives
+        ]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, self._conflict(template, step))
@@ -200,7 +204,7 @@ class _TypeElimination:
     """Takes instance types away, constraint by constraint, and counts."""
 
     def __init__(
-        self, context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, number: int
+        self, context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, number: RequirementId
     ) -> None:
         self.template = template
         self.pod_group = pod_group
@@ -214,8 +218,8 @@ class _TypeElimination:
         self._by_labels()
         self._by_market()
         attachments = [driver for driver, _ in pod_group.volumes.attachments]
-        self._keep(template.types.port_mask(pod_group.ports), "host ports", reasons.HOST_PORT_TAKEN)
-        self._keep(template.types.attach_mask(len(attachments)), "attachments", reasons.ATTACH_LIMIT)
+        self._keep(template.types.room.port_mask(pod_group.ports), "host ports", reasons.HOST_PORT_TAKEN)
+        self._keep(template.types.room.attach_mask(len(attachments)), "attachments", reasons.ATTACH_LIMIT)
         self._by_room()
 
     def finding(self, reason: str = "", message: str = "") -> PoolFinding:
@@ -234,7 +238,7 @@ class _TypeElimination:
             nearest=self.nearest,
         )
 
-    def _keep(self, mask: int, name: str, reason: str) -> None:
+    def _keep(self, mask: TypeMask, name: str, reason: str) -> None:
         gone = (self.left & ~mask).bit_count()
         if gone:
             self.ruled_out[name] = self.ruled_out.get(name, 0) + gone
@@ -246,19 +250,19 @@ class _TypeElimination:
         for key, requirement in self._context.table[self.number].items():
             if key not in OFFERING_KEYS and self.left:
                 before = self.left
-                self._keep(self.template.types.label_mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
+                self._keep(self.template.types.labels.mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
                 self.nearest = "" if self.left else _unlike(self.template, before, requirement)
         for key in sorted(self._context.table.needed(self.number)):
-            self._keep(self.template.types.label_mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
+            self._keep(self.template.types.labels.mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
 
     def _by_market(self) -> None:
         types, requirements = self.template.types, self._context.table[self.number]
-        sold_out = 0
-        for position in positions(self.left & ~types.market_mask(requirements)):
-            if any(types.meets(o, requirements) for o in types.types[position].offerings if not o.available):
+        sold_out = TypeMask(0)
+        for position in positions(self.left & ~types.offerings.mask(requirements)):
+            if any(meets(o, requirements) for o in types.types[position].offerings if not o.available):
                 sold_out |= 1 << position
         self._keep(
-            ~(self.left & ~types.market_mask(requirements) & ~sold_out),
+            ~(self.left & ~types.offerings.mask(requirements) & ~sold_out),
             "zone and capacity type",
             reasons.REQUIREMENT_NOT_MET,
         )
@@ -268,22 +272,22 @@ class _TypeElimination:
         types, axis = self.template.types, self._context.axis
         total = self.pod_group.requests
         shortest: tuple[int, int] | None = None
-        before, fitting = self.left, types.survivors(self.left, total)
+        before, fitting = self.left, types.room.survivors(self.left, total)
         for position in positions(self.left & ~fitting):
             lacks = [
                 (name, want - have)
-                for name, want, have in zip(axis.names, total, types.room[position], strict=True)
+                for name, want, have in zip(axis.names, total, types.room.vectors[position], strict=True)
                 if want > have
             ]
             name, amount = lacks[0]
-            self._keep(~(1 << position), name, reasons.NO_OFFERING_FITS)
+            self._keep(~TypeMask(1 << position), name, reasons.NO_OFFERING_FITS)
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
             if shortest is None or (len(lacks), share) < shortest:
                 shortest = (len(lacks), share)
                 nearest = f"{types.types[position].name} lacks {_amount(amount, name)} {name}"
         if shortest is None or self.left:
             return
-        limits = [types.room[position] for position in positions(before)]
+        limits = [types.room.vectors[position] for position in positions(before)]
         absent = [name for i, name in enumerate(axis.names) if total[i] > 0 and all(room[i] <= 0 for room in limits)]
         self.nearest = f"none of its types has {', '.join(absent)}" if absent else nearest
 
@@ -295,7 +299,7 @@ def _nearness(finding: PoolFinding) -> int:
     return 2 * reasons.RANK[finding.reason]
 
 
-def _unlike(template: NodeClaimTemplate, mask: int, requirement: Requirement) -> str:
+def _unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
     """What is demanded of a label, beside what the types have."""
     types = [template.types.types[position] for position in positions(mask)]
     if requirement.key == labels.INSTANCE_TYPE:

@@ -86,7 +86,7 @@ class ClaimNarrowing:
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
-        asked = (table.narrowed(profile.reqs, alternative) for alternative in step.alternatives)
+        asked = (table.narrowed(profile.reqs, asked=alternative) for alternative in step.alternatives)
         granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in asked if reqs != IMPOSSIBLE)
         return tuple(one for one in granted if one.mask)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from core.scheduling.capacity.existing_node import NodeUsage, can_attach, ports_free
 from core.scheduling.context import SchedulingContext
-from core.scheduling.instance_types.type_index import bits
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep
+from core.scheduling.primitives.bit_set import bits
+from core.scheduling.primitives.handles import NodeMask, PodGroupId
 from core.scheduling.primitives.resource_vector import minus, within
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY
@@ -17,9 +18,9 @@ class ExistingNodeSearch:
     def __init__(self, context: SchedulingContext, domain_counts: DomainCounts, leaving: frozenset[int]) -> None:
         self._context = context
         self._domain_counts = domain_counts
-        self._staying = ~bits(leaving)
+        self._staying = ~NodeMask(bits(leaving))
         self._usage: dict[int, NodeUsage] = {}
-        self._open: dict[tuple[int, int, bool], int] = {}
+        self._open: dict[tuple[PodGroupId, int, bool], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
         """The first node that takes one more pod of the batch.
@@ -58,7 +59,7 @@ class ExistingNodeSearch:
         room.attached.update(pod_group.volumes.attachments)
         self._domain_counts.record_on_node(pod_group.signature, position)
 
-    def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> int:
+    def _suitable(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
         """Nodes whose labels, taints and room before this plan suit the pods, as a bit set of positions."""
         nodes = self._context.node_index
         found = nodes.suitable(step.alternatives, step.demands.tolerations) & nodes.with_room(
@@ -66,15 +67,15 @@ class ExistingNodeSearch:
         )
         return found & self._staying & (~nodes.resting if pending_group.avoids_resting else -1)
 
-    def _near(self, step: RelaxationStep) -> int:
+    def _near(self, step: RelaxationStep) -> NodeMask:
         """Nodes that have a pod which the pods must be on one node with; all where there is no such rule."""
-        near = -1
+        near = NodeMask(-1)
         for rule in step.host_rules:
             if rule.kind == AFFINITY and not self._domain_counts.is_first(rule):
                 hosts = self._context.node_index.domains(rule.key)
-                occupied = 0
+                occupied = NodeMask(0)
                 for host, count in self._domain_counts.of(rule.group).items():
-                    occupied |= hosts.get(host, 0) if count > 0 else 0
+                    occupied |= hosts.get(host, NodeMask(0)) if count > 0 else NodeMask(0)
                 near &= occupied
         return near
 
@@ -88,10 +89,10 @@ class ExistingNodeSearch:
         wanted = pod_group.volumes.attachments
         return not wanted or can_attach(node, room.attached if room else (), wanted)
 
-    def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> int:
+    def _refused(self, position: int, signature: PodSignature, step: RelaxationStep) -> NodeMask:
         """The nodes that the first broken rule keeps the pod from, as it does from this one; none where it obeys all."""
         for rule in (*step.host_rules, *step.zone_rules):
             domain = self._context.node_index.values(rule.key)[position]
             if not self._domain_counts.admits(rule, domain, signature):
                 return self._context.node_index.domains(rule.key)[domain]
-        return 0
+        return NodeMask(0)

@@ -78,7 +78,7 @@ class NewClaims:
         """What a claim without pods becomes with its first one."""
         allowed = claim.allowed_with(pod_group)
         for alternative in step.alternatives:
-            reqs = self._context.table.narrowed(claim.reqs, alternative)
+            reqs = self._context.table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
             placement = self._settled(claim, draft, pod_group, step) if draft.is_possible else None
             if placement is not None:

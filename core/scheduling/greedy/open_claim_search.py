@@ -15,8 +15,9 @@ from core.scheduling.greedy.claim_narrowing import ClaimNarrowing
 from core.scheduling.greedy.new_claims import PodPlacement
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.instance_types.type_filter import positions
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import ClaimMask, PodGroupId, RequirementId, TypeMask
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -32,8 +33,8 @@ class OpenClaimSearch:
         self._profiles = state.profiles
         self._index = ClaimIndex()
         self._narrowing = ClaimNarrowing(state)
-        self._without_room: dict[Vector, int] = {}
-        self._unfit: dict[tuple[int, int], int] = {}
+        self._without_room: dict[Vector, ClaimMask] = {}
+        self._unfit: dict[tuple[PodGroupId, int], ClaimMask] = {}
         self.claims: list[InFlightClaim] = []
 
     def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
@@ -63,9 +64,11 @@ class OpenClaimSearch:
                 here ^= bit
         return None
 
-    def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> int:
+    def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
         """Claims that are worth a look, as a bit set."""
-        ruled_out = self._without_room.get(pod_group.requests, 0) | self._unfit.get((pod_group.index, step.number), 0)
+        ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
+            (pod_group.index, step.number), ClaimMask(0)
+        )
         for rule in step.host_rules:
             ruled_out |= self._domain_counts.barred_claims(rule)
         return self._index.open & ~ruled_out
@@ -85,18 +88,18 @@ class OpenClaimSearch:
 
     def _lacks_values(self, claim: InFlightClaim, profile: ClaimProfile, total: Vector) -> bool:
         types = profile.template.types
-        return bool(unmet(types, types.survivors(profile.mask, total), claim.min_values))
+        return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
         """Remember, where it is for good, that a claim takes no such pod: it only fills up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
-            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, 0) | bit
+            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
             if not profile.holds(plus(claim.used, smallest)):
                 self._index.close(claim.index)
         elif step.is_monotone:
             question = (pod_group.index, step.number)
-            self._unfit[question] = self._unfit.get(question, 0) | bit
+            self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
 
     def put(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
         """Make the claim what `fit` says and count the pod."""
@@ -110,7 +113,7 @@ class OpenClaimSearch:
         claim.add_pod(pod, pod_group)
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
-    def hold(self, claim: InFlightClaim, allowed: int) -> None:
+    def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
         """Leave a claim no other types than these."""
         self._turn(claim, self._profiles.of(claim.template, claim.reqs, allowed))
 
@@ -122,7 +125,7 @@ class OpenClaimSearch:
         self._reservations.take(placement.reservations)
         room, types = self._limits[claim.template.index], claim.template.types
         if room.left:
-            claim.charged = types.survivors(profile.mask, placement.total)
+            claim.charged = types.room.survivors(profile.mask, placement.total)
             room.charge(types, claim.charged)
 
     def _turn(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
@@ -146,11 +149,11 @@ class OpenClaimSearch:
                 changed = True
         return changed
 
-    def _settled_requirements(self, claim: InFlightClaim) -> int:
+    def _settled_requirements(self, claim: InFlightClaim) -> RequirementId:
         table, types = self._context.table, claim.template.types
-        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))
-        reqs = table.narrowed(claim.reqs, table.conjunction((names,)))
+        reqs = table.narrowed(claim.reqs, asked=table.conjunction((names,)))
         for key, requirement in table[claim.reqs].items():
             if key not in table.well_known:
                 value = any_value(requirement)

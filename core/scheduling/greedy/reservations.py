@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.topology.domain_choice import ClaimDraft
 
@@ -23,7 +24,7 @@ class Reservations:
         self._table = table
         self.left: dict[str, int] = {}
         for template in templates:
-            for identity, capacity in template.types.reservations().items():
+            for identity, capacity in template.types.offerings.reservations.items():
                 self.left[identity] = min(capacity, self.left.get(identity, capacity))
         unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
         self._unreserved = table.intern(unreserved)
@@ -41,13 +42,13 @@ class Reservations:
             return draft
         others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
         kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
-        return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=kept_out))
 
     def without_any(self, draft: ClaimDraft) -> ClaimDraft:
         """The draft kept out of all reserved capacity."""
-        return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
 
-    def choose(self, draft: ClaimDraft) -> tuple[int, tuple[str, ...]] | None:
+    def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
         """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
 
         A claim with minValues goes without where all reservations together leave too few types.
@@ -88,7 +89,7 @@ class Reservations:
         if len(identities) == 1:
             return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
         asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
-        return draft.narrowed(self._table.narrowed(reserved, asked))
+        return draft.narrowed(self._table.narrowed(reserved, asked=asked))
 
     def take(self, identities: Iterable[str]) -> None:
         """Promise one place of each."""

@@ -201,12 +201,12 @@ class GreedyScheduler:
 
     def _hold_to_cheapest(self, claim: InFlightClaim) -> bool:
         types, room = claim.template.types, self.usage.limits[claim.template.index]
-        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         small = left
         for name in room.left:
             if name != quantity.NODES:
-                cheapest = types.types[types.in_price_order(left, claim.reqs)[0][1]]
-                small &= types.capacities(name).at_most(cheapest.capacity.get(name, 0))
+                cheapest = types.types[types.offerings.in_price_order(left, claim.reqs)[0][1]]
+                small &= types.room.capacities(name).at_most(cheapest.capacity.get(name, 0))
         if unmet(types, small, claim.min_values):
             small = left
         if small == claim.charged:

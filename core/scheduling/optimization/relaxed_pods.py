@@ -90,7 +90,7 @@ class Relaxed:
         for parts in required_alternatives(pod_group.signature.spec):
             alternative = table.conjunction(parts)
             for template in self._context.templates if alternative != IMPOSSIBLE else ():
-                reqs = table.narrowed(template.offered, alternative)
+                reqs = table.narrowed(template.offered, asked=alternative)
                 if reqs != IMPOSSIBLE and any(by_stage[template.index] for by_stage in tolerated):
                     yield template.index, reqs, template.mask
 
@@ -99,6 +99,6 @@ class Relaxed:
         found: list[Offer] = []
         for position, reqs, allowed in kind.ways:
             types = self._context.templates[position].types
-            fitting = types.survivors(types.mask(reqs) & allowed, kind.requests)
-            found += [(price, types.room[i]) for price, i in types.in_price_order(fitting, reqs)]
+            fitting = types.room.survivors(types.mask(reqs) & allowed, kind.requests)
+            found += [(price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, reqs)]
         return found

@@ -14,8 +14,8 @@ from core.scheduling.greedy.new_claims import NewClaims, PodPlacement
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.scheduler import GreedyScheduler
-from core.scheduling.instance_types.type_filter import positions
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
+from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus, within
@@ -89,7 +89,7 @@ class EachClaim(OpenClaimSearch):
             return
         total = plus(claim.used, pod_group.requests)
         for alternative in step.alternatives:
-            reqs = table.narrowed(claim.reqs, alternative)
+            reqs = table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(template, reqs, claim.allowed_with(pod_group), total, claim.min_values)
             if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not step.keys):
                 pinned = self.plain_pinning.pin(draft, pod_group.signature, step) if step.keys else reqs
@@ -97,11 +97,13 @@ class EachClaim(OpenClaimSearch):
                     yield PodPlacement(claim, self._profiles.of(template, pinned, draft.allowed), total)
 
     def _has_type(self, draft: ClaimDraft) -> bool:
-        return any(within(draft.total, draft.template.types.room[position]) for position in positions(draft.mask))
+        return any(
+            within(draft.total, draft.template.types.room.vectors[position]) for position in positions(draft.mask)
+        )
 
     def _obeys(self, claim: InFlightClaim, rule: TopologyRule, pod_group: PodGroup) -> bool:
         topology = self._context.topology
-        is_counted = topology.counts_claim(rule.group, claim.reqs, claim.template)
+        is_counted = topology.new_nodes.counts(rule.group, claim.reqs, claim.template)
         there = sum(self._counts(signature, rule) for signature in claim.signatures) if is_counted else 0
         if rule.kind == SPREAD:
             return there + rule.selects_self <= topology.groups[rule.group].max_skew

@@ -7,6 +7,7 @@ from collections import Counter
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import TopologyGroup
 
@@ -28,7 +29,11 @@ def census(context: SchedulingContext, solution: Solution) -> DomainCounts:
 def keeps_counts(context: SchedulingContext, before: DomainCounts, after: DomainCounts) -> bool:
     """Whether every hard group along shared domains has as many pods in each as it had."""
     topology = context.topology
-    numbers = (n for n, group in enumerate(topology.groups) if topology.is_hard(n) and _is_shared(group))
+    numbers = (
+        TopologyGroupId(n)
+        for n, group in enumerate(topology.groups)
+        if topology.is_hard(TopologyGroupId(n)) and _is_shared(group)
+    )
     return all(_present(before, number) == _present(after, number) for number in numbers)
 
 
@@ -36,5 +41,5 @@ def _is_shared(group: TopologyGroup) -> bool:
     return not group.is_hostname
 
 
-def _present(domain_counts: DomainCounts, number: int) -> dict[str, int]:
+def _present(domain_counts: DomainCounts, number: TopologyGroupId) -> dict[str, int]:
     return {domain: count for domain, count in domain_counts.of(number).items() if count}

@@ -17,6 +17,7 @@ from core.scheduling.optimization.items.hostname_caps import HostRules, merged
 from core.scheduling.optimization.items.packing_item import Party
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.pods.volumes import NO_VOLUMES
+from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -35,7 +36,7 @@ class Market:
     """
 
     template: NodeClaimTemplate
-    offered: int
+    offered: RequirementId
 
 
 class Parties:
@@ -53,9 +54,9 @@ class Parties:
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
         narrowed = [held for key, held in own if held != offered.get(key)]
-        if template.types.reservations():
+        if template.types.offerings.reservations:
             narrowed.append(_UNRESERVED)
-        base = table.narrowed(template.offered, table.conjunction(narrowed)) if narrowed else template.offered
+        base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
         return Market(template, base)
 
     def of(self, claim: InFlightClaim, market: Market) -> list[Bundle]:
@@ -110,7 +111,7 @@ class Parties:
         for step in pod_group.steps:
             if len(step.alternatives) != 1 or not self._context.open_templates(step)[claim.template.index]:
                 continue
-            is_met = table.narrowed(claim.reqs, step.alternatives[0]) == claim.reqs
+            is_met = table.narrowed(claim.reqs, asked=step.alternatives[0]) == claim.reqs
             is_pinned = all(table.single(claim.reqs, key) is not None for key in step.keys)
             if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps(claim, pod_group, step)):
                 return step
@@ -123,17 +124,17 @@ class Parties:
         counted = Counter(numbers) if caps else Counter[int]()
         return all(counted[number] <= cap for number, cap in caps)
 
-    def _requirements(self, claim: InFlightClaim, market: Market, step: RelaxationStep) -> int:
+    def _requirements(self, claim: InFlightClaim, market: Market, step: RelaxationStep) -> RequirementId:
         """What the pod asks for, with the claim's values of the keys that rules about it speak of."""
         table = self._context.table
-        reqs = table.narrowed(market.offered, step.alternatives[0])
+        reqs = table.narrowed(market.offered, asked=step.alternatives[0])
         for key in step.keys:
             value = table.single(claim.reqs, key)
             if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
                 reqs = table.with_value(reqs, key, value)
         return reqs
 
-    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: int) -> bool:
+    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: RequirementId) -> bool:
         """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
         signature, topology = pod_group.signature, self._context.topology
         question = (signature.index, template.index, reqs)
@@ -141,7 +142,8 @@ class Parties:
         if known is None:
             numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
             known = self._doubts[question] = any(
-                topology.counts_claim(n, reqs, template) and topology.is_doubtful(n, reqs, template) for n in numbers
+                topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
+                for n in numbers
             )
         return known
 
@@ -152,7 +154,7 @@ class Parties:
             return None
         reqs = market.offered
         for party in parties:
-            reqs = self._context.table.narrowed(reqs, party.reqs) if reqs != IMPOSSIBLE else reqs
+            reqs = self._context.table.narrowed(reqs, asked=party.reqs) if reqs != IMPOSSIBLE else reqs
         if reqs == IMPOSSIBLE:
             return None
         requests = self._sum(party.requests for party in parties)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from core.scheduling.optimization.items.packing_item import Amounts, Party
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 ROWS_MAX: Final = 12
@@ -27,7 +28,7 @@ ENTANGLED_SHARE: Final = 3
 ENTANGLED_MIN: Final = 2
 """A machine is planned for so few of them, by the number of such groups, that enough pods remain whom no one there minds."""
 
-Way = tuple[int, int, int]
+Way = tuple[int, RequirementId, TypeMask]
 """Template's position, number of the requirements that a claim of it is held to, types left: where a pod may run."""
 
 

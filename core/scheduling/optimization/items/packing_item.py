@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 Amounts = tuple[tuple[int, int], ...]
@@ -24,8 +25,8 @@ class Party:
     """
 
     requests: Vector
-    reqs: int
-    allowed: int
+    reqs: RequirementId
+    allowed: TypeMask
     adds: Amounts = ()
     caps: Amounts = ()
     seats: int = 0

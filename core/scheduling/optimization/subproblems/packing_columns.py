@@ -14,6 +14,7 @@ import numpy as np
 from core.packing.problem import Bools, Ints, Problem
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import Kind
+from core.scheduling.primitives.handles import TypeMask
 
 _UNSOLD = np.iinfo(np.int64).max
 
@@ -72,9 +73,9 @@ def _columns(template: NodeClaimTemplate, position: int, kinds: Sequence[Kind]) 
                 may_ask[row, numbers[reqs, allowed]] = 1
     types = template.types
     suits = np.array([_as_row(types.mask(reqs) & allowed, len(types.types)) for reqs, allowed in asks])
-    room = np.array(types.room, dtype=np.int64)
+    room = np.array(types.room.vectors, dtype=np.int64)
     by_users: dict[tuple[bool, ...], Ints] = {}
-    priced = [dict(types.priced_markets(reqs)) for reqs, _ in asks]
+    priced = [dict(types.offerings.by_market(reqs)) for reqs, _ in asks]
     for market in sorted({market for prices in priced for market in prices}):
         users = tuple(market in prices for prices in priced)
         lowest = by_users.setdefault(users, np.full(len(room), _UNSOLD))
@@ -86,6 +87,6 @@ def _columns(template: NodeClaimTemplate, position: int, kinds: Sequence[Kind]) 
         yield _Columns(sold, room[sold], lowest[sold], allowed[:, sold])
 
 
-def _as_row(mask: int, length: int) -> Bools:
+def _as_row(mask: TypeMask, length: int) -> Bools:
     packed = np.frombuffer(mask.to_bytes((length + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(packed, bitorder="little")[:length].astype(np.bool_)

@@ -13,6 +13,7 @@ from core.scheduling.optimization.items.item_extraction import Bundle, Market
 from core.scheduling.optimization.items.item_groups import Kind, Kinds, Way
 from core.scheduling.optimization.items.packing_item import Party
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
+from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ZONES_MIN: Final = 2
@@ -54,11 +55,11 @@ class Zones:
         types, found = self._market.template.types, {}
         for zone in self._names:
             reqs = self._context.table.with_value(party.reqs, labels.ZONE, zone)
-            if reqs != IMPOSSIBLE and types.fits(types.mask(reqs) & party.allowed, party.requests):
+            if reqs != IMPOSSIBLE and types.room.fits(types.mask(reqs) & party.allowed, party.requests):
                 found[zone] = self._way(party, reqs)
         return found
 
-    def _way(self, party: Party, reqs: int) -> Way:
+    def _way(self, party: Party, reqs: RequirementId) -> Way:
         return self._market.template.index, reqs, party.allowed
 
     def _dealers(
