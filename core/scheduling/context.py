@@ -18,6 +18,8 @@ from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
+from core.scheduling.constraints.constraint import PlanStart
+from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
@@ -37,11 +39,13 @@ class SchedulingContext:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
         moving: Pods of nodes that are going anyway; by key.
         leaving: Positions of the nodes that are going.
+        constraints: The constraints to plan by.
         positions: Names of nodes and of their claims → position.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, constraints: ConstraintTypes = CONSTRAINTS) -> None:
         self.snapshot = snapshot
+        self.constraints = constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot)
         self.pending = pending_pods(snapshot)
         bound = [pod for state in self.states for pod in state.pods]
@@ -49,7 +53,7 @@ class SchedulingContext:
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis)
+        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads_of(constraints))
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states
         )
@@ -69,7 +73,7 @@ class SchedulingContext:
         self._count_bound(signatures)
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
-        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table)
+        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )
@@ -83,6 +87,11 @@ class SchedulingContext:
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the stage tolerates its taints."""
         return self._tolerated(step.demands.tolerations)
+
+    def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
+        """The constraints of a new plan, see `remaining_limits`."""
+        start = PlanStart(self.templates, self.remaining_limits(vanished), self.table)
+        return PlanConstraints.of(self.constraints, start)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""

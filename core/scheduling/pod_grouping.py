@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from core import labels
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.model.values.label_syntax import requirement_fault
 from core.model.values.taints import PREFER_NO_SCHEDULE
+from core.scheduling.constraints.constraint import Constraint
 from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.preferences import PodDemands, relaxation_steps, required_alternatives
@@ -31,7 +32,9 @@ class PodGroups:
         volumes: VolumeIndex,
         topology: Topology,
         table: RequirementTable,
+        constraints: Sequence[type[Constraint]],
     ) -> None:
+        self._constraints = constraints
         self._signatures = signatures
         self._volumes = volumes
         self._topology = topology
@@ -60,6 +63,7 @@ class PodGroups:
             known = PodGroup(
                 PodGroupId(len(self._known)), signature, requests, needs, *self._steps_or_fault(signature, needs)
             )
+            known.is_plain = not any(constraint.concerns(known) for constraint in self._constraints)
             self._known[question] = known
         return known
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.model.pod import HostPort, Pod
+from core.model.pod import Pod
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
-from core.scheduling.pods.volumes import EBS_DRIVER
 from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
@@ -21,7 +20,7 @@ class InFlightClaim:
         index: Its position in the order of opening.
         reqs: Number of its requirements so far.
         classes: The classes of its pods, in the same order.
-        allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
+        allowed: Types that constraints leave it; requirements and room are asked anew each time.
         used: What its pods request.
         charged: Types for which the pool's limits, if there are any, were charged.
         reservations: The capacity reservations that it holds a place in.
@@ -35,8 +34,6 @@ class InFlightClaim:
     used: Vector
     pods: list[Pod] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
-    ports: tuple[HostPort, ...] = ()
-    attached: frozenset[tuple[str, str]] = frozenset()
     charged: TypeMask = NO_TYPES
     reservations: tuple[str, ...] = ()
     min_values: Mapping[str, int] = field(default_factory=dict)
@@ -58,16 +55,3 @@ class InFlightClaim:
         """Take in a pod; `used` and what follows from it are the caller's."""
         self.pods.append(pod)
         self.pod_groups.append(pod_group)
-        if not pod_group.is_plain:
-            self.ports += pod_group.ports
-            self.attached |= frozenset(pod_group.volumes.attachments)
-
-    def allowed_with(self, pod_group: PodGroup) -> TypeMask:
-        """Its types that have a pod's host ports free and can attach the pod's volumes too."""
-        allowed = self.allowed
-        if pod_group.ports:
-            allowed &= self.template.types.room.port_mask(pod_group.ports)
-        if pod_group.volumes.attachments:
-            union = {*self.attached, *pod_group.volumes.attachments}
-            allowed &= self.template.types.room.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))
-        return allowed

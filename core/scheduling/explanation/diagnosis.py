@@ -15,7 +15,10 @@ from core.model.snapshot import BEST_EFFORT
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import first_untolerated
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
+from core.scheduling.constraints.plan_constraints import PlanConstraints
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import unmet
@@ -25,7 +28,7 @@ from core.scheduling.primitives import reasons
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
+from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 _VALUES_SHOWN: Final = 3
@@ -63,7 +66,7 @@ class Diagnosis:
 
     def __init__(self, context: SchedulingContext, solution: Solution) -> None:
         self._context = context
-        self._met = solution.refused_by
+        self._met = solution.refusing_state
 
     def of(self, pod_group: PodGroup) -> Verdict:
         """Why pods of this class have no place."""
@@ -115,7 +118,7 @@ class Diagnosis:
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
             return _finding(template, reasons.REQUIREMENT_NOT_MET, self._conflict(template, step))
-        elimination = _TypeElimination(self._context, template, pod_group, possible[0])
+        elimination = _TypeElimination(self._context, self._met.constraints, template, pod_group, possible[0])
         if not elimination.left:
             return elimination.finding()
         return self._of_rules(elimination, step)
@@ -135,12 +138,13 @@ class Diagnosis:
     def _of_rules(self, elimination: _TypeElimination, step: RelaxationStep) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
         template, types = elimination.template, elimination.template.types
-        whole = ClaimDraft(template, elimination.number, elimination.left, elimination.pod_group.requests)
-        draft = self._met.reservations.without_spent(whole)
-        if not draft.is_possible:
-            return elimination.finding(
-                reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
-            )
+        constraints = self._met.constraints
+        draft = ClaimDraft(template, elimination.number, elimination.left, elimination.pod_group.requests)
+        for constraint in constraints.all:
+            narrowed = constraint.narrowed(draft)
+            if narrowed is not draft and not narrowed.is_possible:
+                return elimination.finding(*constraint.shortage(draft))
+            draft = narrowed
         rule = self._broken(draft, elimination.pod_group.signature, step)
         if rule is not None:
             code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
@@ -149,11 +153,11 @@ class Diagnosis:
                     code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
                 )
             return elimination.finding(code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})")
-        room = self._met.limits[template.index]
-        allowed = room.mask(types, draft.mask) if room.left else draft.mask
-        if not allowed:
-            spent = ", ".join(f"{name} {quantity.render(max(0, left), name)}" for name, left in room.left.items())
-            return elimination.finding(reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node")
+        allowed = draft.mask
+        for constraint in constraints.all:
+            allowed = constraint.launchable(template, allowed)
+            if not allowed:
+                return elimination.finding(*constraint.shortage(draft))
         missing = unmet(types, draft.mask, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
@@ -174,7 +178,7 @@ class Diagnosis:
             return False
         demanding = draft.demanding(draft.template.min_values)
         pinned = DomainChoice(self._context.topology, self._met.domain_counts, ()).pin(demanding, signature, step)
-        chosen = None if pinned is None else self._met.reservations.choose(demanding.narrowed(pinned))
+        chosen = None if pinned is None else self._met.constraints.reservations.choose(demanding.narrowed(pinned))
         return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
 
     def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
@@ -204,7 +208,12 @@ class _TypeElimination:
     """Takes instance types away, constraint by constraint, and counts."""
 
     def __init__(
-        self, context: SchedulingContext, template: NodeClaimTemplate, pod_group: PodGroup, number: RequirementId
+        self,
+        context: SchedulingContext,
+        constraints: PlanConstraints,
+        template: NodeClaimTemplate,
+        pod_group: PodGroup,
+        number: RequirementId,
     ) -> None:
         self.template = template
         self.pod_group = pod_group
@@ -217,9 +226,9 @@ class _TypeElimination:
         self._keep(template.mask, "its own requirements", reasons.REQUIREMENT_NOT_MET)
         self._by_labels()
         self._by_market()
-        attachments = [driver for driver, _ in pod_group.volumes.attachments]
-        self._keep(template.types.room.port_mask(pod_group.ports), "host ports", reasons.HOST_PORT_TAKEN)
-        self._keep(template.types.room.attach_mask(len(attachments)), "attachments", reasons.ATTACH_LIMIT)
+        blank = InFlightClaim(-1, template, number, template.mask, context.axis.zero)
+        for constraint in constraints.concerning(pod_group):
+            self._keep(constraint.types(blank, pod_group), constraint.label, constraint.reason)
         self._by_room()
 
     def finding(self, reason: str = "", message: str = "") -> PoolFinding:

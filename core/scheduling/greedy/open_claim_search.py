@@ -8,7 +8,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_index import ClaimIndex
-from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import any_value
 from core.scheduling.greedy.claim_narrowing import ClaimNarrowing
@@ -18,21 +18,20 @@ from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import ClaimMask, PodGroupId, RequirementId, TypeMask
-from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.resource_vector import Vector, plus
+from core.scheduling.topology.domain_choice import DomainChoice
 
 
 class OpenClaimSearch:
     """The claims of one plan."""
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
-        self._domain_counts = state.usage.domain_counts
-        self._limits = state.usage.limits
-        self._reservations = state.usage.reservations
-        self._profiles = state.profiles
+        self._domain_counts = state.domain_counts
+        self._constraints = state.constraints
+        self._profiles = profiles
         self._index = ClaimIndex()
-        self._narrowing = ClaimNarrowing(state)
+        self._narrowing = ClaimNarrowing(state, domain_choice, profiles)
         self._without_room: dict[Vector, ClaimMask] = {}
         self._unfit: dict[tuple[PodGroupId, int], ClaimMask] = {}
         self.claims: list[InFlightClaim] = []
@@ -51,7 +50,9 @@ class OpenClaimSearch:
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
-                profile = self._index.profiles[claim.index] if pod_group.is_plain else self._burdened(claim, pod_group)
+                profile = (
+                    self._index.profiles[claim.index] if pod_group.is_plain else self._constrained(claim, pod_group)
+                )
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
                     left &= ~(profile.claims | bit)
@@ -73,12 +74,12 @@ class OpenClaimSearch:
             ruled_out |= self._domain_counts.barred_claims(rule)
         return self._index.open & ~ruled_out
 
-    def _burdened(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
-        """The claim's look once the pod's ports and volumes are there; None where the ports are taken."""
-        if conflict(pod_group.ports, claim.ports):
-            return None
-        profile = self._index.profiles[claim.index]
-        return self._profiles.of(profile.template, profile.reqs, claim.allowed_with(pod_group))
+    def _constrained(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
+        """The claim's profile under the constraints that concern a pod; None where they leave no type."""
+        allowed = claim.allowed
+        for constraint in self._constraints.concerning(pod_group):
+            allowed &= constraint.types(claim, pod_group)
+        return self._profiles.of(claim.template, claim.reqs, allowed) if allowed else None
 
     def _placement(self, claim: InFlightClaim, ways: Sequence[ClaimProfile], total: Vector) -> PodPlacement | None:
         for way in ways:
@@ -101,7 +102,7 @@ class OpenClaimSearch:
             question = (pod_group.index, step.number)
             self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
 
-    def put(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
+    def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
         """Make the claim what `fit` says and count the pod."""
         claim, profile = placement.claim, placement.profile
         if claim.index == len(self.claims):
@@ -111,6 +112,9 @@ class OpenClaimSearch:
         claim.used = placement.total
         self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
         claim.add_pod(pod, pod_group)
+        if not pod_group.is_plain:
+            for constraint in self._constraints.concerning(pod_group):
+                constraint.reserve_on_claim(claim, pod_group)
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
     def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
@@ -122,11 +126,9 @@ class OpenClaimSearch:
         self.claims.append(claim)
         self._index.add(profile)
         claim.reqs, claim.allowed, claim.reservations = profile.reqs, profile.allowed, placement.reservations
-        self._reservations.take(placement.reservations)
-        room, types = self._limits[claim.template.index], claim.template.types
-        if room.left:
-            claim.charged = types.room.survivors(profile.mask, placement.total)
-            room.charge(types, claim.charged)
+        claim.used = placement.total
+        for constraint in self._constraints.all:
+            constraint.open(claim)
 
     def _turn(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
         """Narrower requirements say more about where the claim's pods are: count them anew."""
@@ -136,7 +138,7 @@ class OpenClaimSearch:
         self._index.turn(claim.index, profile)
         claim.reqs, claim.allowed = profile.reqs, profile.allowed
 
-    def settle(self) -> bool:
+    def fix_open_labels(self) -> bool:
         """Hold every claim to the types and labels that it would come out with now, and say whether that changed any.
 
         Until then its pods count for a spread's worse case: the claim might become a node that the spread does not look at.

@@ -44,7 +44,7 @@ class Repack:
         """The solution with cheaper claims, or as it is. Limits are booked anew."""
         if self._budget.is_spent:
             return solution
-        limits = [dict(room.left) for room in solution.usage.limits]
+        limits = [dict(room.left) for room in solution.state.limits]
         began = self._budget.elapsed
         claims, replaceable = self._sorted_out(solution)
         budget = self._budget.setting_aside(TOGETHER_AGAIN * (self._budget.elapsed - began))
@@ -55,15 +55,15 @@ class Repack:
         for old, parts in tasks:
             of_parts = [next(found) for _ in parts]
             anew = [claim for claims_of_part in of_parts for claim in claims_of_part]
-            room = solution.usage.limits[old[0].template.index]
+            room = solution.state.limits[old[0].template.index]
             claims += anew if all(of_parts) and booked(anew, old, room) else old
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
         counted = census(self._context, changed)
-        if keeps_counts(self._context, solution.usage.domain_counts, counted):
-            return replace(changed, usage=replace(solution.usage, domain_counts=counted))
-        for room, left in zip(solution.usage.limits, limits, strict=True):
+        if keeps_counts(self._context, solution.state.domain_counts, counted):
+            return replace(changed, state=replace(solution.state, domain_counts=counted))
+        for room, left in zip(solution.state.limits, limits, strict=True):
             room.left = left
         return solution
 
@@ -96,13 +96,10 @@ class Repack:
         return kept, found
 
     def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
-        """Whether nothing but room, rules and price decides about a claim.
-
-        Where pods were left over, a NodePool with limits is left as it is: who gets its last room is for the greedy planner.
-        """
-        template = claim.template
-        is_scarce = bool(solution.unplaced and solution.usage.limits[template.index].left)
-        return not (is_scarce or claim.reservations or claim.min_values_relaxed)
+        """Whether nothing but room, rules and price decides about a claim, as far as the constraints can say."""
+        pods_wait = bool(solution.unplaced)
+        constraints = solution.state.constraints.all
+        return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
 
     def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:
         """One part, or where that were too large one for each zone."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from core.model.pod import HostPort, Pod, PodSpec, TopologySpread
+from core.model.pod import Pod, PodSpec, TopologySpread
 from core.scheduling.pods.preferences import PodDemands, required_alternatives
 from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import PodGroupId, RequirementId, StepId, TopologyGroupId
 from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.resource_vector import Vector
+
+ConstraintFacts = tuple[tuple[type, Hashable], ...]
+"""Constraint → what it reads of a pod beside its spec, namespace and labels."""
 
 
 @dataclass(eq=False, slots=True)
@@ -20,6 +23,7 @@ class PodSignature:
 
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
+        facts: Constraint → what it reads of a pod beside all that.
         selected_by: Numbers of the topology groups whose selector picks these pods.
         pinned_keys: Topology keys (hostname aside) along which a hard rule speaks of these pods.
         repelled_by: Numbers of the inverse groups among `selected_by`.
@@ -34,6 +38,7 @@ class PodSignature:
     labels: Mapping[str, str]
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
+    facts: Mapping[type, Hashable] = field(default_factory=dict)
     selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
     repelled_by: tuple[TopologyGroupId, ...] = ()
@@ -98,8 +103,7 @@ class PodGroup:
     Attributes:
         stages: What they ask for, step by step; shared by classes that differ in nothing but what they request.
         reason, message: Set where no node could ever help.
-        ports: Host ports that one pod takes.
-        is_plain: Whether a pod takes nothing of a node but what it requests: no host port, no volume to attach.
+        is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
     index: PodGroupId
@@ -109,12 +113,7 @@ class PodGroup:
     steps: tuple[RelaxationStep, ...] = ()
     reason: str = ""
     message: str = ""
-    ports: tuple[HostPort, ...] = field(init=False)
-    is_plain: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ports = self.signature.spec.host_ports
-        self.is_plain = not self.ports and not self.volumes.attachments
+    is_plain: bool = True
 
 
 @dataclass(eq=False, slots=True)

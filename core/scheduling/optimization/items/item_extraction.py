@@ -16,7 +16,6 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostRules, merged
 from core.scheduling.optimization.items.packing_item import Party
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.pods.volumes import NO_VOLUMES
 from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
@@ -96,7 +95,7 @@ class Parties:
         return self._alone[question]
 
     def _movable(self, claim: InFlightClaim, market: Market, pod_group: PodGroup) -> Party | None:
-        if pod_group.ports or pod_group.volumes != NO_VOLUMES:
+        if not all(constraint.may_move(pod_group) for constraint in self._context.constraints):
             return None
         step = self._stage(claim, pod_group)
         reqs = self._requirements(claim, market, step) if step else IMPOSSIBLE
