@@ -12,7 +12,8 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import Budget
 from core.scheduling.context import SchedulingContext
-from core.scheduling.explanation.diagnosis import Diagnosis, Verdict
+from core.scheduling.explanation.diagnosis import Diagnosis
+from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.requeue import RequeuingScheduler
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution

@@ -117,19 +117,6 @@ class PodGroup:
 
 
 @dataclass(eq=False, slots=True)
-class Alike:
-    """Pods of one shape that request the same.
-
-    Attributes:
-        pod_class: Their class where they have no volumes, once it is known.
-    """
-
-    signature: PodSignature
-    requests: Vector
-    pod_group: PodGroup | None = None
-
-
-@dataclass(eq=False, slots=True)
 class PendingGroup:
     """Pods of one class that wait for a place, in the order in which they get one.
 

@@ -1,4 +1,4 @@
-"""Sorts pods into shapes: everything about a pod that scheduling reads, but for how much it requests."""
+"""Gives each pod its signature: everything about it that scheduling reads, but for how much it requests."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.pods.default_topology_spread import DefaultSpreads
-from core.scheduling.pods.pod_group import Alike, ConstraintFacts, PodSignature
+from core.scheduling.pods.pod_group import ConstraintFacts, PodSignature
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
+
+SizedSignature = tuple[PodSignature, Vector]
+"""All that pods of a group have in common but their volumes: the signature, and what one pod requests."""
 
 
 class PodSignatures:
-    """The shapes of all pods of a snapshot, numbered in the order in which the pods are given."""
+    """The signatures of all pods of a snapshot, numbered in the order in which the pods are given."""
 
     def __init__(
         self,
@@ -39,34 +42,34 @@ class PodSignatures:
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
-        self._known: dict[tuple[object, ...], Alike] = {}
-        self._of = {id(pod): self._alike(pod) for pod in pods}
+        self._sized_signatures: dict[tuple[object, ...], SizedSignature] = {}
+        self._of = {id(pod): self._sized(pod) for pod in pods}
 
     @property
     def all(self) -> list[PodSignature]:
-        """Every shape, by index."""
+        """Every signature, by index."""
         return list(self._signatures.values())
 
-    def of(self, pod: Pod) -> Alike:
-        """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
+    def of(self, pod: Pod) -> SizedSignature:
+        """A pod of the snapshot; asked with the very object, which is quicker than by name."""
         return self._of[id(pod)]
 
     def requests(self, pod: Pod) -> Vector:
         """What a pod of the snapshot requests."""
         return self._requests[id(pod.spec)]
 
-    def _alike(self, pod: Pod) -> Alike:
+    def _sized(self, pod: Pod) -> SizedSignature:
         spec, own = pod.spec, pod.labels
         read = tuple(map(own.get, self._read_keys))
         spreads = self._defaults.of(pod) if self._has_defaults else None
         facts = self._reads(pod) if self._reads else ()
         question = (id(spec), pod.namespace, read, spreads, facts)
-        known = self._known.get(question)
+        known = self._sized_signatures.get(question)
         if known is None:
             signature = self._signature(
                 (self._terms[id(spec)], pod.namespace, read, spreads, facts), pod, spreads, dict(facts)
             )
-            known = self._known[question] = Alike(signature, self._requests[id(spec)])
+            known = self._sized_signatures[question] = (signature, self._requests[id(spec)])
         return known
 
     def _signature(
