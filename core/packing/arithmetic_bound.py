@@ -1,57 +1,71 @@
-"""A lower bound by arithmetic alone, for plans too small to wake a solver for."""
+"""A lower bound by arithmetic alone, for plans so small that loading a solver takes longer than planning.
+
+This module imports no numpy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass
+
+from core.packing.search_settings import ArithmeticBoundSettings
 
 Offer = tuple[int, Sequence[int]]
-"""Price in nano-dollars per hour, and room by resource."""
-
-_DENOMINATOR: Final = 4
+"""Price in nano-dollars per hour, and capacity by resource."""
 
 
-def rough_bound(pods: Iterable[tuple[Sequence[int], int, Sequence[Offer]]]) -> int:
-    """Nano-dollars per hour that no fleet for these pods undercuts.
+@dataclass(frozen=True, slots=True)
+class OfferedItem:
+    """An item to pack, for bounds without arrays.
 
-    Two arguments, the better one counts. Some machine holds the most demanding pod, so the fleet costs what the cheapest
-    such machine does. And if each machine's price is spread over its resources by fixed shares, each pod takes at least
-    the smallest part of a price that it takes anywhere.
-
-    Args:
-        pods: For each kind of pod its requests, how many there are, and every offer that one of them fits alone.
+    Attributes:
+        requests: By resource, what one pod takes.
+        count: How many pods there are.
+        offers: Every machine that one pod fits alone.
     """
-    kinds = list(pods)
-    largest = max((min(price for price, _ in offers) for _, _, offers in kinds), default=0)
+
+    requests: Sequence[int]
+    count: int
+    offers: Sequence[Offer]
+
+
+def arithmetic_bound(items: Iterable[OfferedItem], settings: ArithmeticBoundSettings) -> int:
+    """Nano-dollars per hour that no machines for these items undercut: the better of two arguments.
+
+    Some machine holds the most demanding pod, so the machines cost at least what the cheapest such machine does. And if every
+    machine's price is spread over its resources by fixed weights w, a pod takes at least
+    min over offers of Σ_r w_r · price · requests_r / capacity_r, and these parts add up to no more than the price.
+    """
+    known = list(items)
+    largest = max((min(price for price, _ in item.offers) for item in known), default=0)
     totals: list[int] = []
-    for requests, count, offers in kinds:
-        least = _least_parts(requests, offers)
-        totals = [total + count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
+    for item in known:
+        least = _least_parts(item.requests, item.offers, settings.weight_steps)
+        totals = [total + item.count * part for total, part in zip(totals or [0] * len(least), least, strict=True)]
     return max([largest, *totals])
 
 
-def _least_parts(requests: Sequence[int], offers: Sequence[Offer]) -> list[int]:
-    """For each way of spreading prices, the least that the pod takes of any offer's price, rounded down."""
-    ways = _ways(len(requests))
+def _least_parts(requests: Sequence[int], offers: Sequence[Offer], steps: int) -> list[int]:
+    """For each weighting, the least that the pod takes of any offer's price, rounded down."""
+    weightings = _weightings(len(requests), steps)
     least: list[int] = []
-    for price, room in offers:
+    for price, capacity in offers:
         shares = [
-            price * wanted // available if wanted else 0 for wanted, available in zip(requests, room, strict=True)
+            price * wanted // offered if wanted else 0 for wanted, offered in zip(requests, capacity, strict=True)
         ]
-        parts = [sum(weight * share for weight, share in zip(way, shares, strict=True)) // _DENOMINATOR for way in ways]
+        parts = [sum(weight * share for weight, share in zip(w, shares, strict=True)) // steps for w in weightings]
         least = [min(pair) for pair in zip(least, parts, strict=True)] if least else parts
     return least
 
 
-def _ways(resources: int) -> list[tuple[int, ...]]:
-    """All weight on one resource, or shared between two of them."""
-    ways = []
+def _weightings(resources: int, steps: int) -> list[tuple[int, ...]]:
+    """Weights of resources in multiples of 1 / `steps`: all on one, or divided between two of them."""
+    found = []
     for one in range(resources):
-        ways.append(_weights(resources, {one: _DENOMINATOR}))
+        found.append(_weights(resources, {one: steps}))
         for other in range(one + 1, resources):
-            shares = range(1, _DENOMINATOR)
-            ways += [_weights(resources, {one: share, other: _DENOMINATOR - share}) for share in shares]
-    return ways
+            found += [_weights(resources, {one: part, other: steps - part}) for part in range(1, steps)]
+    return found
 
 
 def _weights(resources: int, given: dict[int, int]) -> tuple[int, ...]:

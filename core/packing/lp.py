@@ -1,13 +1,160 @@
-"""How the linear programs are solved: silently, on one thread, and the same wherever it runs."""
+"""Linear programs for HiGHS, from numpy arrays: one builder for all of them.
+
+Every program is silent, runs on one thread and has a fixed seed, so that it gives the same result in every process.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import highspy
+import numpy as np
+from numpy.typing import NDArray
+
+from core.packing.problem import Floats
+
+Int32s = NDArray[np.int32]
+
+UNBOUNDED = highspy.kHighsInf
+"""For a bound that does not bind."""
 
 
-def quiet_solver() -> highspy.Highs:
-    """A fresh solver."""
+@dataclass(frozen=True, slots=True, eq=False)
+class LpRows:
+    """Constraints: lower ≤ (A x) ≤ upper.
+
+    Attributes:
+        lower: [row].
+        upper: [row].
+    """
+
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def at_least(cls, lower: Floats) -> LpRows:
+        """Covering rows."""
+        return cls(lower, np.full(len(lower), UNBOUNDED))
+
+    @classmethod
+    def at_most(cls, upper: Floats) -> LpRows:
+        """Capacity rows."""
+        return cls(np.full(len(upper), -UNBOUNDED), upper)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LpColumns:
+    """Variables 0 ≤ x ≤ upper with their costs and coefficients, compressed by column.
+
+    Attributes:
+        costs: [column].
+        upper: [column].
+        starts: [column + 1], where each column's coefficients begin; the last entry is how many there are in all.
+        rows: [coefficient], the row of each.
+        coefficients: [coefficient].
+    """
+
+    costs: Floats
+    upper: Floats
+    starts: Int32s
+    rows: Int32s
+    coefficients: Floats
+
+    @classmethod
+    def dense(cls, costs: Floats, matrix: Floats) -> LpColumns:
+        """Columns without an upper bound from a dense `matrix`, [column, row]; zeros are left out."""
+        column, row = np.nonzero(matrix)
+        starts = np.searchsorted(column, np.arange(len(costs) + 1)).astype(np.int32)
+        return cls(costs, np.full(len(costs), UNBOUNDED), starts, row.astype(np.int32), matrix[column, row])
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLimits:
+    """When a mixed-integer search stops.
+
+    Attributes:
+        gap_relative: Distance of the best solution from the bound that is good enough.
+        nodes_max: Most nodes of the branch-and-bound tree.
+    """
+
+    gap_relative: float
+    nodes_max: int
+
+
+class LinearProgram:
+    """Minimise costs · x subject to lower ≤ A x ≤ upper and 0 ≤ x ≤ x_upper; solved again from its last basis."""
+
+    def __init__(
+        self,
+        rows: LpRows,
+        columns: LpColumns | None = None,
+        *,
+        presolve: bool = True,
+        integer: IntegerLimits | None = None,
+    ) -> None:
+        """Build the program.
+
+        Args:
+            rows: Its constraints.
+            columns: Its variables; without any, `add_columns` adds them.
+            presolve: Whether HiGHS simplifies the program first. It discards the basis, so programs that are solved again and
+                again go without.
+            integer: With limits, every variable is integral.
+        """
+        columns = LpColumns.dense(np.zeros(0), np.zeros((0, 0))) if columns is None else columns
+        model = highspy.HighsLp()
+        model.num_col_, model.num_row_ = len(columns.costs), len(rows.lower)
+        model.col_cost_, model.col_lower_, model.col_upper_ = columns.costs, np.zeros(len(columns.costs)), columns.upper
+        model.row_lower_, model.row_upper_ = rows.lower, rows.upper
+        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_ = columns.starts, columns.rows
+        model.a_matrix_.value_ = columns.coefficients
+        self._solver = _solver(presolve=presolve)
+        if integer is not None:
+            model.integrality_ = [highspy.HighsVarType.kInteger] * len(columns.costs)
+            self._solver.setOptionValue("mip_rel_gap", integer.gap_relative)
+            self._solver.setOptionValue("mip_max_nodes", integer.nodes_max)
+        self._solver.passModel(model)
+
+    def add_columns(self, columns: LpColumns) -> None:
+        """Add variables; the basis stays."""
+        count, none = len(columns.costs), np.zeros(len(columns.costs))
+        begins, entries = columns.starts[:-1], len(columns.rows)
+        self._solver.addCols(
+            count, columns.costs, none, columns.upper, entries, begins, columns.rows, columns.coefficients
+        )
+
+    def set_rows(self, rows: LpRows) -> None:
+        """Change the bounds of all rows."""
+        index = np.arange(len(rows.lower), dtype=np.int32)
+        self._solver.changeRowsBounds(len(index), index, rows.lower, rows.upper)  # type: ignore[attr-defined]  # missing in its stubs
+
+    def set_costs(self, costs: Floats) -> None:
+        """Change the costs of all columns."""
+        index = np.arange(len(costs), dtype=np.int32)
+        self._solver.changeColsCost(len(index), index, costs)
+
+    def solve(self) -> None:
+        """Solve to the end: a time limit within would let the clock decide the result, also under a bound on steps."""
+        self._solver.run()
+
+    def column_values(self) -> Floats:
+        """[column], the solution; empty where none was found."""
+        return np.array(self._solver.getSolution().col_value)
+
+    def row_duals(self) -> Floats:
+        """[row], by how much the optimum rises for each unit that the row's binding bound rises."""
+        return np.array(self._solver.getSolution().row_dual)
+
+    def integer_bound(self) -> float:
+        """What no integral solution undercuts; of a program with integer limits only."""
+        return float(self._solver.getInfo().mip_dual_bound)
+
+
+def _solver(*, presolve: bool) -> highspy.Highs:
     solver = highspy.Highs()  # type: ignore[no-untyped-call]  # highspy says nothing of its types
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
         solver.setOptionValue(option, value)
+    if not presolve:
+        solver.setOptionValue("presolve", "off")
     return solver

@@ -1,178 +1,129 @@
-"""Improve a packing until it is proven good enough, the steps are used up, or the caller's time is."""
+"""Improves a packing until it is proven good enough, the steps are used up, or the caller's time is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
-from core.packing.column_generation.dive import Configurations
-from core.packing.heuristics.cover_exchange import exchange
-from core.packing.heuristics.guided_rounding import cuts, guided_fill
-from core.packing.heuristics.two_type_rounding import by_pairs
-from core.packing.heuristics.value_packing import pack_by_value
-from core.packing.problem import Ints, Packing, Problem, joined, resized
-from core.packing.relaxation.fluid_lp import Fluid
-from core.packing.relaxation.preparation import Prepared
-from core.packing.search_budget import Budget
-
-GAP_COARSE: Final = 0.02
-PODS_PER_MACHINE_FEW: Final = 30
-"""If the fluid solution rounds worse than that and machines hold no more pods, loads are looked for one by one."""
-
-PAIRS_KNOWN: Final = 3
-"""So many of the packings by pairs of types are where that begins."""
-
-PAIRS_MAX: Final = 3_000
-"""Most pairs of class and type for which they are: with more, the most promising types only."""
-
-GAP_DONE: Final = 1e-4
-"""Cost over bound at which looking on is not worth a pod's waiting."""
-
-FILLS_SURE: Final = 4
-"""So many ways of rounding are tried even if the solver has used up the time: most of the saving for hundredths of a second."""
-
-EXCHANGE_SHARE: Final = 0.9
-"""How often a swap for a cheaper set is tried; packing by value takes twenty times as long."""
-
-EXCHANGE_MACHINES_MAX: Final = 5
-RUIN_MACHINES_MAX: Final = 24
-RUIN_MACHINES_FEW: Final = 6
-RANDOM_SHARE: Final = 0.3
-PROMISING_TYPES: Final = 8
-
-FULL_EVERY: Final = 3
-"""Every so many steps all types are tried, not only the promising ones."""
-
-PATIENCE_STEPS: Final = 500
-"""After so many steps in a row that saved nothing, the search ends."""
-
-CLASSES_BY_VALUE_MAX: Final = 600
-"""With more classes, packing by value takes seconds where swaps take milliseconds."""
-
-NOISES: Final = (0.0, 0.05, 0.2)
-"""By how much values are shaken before packing by them."""
+from core.packing.column_generation.dive import Diving
+from core.packing.heuristics.guided_rounding import cuts, guided_rounding
+from core.packing.heuristics.ruin_and_recreate import RuinAndRecreate, promising_types
+from core.packing.heuristics.two_type_rounding import two_type_packings
+from core.packing.problem import Packing, PackingProblem, right_sized
+from core.packing.relaxation.fluid_lp import FluidSolution
+from core.packing.relaxation.preparation import PreparedProblem
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings, StageSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Improved:
-    """The best packing found, and a proven lower bound on any packing's cost."""
+class OptimizedPacking:
+    """The best packing found, and a proven lower bound on the cost of any packing."""
 
     packing: Packing
     lower_bound: int
 
 
-def improve(ready: Prepared, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
-    """Return a packing at most as dear as `incumbent`."""
-    return _improved(ready, incumbent, seed, budget, is_quick=False)
+def improve(
+    ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
+) -> OptimizedPacking:
+    """Return a packing at most as dear as `incumbent`: rounding, column generation, then ruin and recreate."""
+    return _Stages(ready, seed, budget, settings).run(incumbent, is_quick=False)
 
 
-def round_only(ready: Prepared, incumbent: Packing, *, seed: int, budget: Budget) -> Improved:
-    """As `improve`, but only what takes a fraction of a second."""
-    return _improved(ready, incumbent, seed, budget, is_quick=True)
+def round_only(
+    ready: PreparedProblem, incumbent: Packing, *, seed: int, budget: SearchBudget, settings: SearchSettings
+) -> OptimizedPacking:
+    """As `improve`, but only the rounding, which takes a fraction of a second."""
+    return _Stages(ready, seed, budget, settings).run(incumbent, is_quick=True)
 
 
-def _improved(ready: Prepared, incumbent: Packing, seed: int, budget: Budget, *, is_quick: bool) -> Improved:
-    small, fluid = ready.small, ready.fluid
-    generator = np.random.default_rng(seed)
-    start = resized(small, incumbent)
-    best = _filled(small, fluid, start, generator, budget)
-    known = [best]
-    if best is not start and is_coarse(small, fluid.bound, best.cost(small), len(best.types)):
-        known = by_pairs(small, fluid, generator, budget)[:PAIRS_KNOWN] + known
-    if not is_quick and is_coarse(small, fluid.bound, best.cost(small), len(best.types)) and not budget.is_spent:
-        known.append(_by_loads(small, fluid, known, generator, budget))
-    best = _cheapest(small, known)
-    if not is_quick:
-        best = _ruin_and_recreate(small, fluid, best, generator, budget)
-    found = Packing(ready.kept[best.types], best.loads)
-    found.check(ready.problem)
-    return Improved(found, fluid.bound)
+def is_coarse(problem: PackingProblem, *, lower_bound: int, cost: int, machines: int, settings: StageSettings) -> bool:
+    """Whether column generation is worth its time: the gap is wide, and machines hold so few pods that fractions hide it."""
+    pods_max = settings.coarse_pods_per_machine_max * machines
+    is_small = problem.counts.sum() <= pods_max and len(problem.counts) <= settings.coarse_items_max
+    return bool(is_small and cost > lower_bound * (1 + settings.coarse_gap_relative))
 
 
-def _filled(problem: Problem, fluid: Fluid, best: Packing, generator: np.random.Generator, budget: Budget) -> Packing:
-    """The best of a few ways to round the fluid solution."""
-    for number, cut in enumerate(cuts(fluid)):
-        if best.cost(problem) <= fluid.bound * (1 + GAP_DONE) or not budget.step(sure=number < FILLS_SURE):
-            break
-        found = guided_fill(problem, fluid, generator, cut)
-        if found.cost(problem) < best.cost(problem):
-            best = found
-        if is_coarse(problem, fluid.bound, best.cost(problem), len(best.types)):
-            break
-    return best
+class _Stages:
+    """The stages of one search, over the types that are worth buying."""
 
+    def __init__(self, ready: PreparedProblem, seed: int, budget: SearchBudget, settings: SearchSettings) -> None:
+        self._ready = ready
+        self._problem: PackingProblem = ready.reduced
+        self._fluid: FluidSolution = ready.fluid
+        self._generator = np.random.default_rng(seed)
+        self._budget = budget
+        self._settings = settings
 
-def is_coarse(problem: Problem, bound: int, cost: int, machines: int) -> bool:
-    """Whether machines are so small or pods so large that fractions say little."""
-    is_small = problem.counts.sum() <= PODS_PER_MACHINE_FEW * machines and len(problem.counts) <= CLASSES_BY_VALUE_MAX
-    return bool(is_small and cost > bound * (1 + GAP_COARSE))
+    def run(self, incumbent: Packing, *, is_quick: bool) -> OptimizedPacking:
+        """The best packing that any stage finds, rechecked in integers."""
+        start = right_sized(self._problem, incumbent)
+        best = self._rounded(start)
+        known = [best]
+        if best is not start and self._is_coarse(best):
+            known = self._two_type_packings() + known
+        if not is_quick and self._is_coarse(best) and not self._budget.is_spent:
+            known.append(self._dived(known))
+        best = self._cheapest(known)
+        if not is_quick:
+            best = RuinAndRecreate(
+                self._problem,
+                self._fluid,
+                generator=self._generator,
+                budget=self._budget,
+                settings=self._settings,
+            ).improved(best)
+        found = Packing(self._ready.kept[best.types], best.loads)
+        found.check(self._ready.problem)
+        return OptimizedPacking(found, self._fluid.lower_bound)
 
+    def _rounded(self, best: Packing) -> Packing:
+        """The best of a few ways to round the fluid solution, or the packing given."""
+        stages = self._settings.stages
+        cost_done = self._fluid.lower_bound * (1 + stages.stop_gap_relative)
+        for number, cut in enumerate(cuts(self._fluid, self._settings.rounding)):
+            is_sure = number < stages.roundings_sure
+            if best.cost(self._problem) <= cost_done or not self._budget.step(ignore_time=is_sure):
+                break
+            found = guided_rounding(self._problem, self._fluid, cut, generator=self._generator, settings=self._settings)
+            if found.cost(self._problem) < best.cost(self._problem):
+                best = found
+            if self._is_coarse(best):
+                break
+        return best
 
-def _cheapest(problem: Problem, packings: list[Packing]) -> Packing:
-    costs = [packing.cost(problem) for packing in packings]
-    return packings[costs.index(min(costs))]
+    def _two_type_packings(self) -> list[Packing]:
+        found = two_type_packings(
+            self._problem,
+            self._fluid,
+            generator=self._generator,
+            budget=self._budget,
+            settings=self._settings,
+        )
+        return found[: self._settings.stages.two_type_packings_kept]
 
+    def _dived(self, known: list[Packing]) -> Packing:
+        """The packing of column generation and diving, which begin with the loads of known packings."""
+        problem, settings = self._problem, self._settings
+        pairs_allow = settings.stages.column_pairs_max // len(problem.counts)
+        types = promising_types(problem, self._fluid, max(settings.ruin_and_recreate.promising_types, pairs_allow))
+        types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
+        start = [Packing(np.searchsorted(types, packing.types), packing.loads) for packing in known]
+        diving = Diving(problem.restricted(types), self._generator, self._budget, settings)
+        return right_sized(problem, diving.packing(start, self._fluid.lower_bound))
 
-def _by_loads(
-    problem: Problem, fluid: Fluid, known: list[Packing], generator: np.random.Generator, budget: Budget
-) -> Packing:
-    """The configuration program's packing, from the loads of those that are known."""
-    types = _promising(problem, fluid, max(PROMISING_TYPES, PAIRS_MAX // len(problem.counts)))
-    types = np.unique(np.concatenate([types, *(packing.types for packing in known)]))
-    start = [Packing(np.searchsorted(types, packing.types), packing.loads) for packing in known]
-    return resized(problem, Configurations(problem.restricted(types), generator, budget).packing(start, fluid.bound))
+    def _is_coarse(self, packing: Packing) -> bool:
+        return is_coarse(
+            self._problem,
+            lower_bound=self._fluid.lower_bound,
+            cost=packing.cost(self._problem),
+            machines=len(packing.types),
+            settings=self._settings.stages,
+        )
 
-
-def _ruin_and_recreate(
-    problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator, budget: Budget
-) -> Packing:
-    """Take some machines away, pack their pods anew, keep what is no dearer: equal cost lets the search wander."""
-    cost = packing.cost(problem)
-    promising = problem.restricted(_promising(problem, fluid, PROMISING_TYPES))
-    share = EXCHANGE_SHARE if len(problem.counts) <= CLASSES_BY_VALUE_MAX else 1.0
-    patience = PATIENCE_STEPS
-    while len(packing.types) > 1 and cost > fluid.bound * (1 + GAP_DONE) and patience and budget.step():
-        patience -= 1
-        swaps = generator.random() < share
-        ruined = _ruined(problem, fluid, packing, generator, EXCHANGE_MACHINES_MAX if swaps else RUIN_MACHINES_MAX)
-        demand = packing.loads[ruined].sum(axis=0)
-        narrow = budget.steps % FULL_EVERY != 0 and bool((promising.fit[demand > 0].max(axis=1) > 0).all())
-        market = promising if narrow else problem
-        noise = float(generator.choice(NOISES))
-        price = int(problem.prices[packing.types[ruined]].sum())
-        if swaps:
-            swapped = exchange(market, demand, price, len(ruined), generator)
-            if swapped is None:
-                continue
-            anew = resized(problem, swapped)
-        else:
-            anew = resized(problem, pack_by_value(market, demand, fluid.values, generator, noise=noise))
-        saved = price - anew.cost(problem)
-        if saved >= 0:
-            kept = np.setdiff1d(np.arange(len(packing.types)), ruined)
-            packing = joined([Packing(packing.types[kept], packing.loads[kept]), anew], len(problem.counts))
-            cost -= saved
-            patience = PATIENCE_STEPS if saved else patience
-    return packing
-
-
-def _promising(problem: Problem, fluid: Fluid, many: int) -> Ints:
-    """Types that the fluid solution buys, and those that its prices make nearly as good."""
-    density = (problem.fit * fluid.values[:, None]).max(axis=0) / problem.prices
-    bought = np.flatnonzero(fluid.machines > 1e-6)
-    best = np.argsort(-density, kind="stable")[:many]
-    return np.unique(np.concatenate([bought, best]))
-
-
-def _ruined(problem: Problem, fluid: Fluid, packing: Packing, generator: np.random.Generator, top: int) -> Ints:
-    """Machines to take away: those worth least for their price, shaken, or any at random."""
-    machines = len(packing.types)
-    most = min(machines, max(RUIN_MACHINES_FEW, machines // 4))
-    many = int(generator.integers(2, min(most, top) + 1))
-    if generator.random() < RANDOM_SHARE:
-        return np.sort(generator.choice(machines, size=many, replace=False))
-    worth = (packing.loads @ fluid.values) / problem.prices[packing.types]
-    shaken = worth + generator.normal(0, 0.05 + 0.1 * generator.random(), machines)
-    return np.sort(np.argsort(shaken, kind="stable")[:many])
+    def _cheapest(self, packings: list[Packing]) -> Packing:
+        """The cheapest, the first of equals."""
+        costs = [packing.cost(self._problem) for packing in packings]
+        return packings[costs.index(min(costs))]

@@ -1,8 +1,13 @@
-"""The packing problem as arrays, and a packing as types with loads."""
+"""The packing problem as arrays, and a packing as machines with loads.
+
+In the terms of operations research this is vector bin packing with several bin types: an *item* is a group of interchangeable
+pods (`counts` says how many), a *type* is a type of machine with a price, and a *load* is what one machine holds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NewType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,88 +18,112 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+ItemIndex = NewType("ItemIndex", int)
+"""Row of `PackingProblem.requests`."""
+
+MachineTypeIndex = NewType("MachineTypeIndex", int)
+"""Row of `PackingProblem.capacity`."""
+
+NO_TYPE: Final = MachineTypeIndex(-1)
+"""No machine type holds the load."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """Classes of equal pods, and types of machine to put them on.
+class PackingProblem:
+    """Items to pack, and the types of machine to pack them on.
 
     Attributes:
-        requests: [class, resource], what one pod takes.
-        counts: [class], how many pods there are.
-        room: [type, resource], what a machine offers to pods.
+        requests: [item, resource], what one pod of the item takes.
+        counts: [item], how many pods the item has.
+        capacity: [type, resource], what a machine offers to pods.
         prices: [type], nano-dollars per hour, above zero.
-        allowed: [class, type], whether the pod may run there.
-        fit: [class, type], how many pods of the class fit a machine that holds nothing else.
+        allowed: [item, type], whether the item's pods may run there.
+        fit: [item, type], how many pods of the item fit a machine that holds nothing else.
     """
 
     requests: Ints
     counts: Ints
-    room: Ints
+    capacity: Ints
     prices: Ints
     allowed: Bools
     fit: Ints
 
     @classmethod
     def of(
-        cls, *, requests: Ints, counts: Ints, room: Ints, prices: Ints, allowed: Bools, most: Ints | None = None
-    ) -> Problem:
-        """Build one from its attributes; `fit` follows from the others.
+        cls,
+        *,
+        requests: Ints,
+        counts: Ints,
+        capacity: Ints,
+        prices: Ints,
+        allowed: Bools,
+        pods_per_machine_max: Ints | None = None,
+    ) -> PackingProblem:
+        """Build a problem from its attributes; `fit` follows from the others.
 
-        `most` is [class], the most pods of it on one machine whatever its room; zero for any number.
+        `pods_per_machine_max` is [item], a cap on the item's pods on one machine whatever its capacity; zero for no cap.
 
         Raises:
-            InvariantError: If a class fits no type.
+            InvariantError: If an item fits no type.
         """
-        fit = np.where(allowed, _fit(requests, room), 0)
-        if most is not None:
-            fit = np.where(most[:, None] > 0, np.minimum(fit, most[:, None]), fit)
-        invariant(bool((fit.max(axis=1, initial=0) > 0).all()), "every class fits some type")
-        return cls(requests, counts, room, prices, allowed, fit)
+        fit = np.where(allowed, _fit(requests, capacity), 0)
+        if pods_per_machine_max is not None:
+            cap = pods_per_machine_max[:, None]
+            fit = np.where(cap > 0, np.minimum(fit, cap), fit)
+        invariant(bool((fit.max(axis=1, initial=0) > 0).all()), "every item fits some type")
+        return cls(requests, counts, capacity, prices, allowed, fit)
 
-    def cheapest(self, load: Ints) -> int:
-        """The cheapest type that holds this load (pods by class), ties to the lower number; -1 where none does."""
+    def cheapest_type(self, load: Ints) -> MachineTypeIndex:
+        """The cheapest type that holds `load` ([item]), ties to the lower index; `NO_TYPE` where none does."""
         present = np.flatnonzero(load)
-        holds = (self.room >= load @ self.requests).all(axis=1) & self.allowed[present].all(axis=0)
+        holds = (self.capacity >= load @ self.requests).all(axis=1) & self.allowed[present].all(axis=0)
         fitting = np.flatnonzero(holds)
-        return int(fitting[np.argmin(self.prices[fitting])]) if fitting.size else -1
+        return MachineTypeIndex(int(fitting[np.argmin(self.prices[fitting])])) if fitting.size else NO_TYPE
 
     def is_capped(self) -> Bools:
-        """[class], whether a machine somewhere gets fewer of its pods than have room there."""
-        fits_fewer: Bools = (self.fit > 0) & (self.fit < _fit(self.requests, self.room))
+        """[item], whether a machine somewhere gets fewer of its pods than it has capacity for."""
+        fits_fewer: Bools = (self.fit > 0) & (self.fit < _fit(self.requests, self.capacity))
         return np.array(fits_fewer.any(axis=1))
 
     def undominated(self) -> Ints:
-        """Types worth buying: some class fits, and no other type costs no more, offers no less and takes no fewer classes."""
+        """Types worth buying: some item fits, and no other type costs no more, offers no less and takes no fewer items."""
         fits = self.fit > 0
+        # Types with the same column of `fits` share a pattern, so "takes no fewer items" is compared once per pair of
+        # patterns, on packed bits: pattern a covers b where a AND b = b.
+        # patterns: [pattern, byte], covers: [pattern, pattern].
         patterns, inverse = np.unique(np.packbits(fits.T, axis=1), axis=0, return_inverse=True)
         pattern = inverse.ravel()
         covers: Bools = np.array([((one & patterns) == patterns).all(axis=1) for one in patterns])
-        order = np.lexsort((np.arange(len(self.prices)), -self.room.sum(axis=1), self.prices))
+        # beats[a, b]: a precedes b in the order (price, most capacity, index), covers b's pattern and offers no less of any
+        # resource. The order is total, so of two equal types exactly one beats the other.
+        order = np.lexsort((np.arange(len(self.prices)), -self.capacity.sum(axis=1), self.prices))
         rank = np.argsort(order, kind="stable")
         beats = (rank[:, None] < rank[None, :]) & covers[pattern][:, pattern]
-        for column in self.room.T:
-            beats &= column[:, None] >= column[None, :]
+        for offered in self.capacity.T:
+            beats &= offered[:, None] >= offered[None, :]
         return np.flatnonzero(fits.any(axis=0) & ~beats.any(axis=0))
 
-    def restricted(self, types: Ints) -> Problem:
-        """The same pods with these types only."""
-        return Problem(
+    def restricted(self, types: Ints) -> PackingProblem:
+        """The same items with these types only, numbered in the order given."""
+        return PackingProblem(
             self.requests,
             self.counts,
-            self.room[types],
+            self.capacity[types],
             self.prices[types],
             self.allowed[:, types],
             self.fit[:, types],
         )
 
-    def with_room(self, types: Ints, room: Ints) -> Problem:
-        """The same pods with these types only, each with less room than it has."""
-        fit = np.minimum(self.fit[:, types], _fit(self.requests, room))
-        return Problem(self.requests, self.counts, room, self.prices[types], self.allowed[:, types], fit)
+    def with_capacity(self, types: Ints, capacity: Ints) -> PackingProblem:
+        """The same items with these types only, each with the capacity given, which is at most its own."""
+        fit = np.minimum(self.fit[:, types], _fit(self.requests, capacity))
+        return PackingProblem(self.requests, self.counts, capacity, self.prices[types], self.allowed[:, types], fit)
 
-    def of_classes(self, classes: Ints, counts: Ints) -> Problem:
-        """The same types with so many pods of these classes only."""
-        return Problem(self.requests[classes], counts, self.room, self.prices, self.allowed[classes], self.fit[classes])
+    def of_items(self, items: Ints, counts: Ints) -> PackingProblem:
+        """The same types with these items only, and so many pods of each."""
+        return PackingProblem(
+            self.requests[items], counts, self.capacity, self.prices, self.allowed[items], self.fit[items]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,48 +132,63 @@ class Packing:
 
     Attributes:
         types: [machine], its type.
-        loads: [machine, class], how many pods of each class it holds.
+        loads: [machine, item], how many pods of each item it holds.
     """
 
     types: Ints
     loads: Ints
 
-    def cost(self, problem: Problem) -> int:
+    def cost(self, problem: PackingProblem) -> int:
         """Nano-dollars per hour."""
         return int(problem.prices[self.types].sum())
 
-    def check(self, problem: Problem) -> None:
-        """Recheck everything in integers.
+    def check(self, problem: PackingProblem) -> None:
+        """Recheck the packing in integers: what the floating-point stages get wrong must not be launched.
 
         Raises:
-            InvariantError: If a machine is overfull, holds what it may not, or a pod is missing or there twice.
+            InvariantError: If a machine is overfull, holds what it may not, or a pod is missing or packed twice.
         """
         invariant(bool((self.loads.sum(axis=0) == problem.counts).all()), "every pod is packed exactly once")
-        invariant(bool((self.loads @ problem.requests <= problem.room[self.types]).all()), "no machine is overfull")
+        invariant(bool((self.loads @ problem.requests <= problem.capacity[self.types]).all()), "no machine is overfull")
         invariant(bool((self.loads <= problem.fit[:, self.types].T).all()), "no machine holds what it may not")
 
 
-def joined(parts: list[Packing], classes: int) -> Packing:
-    """Several packings as one."""
+def joined(parts: list[Packing], *, items: int) -> Packing:
+    """Several packings of the same `items` items as one."""
     if not parts:
-        return Packing(np.zeros(0, dtype=np.int64), np.zeros((0, classes), dtype=np.int64))
+        return Packing(np.zeros(0, dtype=np.int64), np.zeros((0, items), dtype=np.int64))
     return Packing(np.concatenate([p.types for p in parts]), np.concatenate([p.loads for p in parts]))
 
 
-def resized(problem: Problem, packing: Packing) -> Packing:
+def right_sized(problem: PackingProblem, packing: Packing) -> Packing:
     """The same loads, each on the cheapest type that holds it; types are numbered as in `problem`."""
     cheapest: dict[bytes, int] = {}
     for load in packing.loads:
         if (key := load.tobytes()) not in cheapest:
-            cheapest[key] = problem.cheapest(load)
-    kinds = [cheapest[load.tobytes()] for load in packing.loads]
-    return Packing(np.array(kinds, dtype=np.int64), packing.loads)
+            cheapest[key] = problem.cheapest_type(load)
+    types = [cheapest[load.tobytes()] for load in packing.loads]
+    return Packing(np.array(types, dtype=np.int64), packing.loads)
 
 
-def _fit(requests: Ints, room: Ints) -> Ints:
-    most = np.full((len(requests), len(room)), np.iinfo(np.int64).max)
+def largest_first(requests: Ints, capacity: Ints) -> Ints:
+    """[item], indexes by the largest share of `capacity` ([resource]) that one pod takes, ties to the lower index."""
+    share = (requests / np.maximum(capacity, 1)).max(axis=1)
+    return np.argsort(-share, kind="stable")
+
+
+def dealt(amount: int, places: Ints) -> Ints:
+    """[place], `amount` pods dealt to places with room for so many each, in order: the first ones are filled."""
+    # filled(k) = min(places[0] + … + places[k], amount) pods sit in the first k + 1 places; its differences are the shares.
+    filled = np.minimum(np.cumsum(places), amount)
+    return np.diff(filled, prepend=0)
+
+
+def _fit(requests: Ints, capacity: Ints) -> Ints:
+    # fit[i, t] = min over resources r with requests[i, r] > 0 of ⌊capacity[t, r] / requests[i, r]⌋, at least 0;
+    # requests: [item, resource], capacity: [type, resource]. An item that requests nothing fits without end.
+    fit = np.full((len(requests), len(capacity)), np.iinfo(np.int64).max)
     for r in range(requests.shape[1]):
         wanted = requests[:, r][:, None]
-        most = np.where(wanted > 0, np.minimum(most, room[:, r][None, :] // np.maximum(wanted, 1)), most)
-    held: Ints = np.maximum(most, 0)
+        fit = np.where(wanted > 0, np.minimum(fit, capacity[:, r][None, :] // np.maximum(wanted, 1)), fit)
+    held: Ints = np.maximum(fit, 0)
     return held

@@ -10,13 +10,12 @@ import msgspec
 from core.model.plan import Binding, Cost, Plan, Unschedulable
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
-from core.packing.search_budget import Budget
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DEFAULT_SETTINGS, SearchSettings
 from core.scheduling.context import SchedulingContext
-from core.scheduling.explanation.diagnosis import Diagnosis
-from core.scheduling.explanation.verdict import Verdict
-from core.scheduling.greedy.queue import queue_of
+from core.scheduling.explanation.diagnosis import Diagnosis, Verdict
 from core.scheduling.greedy.requeue import RequeuingScheduler
-from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.greedy.scheduler import GreedyScheduler, Solution, queue_of
 from core.scheduling.optimization.optimizer import improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
@@ -44,7 +43,15 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
 
-    def __init__(self, snapshot: Snapshot, context: SchedulingContext | None = None, *, explains: bool = True) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        context: SchedulingContext | None = None,
+        *,
+        explains: bool = True,
+        search: SearchSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        self._search = search
         self._context = context or SchedulingContext(snapshot)
         self._explains = explains
 
@@ -71,8 +78,8 @@ class Planner:
         if steps is None and out_of_time is None:
             return self.outcome().plan
         solution, _ = self._solution((), consolidation=False)
-        budget = None if steps == 0 else Budget(steps, out_of_time)
-        anew, cost = improved(self._context, solution, budget)
+        budget = None if steps == 0 else SearchBudget(steps, out_of_time)
+        anew, cost = improved(self._context, solution, budget, self._search)
         return msgspec.structs.replace(self._outcome(anew, []).plan, cost=cost)
 
     def outcome(self) -> Outcome:

@@ -1,131 +1,148 @@
-"""Beam search for loads: classes are decided one by one, those about which rents leave a doubt last, many loads side by side.
+"""The pricing problem by beam search: many partial loads side by side, decided item by item, the doubtful items last.
 
-A pod that is worth more than the rent of its room belongs onto a machine, one that is worth less does not; so much is lost by
-every decision against that. What is left of a load's promise when all classes are decided is its worth and the rent of the room
-that stays empty.
+A pod with more value than the shadow price of what it requests belongs on a machine, one with less does not, and every decision
+against that loses the difference. The bound of a partial load is what its type's load may be worth at most, less these losses;
+when all items are decided, it is the load's value and the price of the capacity that stays empty.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints, Packing, Problem
-
-WORTH_MIN: Final = 1 + 1e-5
-"""What a load must be worth, in prices of its machine."""
-
-STATES_MAX: Final = 6000
-STATES_EACH_MAX: Final = 400
-"""Partial loads that are followed, for all types and for each."""
-
-TYPES_MAX: Final = 40
-"""Types that are searched at once, those with the best promise."""
-
-OPTIONS: Final = 6
-"""How many amounts of a class are tried: from the one on that the rents ask for."""
-
-LOADS_EACH: Final = 2
-"""Loads that are returned for each type."""
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.shadow_prices import load_value_bound
+from core.packing.problem import Bools, Floats, Ints, PackingProblem
+from core.packing.search_settings import BeamPricingSettings
 
 
-class Beam:
-    """One search, for loads that are worth more than their machine.
+class BeamPricing:
+    """One search, for loads with more value than their machine's price.
 
-    Args:
-        problem: What to pack and where.
-        demand: [class], how many pods there are to take.
-        values: [class], what a pod is worth.
-        rents: [type, resource], what room is worth.
+    The arrays `_type`, `_left` and `_bound` hold one entry for each partial load (state): [state], [state, resource], [state].
     """
 
-    def __init__(self, problem: Problem, demand: Ints, values: Floats, rents: Floats) -> None:
-        self._values = values
-        self._least = problem.prices.astype(np.float64) * WORTH_MIN
-        self._used = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
-        self._requests = problem.requests[:, self._used].astype(float)
-        self._room = problem.room[:, self._used].astype(float)
-        self._gains = values[:, None] - problem.requests @ rents.T
-        self._most = np.minimum(problem.fit, demand[:, None]).astype(float)
-        promised = (problem.room * rents).sum(axis=1) + (np.maximum(self._gains, 0) * self._most).sum(axis=0)
-        self._kinds = _the_most(promised / self._least, promised > self._least, TYPES_MAX)
-        self._order, self._decisions = _in_doubt_last(self._gains, self._most, promised - self._least)
-        self._kind, self._left, self._promise = self._kinds, self._room[self._kinds].copy(), promised[self._kinds]
+    def __init__(
+        self,
+        problem: PackingProblem,
+        demand: Ints,
+        *,
+        item_values: Floats,
+        resource_prices: Floats,
+        value_per_price_min: float,
+        settings: BeamPricingSettings,
+    ) -> None:
+        """Prepare the search.
+
+        Args:
+            problem: The types of machine.
+            demand: [item], pods to take from.
+            item_values: [item], what a pod is worth.
+            resource_prices: [type, resource], shadow prices under these values.
+            value_per_price_min: Value over price that a column must exceed.
+            settings: How wide the search is.
+        """
+        self._settings = settings
+        self._item_values = item_values
+        self._value_min = problem.prices.astype(np.float64) * value_per_price_min
+        requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
+        self._requests = problem.requests[:, requested].astype(float)
+        # surplus[i, t] = item_values[i] - requests[i] · resource_prices[t]: what a pod gains on a machine of type t.
+        self._surplus = item_values[:, None] - problem.requests @ resource_prices.T
+        self._pods_max = np.minimum(problem.fit, demand[:, None]).astype(float)
+        bound = load_value_bound(
+            problem, pods_max=self._pods_max, item_values=item_values, resource_prices=resource_prices
+        )
+        self._searched = _highest(bound / self._value_min, bound > self._value_min, settings.types_max)
+        self._order, self._decisions = _doubtful_last(self._surplus, self._pods_max, bound - self._value_min)
+        self._type = self._searched
+        self._left = problem.capacity[:, requested].astype(float)[self._searched].copy()
+        self._bound = bound[self._searched]
         self._trail: list[tuple[Ints, Ints, Floats]] = []
 
-    def loads(self) -> Packing:
-        """The best loads of each type that are worth more than their machine."""
-        for rank in range(int(self._decisions[self._kinds].max(initial=0))):
+    def columns(self) -> Columns:
+        """The best loads of each type that have more value than their machine's price."""
+        for rank in range(int(self._decisions[self._searched].max(initial=0))):
             self._decide(rank)
-        worth = self._worth()
-        best = np.lexsort((-worth, self._kind))
-        best = best[_position_within(self._kind[best]) < LOADS_EACH]
-        best = best[worth[best] > self._least[self._kind[best]]]
-        traced = [self._traced(int(state)) for state in best]
-        return Packing(self._kind[best], np.array(traced, dtype=np.int64).reshape(len(best), len(self._values)))
+        value = self._value()
+        best = np.lexsort((-value, self._type))
+        best = best[_position_within(self._type[best]) < self._settings.columns_per_type_max]
+        best = best[value[best] > self._value_min[self._type[best]]]
+        loads = [self._load(int(state)) for state in best]
+        return Columns.of(self._type[best].tolist(), loads, items=len(self._item_values))
 
     def _decide(self, rank: int) -> None:
-        """Branch every partial load over amounts of its next class, and keep the most promising ones."""
-        pod_class = self._order[rank, self._kind]
-        wanted, gain = self._requests[pod_class], self._gains[pod_class, self._kind]
-        most = np.where(rank < self._decisions[self._kind], self._most[pod_class, self._kind], 0)
+        """Branch every partial load over amounts of its next item, and keep the ones with the highest bounds."""
+        # Of the item at this rank at most `holds` pods still fit. With a positive surplus all of them should be taken, and the
+        # amounts tried are holds, holds - 1, …; with a negative one none should, and they are 0, 1, …. Against the pods_max
+        # that the bound counts on, an amount loses surplus (pods_max - amount), or -surplus · amount.
+        # item, surplus, pods_max, holds: [state]; amounts, lost, bound: [state, option].
+        item = self._order[rank, self._type]
+        requests, surplus = self._requests[item], self._surplus[item, self._type]
+        pods_max = np.where(rank < self._decisions[self._type], self._pods_max[item, self._type], 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            holds = np.minimum(np.floor(np.fmin.reduce(self._left / wanted, axis=1)), most)
-        steps = np.arange(OPTIONS)
-        amounts = np.where(gain[:, None] > 0, holds[:, None] - steps, steps)
-        lost = np.where(gain[:, None] > 0, gain[:, None] * (most[:, None] - amounts), -gain[:, None] * amounts)
-        promise = self._promise[:, None] - lost
-        possible = (amounts >= 0) & (amounts <= holds[:, None]) & (promise > self._least[self._kind][:, None])
+            holds = np.minimum(np.floor(np.fmin.reduce(self._left / requests, axis=1)), pods_max)
+        steps = np.arange(self._settings.amounts_tried)
+        gains = surplus[:, None] > 0
+        amounts = np.where(gains, holds[:, None] - steps, steps)
+        lost = np.where(gains, surplus[:, None] * (pods_max[:, None] - amounts), -surplus[:, None] * amounts)
+        bound = self._bound[:, None] - lost
+        possible = (amounts >= 0) & (amounts <= holds[:, None]) & (bound > self._value_min[self._type][:, None])
         state, option = np.nonzero(possible)
-        left = self._left[state] - amounts[state, option, None] * wanted[state]
-        kept = _distinct_best(self._kind[state], left, promise[state, option])
+        left = self._left[state] - amounts[state, option, None] * requests[state]
+        kept = self._distinct_best(self._type[state], left, bound[state, option])
         state, option = state[kept], option[kept]
-        self._trail.append((state, pod_class[state], amounts[state, option]))
-        self._kind, self._left, self._promise = self._kind[state], left[kept], promise[state, option]
+        self._trail.append((state, item[state], amounts[state, option]))
+        self._type, self._left, self._bound = self._type[state], left[kept], bound[state, option]
 
-    def _worth(self) -> Floats:
-        """What the pods of each load are worth."""
-        worth = np.zeros(len(self._kind))
-        at = np.arange(len(self._kind))
-        for parent, pod_class, amount in reversed(self._trail):
-            worth += self._values[pod_class[at]] * amount[at]
+    def _distinct_best(self, types: Ints, left: Floats, bound: Floats) -> Ints:
+        """The partial loads of each type with the highest bounds; of those that leave the same capacity only the best."""
+        # A state is told by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational, different
+        # amounts left hardly ever give the same sum, and sorting one number is faster than sorting a row of them. Should two
+        # collide, one load fewer is searched. types, bound: [state], left: [state, resource].
+        settings = self._settings
+        mixed = left @ np.sqrt(np.arange(2, left.shape[1] + 2))
+        alike = np.lexsort((-bound, mixed, types))
+        first = np.ones(len(alike), dtype=np.bool_)
+        first[1:] = (types[alike][1:] != types[alike][:-1]) | (mixed[alike][1:] != mixed[alike][:-1])
+        distinct = alike[first]
+        ranked = distinct[np.lexsort((-bound[distinct], types[distinct]))]
+        states_each = settings.states_max // max(1, len(np.unique(types)))
+        return ranked[_position_within(types[ranked]) < min(settings.states_per_type_max, states_each)]
+
+    def _value(self) -> Floats:
+        """[state], the value of the pods of each load."""
+        value = np.zeros(len(self._type))
+        at = np.arange(len(self._type))
+        for parent, item, amount in reversed(self._trail):
+            value += self._item_values[item[at]] * amount[at]
             at = parent[at]
-        return worth
+        return value
 
-    def _traced(self, state: int) -> Ints:
-        load = np.zeros(len(self._values), dtype=np.int64)
-        for parent, pod_class, amount in reversed(self._trail):
-            load[pod_class[state]] += int(amount[state])
+    def _load(self, state: int) -> Ints:
+        """[item], the load of a state, traced back through the decisions that led to it."""
+        load = np.zeros(len(self._item_values), dtype=np.int64)
+        for parent, item, amount in reversed(self._trail):
+            load[item[state]] += int(amount[state])
             state = int(parent[state])
         return load
 
 
-def _the_most(scores: Floats, eligible: Bools, many: int) -> Ints:
+def _highest(scores: Floats, eligible: Bools, count: int) -> Ints:
     """The eligible positions with the highest scores, in their own order."""
-    ranked = np.argsort(-np.where(eligible, scores, -np.inf), kind="stable")[: min(many, int(eligible.sum()))]
+    ranked = np.argsort(-np.where(eligible, scores, -np.inf), kind="stable")[: min(count, int(eligible.sum()))]
     return np.sort(ranked)
 
 
-def _in_doubt_last(gains: Floats, most: Floats, slack: Floats) -> tuple[Ints, Ints]:
-    """[rank, type], classes that a worthwhile load may hold, the clear cases first; and how many of them each type has."""
-    matters = (most > 0) & (-gains <= slack)
-    clearness = np.where(matters, np.abs(gains), -1.0)
+def _doubtful_last(surplus: Floats, pods_max: Floats, slack: Floats) -> tuple[Ints, Ints]:
+    """[rank, type], the items that a load may hold, those with the clearest surplus first; and [type] how many there are.
+
+    An item whose first pod loses more than the slack between bound and price ([type]) is in no load with more value than price.
+    """
+    matters = (pods_max > 0) & (-surplus <= slack)
+    clearness = np.where(matters, np.abs(surplus), -1.0)
     return np.argsort(-clearness, axis=0, kind="stable"), matters.sum(axis=0)
 
 
-def _distinct_best(kind: Ints, left: Floats, promise: Floats) -> Ints:
-    """The most promising partial loads of each type; of those that leave the same room only the best."""
-    mixed = left @ np.sqrt(np.arange(2, left.shape[1] + 2))
-    alike = np.lexsort((-promise, mixed, kind))
-    first = np.ones(len(alike), dtype=np.bool_)
-    first[1:] = (kind[alike][1:] != kind[alike][:-1]) | (mixed[alike][1:] != mixed[alike][:-1])
-    distinct = alike[first]
-    ranked = distinct[np.lexsort((-promise[distinct], kind[distinct]))]
-    types = max(1, len(np.unique(kind)))
-    return ranked[_position_within(kind[ranked]) < min(STATES_EACH_MAX, STATES_MAX // types)]
-
-
-def _position_within(kind: Ints) -> Ints:
+def _position_within(types: Ints) -> Ints:
     """For a sorted array, the position of each element among its equals."""
-    return np.arange(len(kind)) - np.searchsorted(kind, kind)
+    return np.arange(len(types)) - np.searchsorted(types, types)

@@ -1,106 +1,120 @@
-"""A lower bound from whole loads, for where machines hold so few pods that fractions say little.
+"""A lower bound from whole loads, for where machines hold so few pods that the fluid relaxation is weak.
 
-Whatever pods are taken to be worth: divided by the most that a machine's load is worth for its price, the worth of all pods is
-no more than what any packing costs (weak duality). The values come from the configuration program; what the best load of a type
-is worth is bounded by a linear program first and, for the types that decide, by the whole knapsack.
+Weak duality of the master problem: whatever pods are taken to be worth, the value of all pods over the largest value / price of
+any load is no more than what any packing costs. The item values come from column generation; the value of a type's best load is
+bounded by a linear program first and, for the types that decide, by the exact knapsack.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-import highspy
 import numpy as np
 
-from core.packing.column_generation.dive import Configurations
-from core.packing.column_generation.shadow_prices import Rents, most_worth
-from core.packing.lp import quiet_solver
-from core.packing.problem import Floats, Ints, Packing, Problem
-from core.packing.search_budget import Budget
-
-ROUNDS_MAX: Final = 12
-"""Most times that pods are valued anew after loads turned up that are worth more than their machine."""
-
-NEAR: Final = 1e-3
-"""Worth over price at which no dearer load is looked for."""
-
-BRANCHES_MAX: Final = 2_000
-"""Most branches of one knapsack: a bound is had before it is solved."""
-
-SLACK: Final = 1e-5
-"""Added to a knapsack's worth, relatively, for the solver's tolerances."""
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.generation import ColumnGeneration
+from core.packing.column_generation.shadow_prices import ShadowPrices, load_value_bound
+from core.packing.lp import IntegerLimits, LinearProgram, LpColumns, LpRows
+from core.packing.problem import Floats, Ints, MachineTypeIndex, Packing, PackingProblem
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DualBoundSettings, SearchSettings
 
 
-def proven(problem: Problem, known: Packing, bound: int, generator: np.random.Generator, budget: Budget) -> int:
-    """Nano-dollars per hour that no packing undercuts; at least `bound`, which is one.
+def dual_bound(
+    problem: PackingProblem,
+    known: Packing,
+    *,
+    lower_bound: int,
+    generator: np.random.Generator,
+    budget: SearchBudget,
+    settings: SearchSettings,
+) -> int:
+    """Nano-dollars per hour that no packing undercuts; at least `lower_bound`, which is one already.
 
     Args:
         problem: The pods and all types that might hold them.
-        known: A good packing: the values of pods are taken from its loads.
-        bound: The fluid relaxation's.
-        generator: For the search of further loads.
+        known: A good packing: its loads are the first columns.
+        lower_bound: The fluid relaxation's.
+        generator: For pricing.
         budget: What is left of the search's.
+        settings: When to stop.
     """
-    search = Configurations(problem, generator, budget)
-    values = search.values(known, bound)
-    rents = Rents(problem, problem.counts)
-    for _ in range(ROUNDS_MAX):
-        overpriced, loads = _overpriced(problem, values, rents.under(values), budget)
-        bound = max(bound, int(values @ problem.counts / overpriced))
-        if overpriced <= 1 + NEAR or not len(loads.types) or budget.is_spent:
+    generation, shadow_prices = ColumnGeneration(problem, generator, settings), ShadowPrices(problem, problem.counts)
+    item_values = generation.item_values(Columns.of_packing(known), lower_bound, budget)
+    near = 1 + settings.dual_bound.stop_gap_relative
+    for _ in range(settings.dual_bound.rounds_max):
+        resource_prices = shadow_prices.under(item_values)
+        excess, columns = _value_for_price_max(
+            problem,
+            item_values=item_values,
+            resource_prices=resource_prices,
+            budget=budget,
+            settings=settings.dual_bound,
+        )
+        lower_bound = max(lower_bound, int(item_values @ problem.counts / excess))
+        if excess <= near or not len(columns) or budget.is_spent:
             break
-        values = search.values(loads, bound)
-    return bound
+        item_values = generation.item_values(columns, lower_bound, budget)
+    return lower_bound
 
 
-def _overpriced(problem: Problem, values: Floats, rents: Floats, budget: Budget) -> tuple[float, Packing]:
-    """The most that any load is worth for the price of its machine, at the most; and loads worth more than that."""
-    most = np.minimum(problem.fit, problem.counts[:, None])
-    worth = most_worth(problem, most, values, rents) / problem.prices
+def _value_for_price_max(
+    problem: PackingProblem,
+    *,
+    item_values: Floats,
+    resource_prices: Floats,
+    budget: SearchBudget,
+    settings: DualBoundSettings,
+) -> tuple[float, Columns]:
+    """An upper bound on value / price of any load, and columns with more value than price."""
+    # [type], at first by the linear knapsack. The type with the largest bound is solved exactly, again and again, until the
+    # largest has been or is near one: bounds of the other types cannot decide.
+    pods_max = np.minimum(problem.fit, problem.counts[:, None])
+    bounds = load_value_bound(problem, pods_max=pods_max, item_values=item_values, resource_prices=resource_prices)
+    bounds = bounds / problem.prices
     types, loads = list[int](), list[Ints]()
-    is_whole = np.zeros(len(worth), dtype=np.bool_)
+    is_exact = np.zeros(len(bounds), dtype=np.bool_)
     while True:
-        kind = int(np.argmax(worth))
-        if is_whole[kind] or worth[kind] <= 1 + NEAR or not budget.step():
+        largest = MachineTypeIndex(int(np.argmax(bounds)))
+        if is_exact[largest] or bounds[largest] <= 1 + settings.stop_gap_relative or not budget.step():
             break
-        is_whole[kind] = True
-        bounded, load = _knapsack(problem, most[:, kind], values / problem.prices[kind], kind)
-        worth[kind] = min(worth[kind], bounded)
-        if load @ values > problem.prices[kind]:
-            types.append(kind)
+        is_exact[largest] = True
+        values = item_values / problem.prices[largest]
+        bound, load = _knapsack(problem, largest, pods_max=pods_max[:, largest], item_values=values, settings=settings)
+        bounds[largest] = min(bounds[largest], bound)
+        if load @ item_values > problem.prices[largest]:
+            types.append(largest)
             loads.append(load)
-    found = np.array(loads, dtype=np.int64).reshape(len(loads), len(problem.counts))
-    return float(worth.max()), Packing(np.array(types, dtype=np.int64), found)
+    return float(bounds.max()), Columns.of(types, loads, items=len(problem.counts))
 
 
-def _knapsack(problem: Problem, most: Ints, values: Floats, kind: int) -> tuple[float, Ints]:
-    """What the best load of a type is worth at the most, and a load; `most` pods of each class."""
-    taken = np.flatnonzero((most > 0) & (values > 0))
-    used = np.flatnonzero(problem.requests[taken].any(axis=0))
-    room = np.maximum(problem.room[kind, used], 1).astype(float)
-    shares = problem.requests[taken][:, used] / room
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(taken), len(used)
-    model.col_cost_, model.col_lower_, model.col_upper_ = (
-        -values[taken],
-        np.zeros(len(taken)),
-        most[taken].astype(float),
+def _knapsack(
+    problem: PackingProblem,
+    type_index: MachineTypeIndex,
+    *,
+    pods_max: Ints,
+    item_values: Floats,
+    settings: DualBoundSettings,
+) -> tuple[float, Ints]:
+    """An upper bound on the value of a type's best load, and a load ([item]); `pods_max` of each item ([item])."""
+    # Maximise Σ_i v[i] x[i] subject to Σ_i requests[i, r] / capacity[r] x[i] ≤ 1 for every resource r, 0 ≤ x ≤ pods_max, x
+    # integral; over the items with a value and a place. HiGHS minimises, so costs are -v and the bound is its negative.
+    taken = np.flatnonzero((pods_max > 0) & (item_values > 0))
+    requested = np.flatnonzero(problem.requests[taken].any(axis=0))
+    capacity = np.maximum(problem.capacity[type_index, requested], 1).astype(float)
+    shares = problem.requests[taken][:, requested] / capacity
+    columns = LpColumns(
+        costs=-item_values[taken],
+        upper=pods_max[taken].astype(float),
+        starts=(np.arange(len(taken) + 1) * len(requested)).astype(np.int32),
+        rows=np.tile(np.arange(len(requested)), len(taken)).astype(np.int32),
+        coefficients=shares.ravel(),
     )
-    model.row_lower_, model.row_upper_ = np.full(len(used), -highspy.kHighsInf), np.ones(len(used))
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = (np.arange(len(taken) + 1) * len(used)).astype(np.int32)
-    model.a_matrix_.index_ = np.tile(np.arange(len(used)), len(taken)).astype(np.int32)
-    model.a_matrix_.value_ = shares.ravel()
-    model.integrality_ = [highspy.HighsVarType.kInteger] * len(taken)
-    solver = quiet_solver()
-    solver.setOptionValue("mip_rel_gap", SLACK)
-    solver.setOptionValue("mip_max_nodes", BRANCHES_MAX)
-    solver.passModel(model)
-    solver.run()
-    load = np.zeros(len(problem.counts), dtype=np.int64)
-    columns = np.array(solver.getSolution().col_value)
-    if len(columns):
-        load[taken] = np.floor(columns + 1e-6).astype(np.int64)
-    if not (load @ problem.requests <= problem.room[kind]).all():  # within the solver's tolerances only
+    gap = settings.knapsack_gap_relative
+    limits = IntegerLimits(gap_relative=gap, nodes_max=settings.knapsack_nodes_max)
+    program = LinearProgram(LpRows.at_most(np.ones(len(requested))), columns, integer=limits)
+    program.solve()
+    load, found = np.zeros(len(problem.counts), dtype=np.int64), program.column_values()
+    if len(found):
+        load[taken] = np.floor(found + 1e-6).astype(np.int64)
+    if not (load @ problem.requests <= problem.capacity[type_index]).all():  # within the solver's tolerances only
         load[:] = 0
-    return -solver.getInfo().mip_dual_bound * (1 + SLACK), load
+    return -program.integer_bound() * (1 + gap), load

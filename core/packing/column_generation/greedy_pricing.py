@@ -1,51 +1,59 @@
-"""Loads that are worth more than the machine that they are on: what the master program is missing."""
+"""The pricing problem by greedy knapsacks: columns with more value than price, which the master problem lacks."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from core.packing.column_generation.beam_pricing import WORTH_MIN
+from core.packing.column_generation.columns import Columns
 from core.packing.heuristics.value_packing import greedy_loads
-from core.packing.problem import Floats, Ints, Packing, Problem
-
-SHAKES: Final = (0.0, 0.15, 0.3)
-"""By how much rents are shaken, one knapsack for each type and shake."""
-
-LOADS_MAX: Final = 80
-"""Most loads of one round, the best first: more make the master program slow and are worth little."""
+from core.packing.problem import Floats, Ints, PackingProblem
+from core.packing.search_settings import GreedyPricingSettings
 
 
-def worthwhile_loads(
-    problem: Problem, demand: Ints, tried: Floats, values: Floats, rents: Floats, generator: np.random.Generator
-) -> Packing:
-    """Loads that greedy knapsacks find for each type.
+def greedy_columns(
+    problem: PackingProblem,
+    demand: Ints,
+    *,
+    chosen_by: Floats,
+    judged_by: Floats,
+    resource_prices: Floats,
+    value_per_price_min: float,
+    generator: np.random.Generator,
+    settings: GreedyPricingSettings,
+) -> Columns:
+    """Columns of negative reduced cost that greedy knapsacks find, for each type and noise on its resource prices.
 
     Args:
-        problem: What to pack and where.
-        demand: [class], how many pods there are to take.
-        tried: [class], the values by which pods are chosen.
-        values: [class], those by which the loads are judged.
-        rents: [type, resource], what room is worth under `tried`.
-        generator: Shakes the rents.
+        problem: The types of machine.
+        demand: [item], pods to take from.
+        chosen_by: [item], the values by which pods are chosen.
+        judged_by: [item], the values by which columns are judged: the master problem's dual prices.
+        resource_prices: [type, resource], shadow prices under `chosen_by`.
+        value_per_price_min: Value over price that a column must exceed.
+        generator: Draws the noise.
+        settings: How much noise, and how many columns.
     """
-    active = np.flatnonzero((demand > 0) & (tried > 0))
-    shaken = _shaken(rents, generator)
-    paid = np.einsum("ar,dtr->adt", problem.requests[active].astype(float), shaken)
-    order = active[np.argsort(-(tried[active, None, None] / np.maximum(paid, 1e-15)), axis=0, kind="stable")]
-    most = np.minimum(problem.fit, demand[:, None]).astype(float)
-    taken = greedy_loads(problem, demand, most, order)
-    worth = (taken * values[order]).sum(axis=0) / problem.prices
-    shake, kind = np.nonzero(worth > WORTH_MIN)
-    best = np.argsort(-worth[shake, kind], kind="stable")[:LOADS_MAX]
+    # Density rule: items by chosen_by[i] / (requests[i] · u[d, t]) for the resource prices u under noise d, the largest first.
+    # Reduced cost = price - Σ_i load[i] judged_by[i] < 0 where value / price > 1.
+    # cost: [active item, noise, type], order and taken: [rank, noise, type].
+    active = np.flatnonzero((demand > 0) & (chosen_by > 0))
+    noisy = _noisy(resource_prices, generator, settings)
+    cost = np.einsum("ar,dtr->adt", problem.requests[active].astype(float), noisy)
+    order = active[np.argsort(-(chosen_by[active, None, None] / np.maximum(cost, 1e-15)), axis=0, kind="stable")]
+    pods_max = np.minimum(problem.fit, demand[:, None]).astype(float)
+    taken = greedy_loads(problem, demand=demand, pods_max=pods_max, order=order)
+    value_for_price = (taken * judged_by[order]).sum(axis=0) / problem.prices
+    noise, types = np.nonzero(value_for_price > value_per_price_min)
+    best = np.argsort(-value_for_price[noise, types], kind="stable")[: settings.columns_max]
     loads = np.zeros((len(best), len(demand)), dtype=np.int64)
-    for i, (s, k) in enumerate(zip(shake[best], kind[best], strict=True)):
-        loads[i, order[:, s, k]] = taken[:, s, k]
-    return Packing(kind[best], loads)
+    for i, (d, t) in enumerate(zip(noise[best], types[best], strict=True)):
+        loads[i, order[:, d, t]] = taken[:, d, t]
+    return Columns(types[best], loads)
 
 
-def _shaken(rents: Floats, generator: np.random.Generator) -> Floats:
-    noise = generator.normal(0, 1, (len(SHAKES), *rents.shape)) * np.array(SHAKES)[:, None, None]
-    shaken: Floats = np.maximum(rents, rents.max() * 1e-12) * np.exp(noise)
-    return shaken
+def _noisy(resource_prices: Floats, generator: np.random.Generator, settings: GreedyPricingSettings) -> Floats:
+    """[noise, type, resource], resource prices times e^noise; prices of zero are lifted a little, so that they order items."""
+    deviations = np.array(settings.price_noises_log)[:, None, None]
+    noise = generator.normal(0, 1, (len(deviations), *resource_prices.shape)) * deviations
+    noisy: Floats = np.maximum(resource_prices, resource_prices.max() * 1e-12) * np.exp(noise)
+    return noisy

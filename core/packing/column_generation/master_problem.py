@@ -1,110 +1,86 @@
-"""The restricted master program: how often to buy each known load, at the least cost, so that every pod has a place."""
+"""The restricted master problem: how often to buy each known column so that every pod has a place, at the least cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 
-from core.packing.column_generation.substitution_columns import StandIns
-from core.packing.lp import quiet_solver
-from core.packing.problem import Floats, Ints, Packing, Problem
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.substitution_columns import Substitutions
+from core.packing.lp import LinearProgram, LpColumns, LpRows
+from core.packing.problem import Floats, Ints, Packing, PackingProblem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Mix:
-    """An optimum over the loads known so far.
+class MasterSolution:
+    """An optimum over the columns known so far.
 
     Attributes:
         cost: Nano-dollars per hour; machines may be split.
-        machines: [load], how many are bought.
-        flows: [pair], how many places of a class go to pods that stand in.
-        values: [class], what one more pod would cost.
+        machines: [column], how many are bought.
+        flows: [substitution], how many places of an item go to pods of another.
+        item_values: [item], the dual price: what one more pod would cost.
     """
 
     cost: float
     machines: Floats
     flows: Floats
-    values: Floats
+    item_values: Floats
 
 
-class Master:
-    """One row a class, one column a load of a type; passing a place on to a pod that stands in is a column that costs nothing.
+class MasterProblem:
+    """One covering row for each item, one variable for each column, and one without cost for each substitution.
 
-    Those columns keep the values of classes in the order of what they ask for, so few loads are needed to get them right.
+    Minimise  Σ_c price[c] λ[c]
+    subject to  Σ_c load[c, i] λ[c] - Σ_(i→j) f + Σ_(j→i) f ≥ demand[i]  for every item i,  and  λ, f ≥ 0.
+    Substitution variables f keep the dual prices in the order of the requests, so few columns are needed to get them right.
+    Prices are scaled to at most one for the solver.
     """
 
-    def __init__(self, problem: Problem, stand_ins: StandIns) -> None:
+    def __init__(self, problem: PackingProblem, substitutions: Substitutions) -> None:
         self._problem = problem
-        self._scale = float(problem.prices.max())
-        self._pairs = len(stand_ins.pairs)
-        self._known: dict[tuple[int, bytes], None] = {}
+        self._price_unit = float(problem.prices.max())
+        self._substitutions = len(substitutions.pairs)
+        self._keys: dict[tuple[int, bytes], None] = {}
         self._types: list[int] = []
         self._loads: list[Ints] = []
-        self._solver = quiet_solver()
-        self._solver.setOptionValue("presolve", "off")
-        self._add_rows()
-        self._add_pairs(stand_ins.pairs)
+        self._program = LinearProgram(LpRows.at_least(np.zeros(len(problem.counts))), presolve=False)
+        if self._substitutions:
+            number, coefficients = np.arange(self._substitutions), np.zeros((self._substitutions, len(problem.counts)))
+            coefficients[number, substitutions.pairs[:, 0]] = -1
+            coefficients[number, substitutions.pairs[:, 1]] = 1
+            self._program.add_columns(LpColumns.dense(np.zeros(self._substitutions), coefficients))
 
-    def add(self, types: Ints, loads: Ints) -> int:
-        """Make loads known; how many were new."""
-        fresh = [i for i, key in enumerate(_keys(types, loads)) if self._is_new(key)]
-        if fresh:
-            self._types += types[fresh].tolist()
-            self._loads += list(loads[fresh])
-            self._add_columns(self._problem.prices[types[fresh]] / self._scale, loads[fresh].astype(float))
-        return len(fresh)
+    def add(self, columns: Columns) -> int:
+        """Make columns known, and return how many were new."""
+        new = [i for i, key in enumerate(columns.keys()) if self._is_new(key)]
+        if new:
+            types, loads = columns.types[new], columns.loads[new]
+            self._types += types.tolist()
+            self._loads += list(loads)
+            costs = self._problem.prices[types] / self._price_unit
+            self._program.add_columns(LpColumns.dense(costs, loads.astype(float)))
+        return len(new)
 
-    def solved(self, demand: Ints) -> Mix:
-        """The best mix for so many pods of each class; starts from the last one."""
-        rows = np.arange(len(demand), dtype=np.int32)
-        above = np.full(len(demand), highspy.kHighsInf)
-        self._solver.changeRowsBounds(len(rows), rows, demand.astype(float), above)  # type: ignore[attr-defined]  # missing in its stubs
-        self._solver.run()
-        solution = self._solver.getSolution()
-        columns = np.maximum(np.array(solution.col_value), 0)
-        values = np.maximum(np.array(solution.row_dual), 0) * self._scale
-        cost = float(values @ demand)
-        return Mix(cost, columns[self._pairs :], columns[: self._pairs], values)
+    def solved(self, demand: Ints) -> MasterSolution:
+        """The optimum for so many pods of each item; the solver starts from its last basis."""
+        self._program.set_rows(LpRows.at_least(demand.astype(float)))
+        self._program.solve()
+        amounts = np.maximum(self._program.column_values(), 0)
+        item_values = np.maximum(self._program.row_duals(), 0) * self._price_unit
+        flows, machines = amounts[: self._substitutions], amounts[self._substitutions :]
+        return MasterSolution(float(item_values @ demand), machines, flows, item_values)
 
     def bought(self, times: Ints) -> Packing:
-        """So many machines of each known load."""
-        kinds = np.flatnonzero(times)
-        types = np.array([self._types[i] for i in kinds], dtype=np.int64)
-        loads = np.array([self._loads[i] for i in kinds], dtype=np.int64).reshape(len(kinds), -1)
-        return Packing(np.repeat(types, times[kinds]), np.repeat(loads, times[kinds], axis=0))
+        """So many machines of each known column ([column])."""
+        columns = np.flatnonzero(times)
+        types = np.array([self._types[i] for i in columns], dtype=np.int64)
+        loads = np.array([self._loads[i] for i in columns], dtype=np.int64)
+        loads = loads.reshape(len(columns), len(self._problem.counts))
+        return Packing(np.repeat(types, times[columns]), np.repeat(loads, times[columns], axis=0))
 
     def _is_new(self, key: tuple[int, bytes]) -> bool:
-        is_new = key not in self._known
-        self._known[key] = None
+        is_new = key not in self._keys
+        self._keys[key] = None
         return is_new
-
-    def _add_rows(self) -> None:
-        rows = len(self._problem.counts)
-        none = np.zeros(0, dtype=np.int32)
-        above = np.full(rows, highspy.kHighsInf)
-        self._solver.addRows(
-            rows, np.zeros(rows), above, 0, np.zeros(rows, dtype=np.int32), none, np.zeros(0, dtype=np.float64)
-        )
-
-    def _add_pairs(self, pairs: Ints) -> None:
-        if len(pairs):
-            effects = np.zeros((len(pairs), len(self._problem.counts)))
-            number = np.arange(len(pairs))
-            effects[number, pairs[:, 0]] = -1
-            effects[number, pairs[:, 1]] = 1
-            self._add_columns(np.zeros(len(pairs)), effects)
-
-    def _add_columns(self, prices: Floats, effects: Floats) -> None:
-        column, row = np.nonzero(effects)
-        starts = np.searchsorted(column, np.arange(len(prices))).astype(np.int32)
-        none, above = np.zeros(len(prices)), np.full(len(prices), highspy.kHighsInf)
-        self._solver.addCols(
-            len(prices), prices, none, above, len(row), starts, row.astype(np.int32), effects[column, row]
-        )
-
-
-def _keys(types: Ints, loads: Ints) -> Iterable[tuple[int, bytes]]:
-    return ((int(kind), load.tobytes()) for kind, load in zip(types, loads, strict=True))

@@ -1,63 +1,77 @@
-"""What room is worth to pods, for every type by itself: the duals of each type's knapsack with pods that may be split."""
+"""Shadow prices of a machine's resources, for every type by itself: the duals of its knapsack with pods that may be split."""
 
 from __future__ import annotations
 
-import highspy
 import numpy as np
 
-from core.packing.lp import quiet_solver
-from core.packing.problem import Floats, Ints, Problem
+from core.packing.lp import LinearProgram, LpColumns, LpRows
+from core.packing.problem import Floats, Ints, PackingProblem
 
 
-class Rents:
-    """The knapsacks of all types as one linear program, solved again and again under other values of pods."""
+class ShadowPrices:
+    """The fractional knapsacks of all types as one linear program, solved again and again under other item values.
 
-    def __init__(self, problem: Problem, demand: Ints) -> None:
+    For every type t: maximise  Σ_i item_values[i] x[i, t]  subject to  Σ_i requests[i, r] x[i, t] ≤ capacity[t, r]  for every
+    resource r,  0 ≤ x[i, t] ≤ min(fit[i, t], demand[i]).  Rows are scaled to a capacity of one and values to the type's price.
+    """
+
+    def __init__(self, problem: PackingProblem, demand: Ints) -> None:
+        """Build the program for so many pods of each item ([item])."""
+        pods_max = np.minimum(problem.fit, demand[:, None])
         self._prices = problem.prices.astype(float)
-        self._used = np.flatnonzero(problem.requests.any(axis=0))
-        most = np.minimum(problem.fit, demand[:, None])
-        self._pods, self._hosts = np.nonzero(most > 0)
-        self._room = np.maximum(problem.room[:, self._used], 1).astype(float)
-        self._shape = (len(self._room), problem.requests.shape[1])
-        self._solver = quiet_solver()
-        self._solver.setOptionValue("presolve", "off")
-        shares = problem.requests[self._pods][:, self._used] / self._room[self._hosts]
-        self._solver.passModel(self._model(most[self._pods, self._hosts].astype(float), shares))
+        self._requested = np.flatnonzero(problem.requests.any(axis=0))
+        self._item, self._host = np.nonzero(pods_max > 0)
+        self._capacity = np.maximum(problem.capacity[:, self._requested], 1).astype(float)
+        self._shape = (len(self._capacity), problem.requests.shape[1])
+        # One variable for each pair (item, host) where a pod fits, with one coefficient in each of the host's rows, which are
+        # numbered type-major: host · resources + resource.
+        resources, pairs = len(self._requested), len(self._item)
+        shares = problem.requests[self._item][:, self._requested] / self._capacity[self._host]
+        columns = LpColumns(
+            costs=np.zeros(pairs),
+            upper=pods_max[self._item, self._host].astype(float),
+            starts=(np.arange(pairs + 1) * resources).astype(np.int32),
+            rows=(self._host[:, None] * resources + np.arange(resources)).ravel().astype(np.int32),
+            coefficients=shares.ravel(),
+        )
+        self._program = LinearProgram(LpRows.at_most(np.ones(self._capacity.size)), columns, presolve=False)
 
-    def under(self, values: Floats) -> Floats:
-        """[type, resource], nano-dollars for a unit of room where pods are worth so much."""
-        costs = -values[self._pods] / self._prices[self._hosts]
-        columns = np.arange(len(costs), dtype=np.int32)
-        self._solver.changeColsCost(len(costs), columns, costs)
-        self._solver.run()
-        duals = np.maximum(-np.array(self._solver.getSolution().row_dual), 0).reshape(self._room.shape)
-        rents = np.zeros(self._shape)
-        rents[:, self._used] = duals * self._prices[:, None] / self._room
-        return rents
-
-    def _model(self, most: Floats, shares: Floats) -> highspy.HighsLp:
-        used = len(self._used)
-        model = highspy.HighsLp()
-        model.num_col_, model.num_row_ = len(most), self._room.size
-        model.col_cost_, model.col_lower_, model.col_upper_ = np.zeros(len(most)), np.zeros(len(most)), most
-        model.row_lower_ = np.full(self._room.size, -highspy.kHighsInf)
-        model.row_upper_ = np.ones(self._room.size)
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = (np.arange(len(most) + 1) * used).astype(np.int32)
-        model.a_matrix_.index_ = (self._hosts[:, None] * used + np.arange(used)).ravel().astype(np.int32)
-        model.a_matrix_.value_ = shares.ravel()
-        return model
+    def under(self, item_values: Floats) -> Floats:
+        """[type, resource], nano-dollars per hour for one unit of a resource where pods are worth `item_values` ([item])."""
+        self._program.set_costs(-item_values[self._item] / self._prices[self._host])
+        self._program.solve()
+        duals = np.maximum(-self._program.row_duals(), 0).reshape(self._capacity.shape)
+        prices = np.zeros(self._shape)
+        prices[:, self._requested] = duals * self._prices[:, None] / self._capacity  # back from the scaled rows
+        return prices
 
 
-def most_worth(problem: Problem, most: Ints, values: Floats, rents: Floats) -> Floats:
-    """[type], what a machine's load may be worth at the most, whatever the rents (weak duality).
+def load_value_bound(
+    problem: PackingProblem, *, pods_max: Ints, item_values: Floats, resource_prices: Floats
+) -> Floats:
+    """[type], an upper bound on the value of any load of a machine (weak duality); it holds for any resource prices ≥ 0.
 
     Args:
-        problem: What to pack and where.
-        most: [class, type], how many pods of a class one machine may get.
-        values: [class], what a pod is worth.
-        rents: [type, resource], what a unit of room is worth.
+        problem: The types of machine.
+        pods_max: [item, type], how many pods of an item one machine may get.
+        item_values: [item], what a pod is worth.
+        resource_prices: [type, resource], what a unit of the resource is worth.
     """
-    gained = np.maximum(values[:, None] - problem.requests @ rents.T, 0) * most
-    worth: Floats = (problem.room * rents).sum(axis=1) + gained.sum(axis=0)
-    return worth
+    # value(load) = Σ_i load[i] v[i] ≤ capacity · u + Σ_i load[i] (v[i] - requests[i] · u) for u ≥ 0 and a load that fits, and
+    # each term of the sum is at most pods_max[i] max(v[i] - requests[i] · u, 0).
+    surplus = np.maximum(item_values[:, None] - problem.requests @ resource_prices.T, 0) * pods_max
+    bound: Floats = (problem.capacity * resource_prices).sum(axis=1) + surplus.sum(axis=0)
+    return bound
+
+
+def value_for_price_max(
+    problem: PackingProblem, *, demand: Ints, item_values: Floats, resource_prices: Floats
+) -> float:
+    """An upper bound on value / price of any machine's load; item values over it are dual feasible for the master problem."""
+    bound = load_value_bound(
+        problem,
+        pods_max=np.minimum(problem.fit, demand[:, None]),
+        item_values=item_values,
+        resource_prices=resource_prices,
+    )
+    return float((bound / problem.prices).max())

@@ -1,4 +1,7 @@
-"""Which pods may stand in for which: a place for one pod also takes another that asks for no more and may run there too."""
+"""Which items may take another one's places: a place for one pod also takes one that requests no more and may run there too.
+
+In the master problem each such pair is a column without cost, a dual-optimal inequality on the prices of the two items.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints, Problem
+from core.packing.problem import Bools, Floats, Ints, ItemIndex, PackingProblem, dealt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StandIns:
-    """The partial order of classes by what they ask for.
+class Substitutions:
+    """The partial order of items by what they request.
 
     Attributes:
-        pairs: [pair, 2], a place for the first may go to the second; only next neighbours in the order are named.
-        order: Every class, none before one that it may stand in for.
+        pairs: [substitution, 2], a place for the first item may go to the second; only neighbours in the order are named.
+        order: [item], all items, none before one whose places it may take.
     """
 
     pairs: Ints
     order: Ints
 
     @classmethod
-    def of(cls, problem: Problem) -> StandIns:
-        """The order among a problem's classes. One with a cap of its own stands in for none: places would add up to more."""
-        may = _may(problem)
+    def of(cls, problem: PackingProblem) -> Substitutions:
+        """The order among a problem's items. One with a cap of its own takes no places: several items' would add up to more."""
+        # Transitive reduction: a pair (a, c) is left out where some b with a → b → c exists, which is where the square of the
+        # relation, as a matrix product, is positive. may: [giver, taker].
+        may = _may_take(problem)
         steps = may.astype(np.float32)
-        next_neighbours = may & ~((steps @ steps) > 0)
-        return cls(np.argwhere(next_neighbours), np.argsort(-may.sum(axis=1), kind="stable"))
+        neighbours = may & ~((steps @ steps) > 0)
+        return cls(np.argwhere(neighbours), np.argsort(-may.sum(axis=1), kind="stable"))
 
-    def seated(self, places: Ints, flows: Floats, demand: Ints) -> Ints:
-        """Give places ([machine, class]) to pods: no class gets more than it has pods, the rest to those that stand in.
+    def assigned(self, places: Ints, *, flows: Floats, demand: Ints, integrality_tolerance: float) -> Ints:
+        """Give places to pods: no item gets more than it has pods, the rest goes to its substitutes.
 
         Args:
-            places: Changed in place and returned; a place that nobody takes is left out.
-            flows: [pair], how many places the linear program passes on.
-            demand: [class], how many pods wait for a place.
+            places: [machine, item], changed in place and returned; a place that nobody takes is left out.
+            flows: [substitution], how many places the linear program passes on.
+            demand: [item], pods that need a place.
+            integrality_tolerance: Below it, a flow is none.
         """
         held = places.sum(axis=0)
-        passed_on = np.flatnonzero(flows > 1e-6)
+        passed_on = np.flatnonzero(flows > integrality_tolerance)
         passed_on = passed_on[np.argsort(-flows[passed_on], kind="stable")]
         for giver in self.order:
             excess = int(held[giver] - demand[giver])
@@ -48,32 +54,34 @@ class StandIns:
                 if excess <= 0:
                     break
                 taker = self.pairs[pair, 1]
-                amount = min(excess, int(np.ceil(flows[pair] - 1e-6)))
-                machines, amounts = _taken(places, int(giver), amount)
+                amount = min(excess, int(np.ceil(flows[pair] - integrality_tolerance)))
+                machines, amounts = _removed(places, ItemIndex(int(giver)), amount)
                 places[machines, taker] += amounts
                 held[taker] += amount
                 excess -= amount
             if excess > 0:
-                _taken(places, int(giver), excess)
+                _removed(places, ItemIndex(int(giver)), excess)
         return places
 
 
-def _may(problem: Problem) -> Bools:
-    """[one, other], whether a place for one takes the other; among equals only the later takes the earlier's."""
+def _may_take(problem: PackingProblem) -> Bools:
+    """[giver, taker], whether the taker's pods may have the giver's places; of equal items the later takes from the earlier."""
+    # A taker must fit every type that the giver fits: Σ_t fits[giver, t] (1 - fits[taker, t]) = 0, a matrix product in
+    # float32, exact for fewer than 2^24 types. It must request no more of any resource, and have no cap of its own.
     fits = problem.fit > 0
     may: Bools = fits.astype(np.float32) @ (~fits).T.astype(np.float32) == 0
     may &= ~problem.is_capped()
-    for wanted in problem.requests.T:
-        may &= wanted[:, None] >= wanted[None, :]
+    for requested in problem.requests.T:
+        may &= requested[:, None] >= requested[None, :]
     number = np.arange(len(problem.counts))
     may &= ~(may.T & (number[:, None] >= number[None, :]))
     return may
 
 
-def _taken(places: Ints, pod_class: int, amount: int) -> tuple[Ints, Ints]:
-    """Take so many places of a class away, from the last machines; which machines, and how many from each."""
-    machines = np.flatnonzero(places[:, pod_class])[::-1]
-    amounts = np.diff(np.minimum(np.cumsum(places[machines, pod_class]), amount), prepend=0)
+def _removed(places: Ints, item: ItemIndex, amount: int) -> tuple[Ints, Ints]:
+    """Take so many places of an item away, from the last machines; returns which machines, and how many from each."""
+    machines = np.flatnonzero(places[:, item])[::-1]
+    amounts = dealt(amount, places[machines, item])
     touched = amounts > 0
-    places[machines[touched], pod_class] -= amounts[touched]
+    places[machines[touched], item] -= amounts[touched]
     return machines[touched], amounts[touched]

@@ -1,1 +1,1 @@
-"""From fractions to whole machines: rounding and exchange."""
+"""From fractions to whole machines: rounding, exchange, ruin and recreate."""

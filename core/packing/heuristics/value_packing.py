@@ -1,89 +1,111 @@
-"""Packing by value: again and again the machine and load that are worth most for their price."""
+"""Packing by value: again and again the machine and load with the most value for the price."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from core.packing.problem import Floats, Ints, Packing, Problem, joined
-
-DIRECTIONS = 8
-"""How many ways of weighing resources against each other each machine is tried with."""
+from core.packing.problem import Floats, Ints, Packing, PackingProblem, joined
+from core.packing.search_settings import ValuePackingSettings
 
 
 def pack_by_value(
-    problem: Problem, demand: Ints, values: Floats, generator: np.random.Generator, noise: float = 0.0
+    problem: PackingProblem,
+    *,
+    demand: Ints,
+    item_values: Floats,
+    generator: np.random.Generator,
+    settings: ValuePackingSettings,
+    noise_log: float = 0.0,
 ) -> Packing:
-    """Pack `demand` (pods by class) sequentially; a load that fits the demand several times is bought as often."""
+    """Pack `demand` ([item], pods) machine by machine; a load that fits the demand several times is bought as often.
+
+    Args:
+        problem: The types of machine.
+        demand: [item], pods to pack.
+        item_values: [item], what a pod is worth.
+        generator: Draws the noise and some of the directions.
+        settings: How many directions.
+        noise_log: Deviation of the noise on the logarithm of values, drawn anew for each load.
+    """
     demand, parts = demand.copy(), list[Packing]()
-    floor = values.max(initial=0.0) * 1e-9 + 1e-12
+    floor = item_values.max(initial=0.0) * 1e-9 + 1e-12  # a pod without value must be packed, too
     while demand.any():
-        tried = values * np.exp(generator.normal(0, noise, len(values))) if noise else values
-        load = _best_load(problem, demand, np.maximum(tried, floor), _directions(problem, demand, generator))
+        noise = np.exp(generator.normal(0, noise_log, len(item_values))) if noise_log else 1.0
+        values = np.maximum(item_values * noise, floor)
+        load = _best_load(problem, demand, values, _directions(problem, demand, generator, settings))
         present = np.flatnonzero(load)
         times = int((demand[present] // load[present]).min())
-        kind = problem.cheapest(load)
-        parts.append(Packing(np.full(times, kind), np.tile(load, (times, 1))))
+        parts.append(Packing(np.full(times, problem.cheapest_type(load)), np.tile(load, (times, 1))))
         demand -= times * load
-    return joined(parts, len(demand))
+    return joined(parts, items=len(demand))
 
 
-def _directions(problem: Problem, demand: Ints, generator: np.random.Generator) -> Floats:
-    """[direction, resource]: prices of resources, normalised by how much of each is asked for in all.
-
-    From all weight on the first scarce one to all on the second, then at random.
-    """
-    total = (problem.requests * demand[:, None]).sum(axis=0).astype(float)
-    scarce = np.flatnonzero(total > 0)
-    weights = np.zeros((DIRECTIONS, len(total)))
-    half = DIRECTIONS // 2
-    for i in range(DIRECTIONS):
-        if i < half and scarce.size >= 2:
-            share = (i + 0.5) / half
-            weights[i, scarce[2:]] = 0.03
-            weights[i, scarce[0]], weights[i, scarce[1]] = share, 1 - share
-        else:
-            weights[i, scarce] = np.exp(generator.normal(0, 1.5, scarce.size))
-    scaled: Floats = weights / np.maximum(total, 1.0)
-    return scaled
-
-
-def greedy_loads(problem: Problem, demand: Ints, most: Floats, ranks: Ints) -> Floats:
-    """Greedy knapsacks, all at once: each takes of every class as many pods as still fit, in its own order.
+def greedy_loads(problem: PackingProblem, *, demand: Ints, pods_max: Floats, order: Ints) -> Floats:
+    """Greedy knapsacks, all at once: each takes as many pods of every item as still fit, in its own order.
 
     In floating point, which is exact here: amounts stay far below 2^53.
 
     Args:
-        problem: What to pack and where.
-        demand: [class], how many pods there are to take.
-        most: [class, type], how many pods of a class a machine may get.
-        ranks: [rank, knapsack, type], the order of classes; the last axis may be of length one: the same for all types.
+        problem: The types of machine.
+        demand: [item], pods to pack.
+        pods_max: [item, type], how many pods of an item a machine may get.
+        order: [rank, knapsack, type], items in order; the last axis may be of length one: the same for all types.
 
     Returns:
-        [rank, knapsack, type], how many pods of the class with that rank.
+        [rank, knapsack, type], how many pods of the item with that rank.
     """
-    used = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
-    requests = problem.requests[:, used].astype(float)
-    left = np.broadcast_to(problem.room[:, used].astype(float), (ranks.shape[1], *problem.room[:, used].shape)).copy()
+    # For every rank: amount = min(pods_max, ⌊min_r left[r] / requests[r]⌋), then left -= amount · requests. Where nothing is
+    # requested, 0 / 0 = nan and x / 0 = inf; fmin passes over nan, so such resources do not bind.
+    # left, requests[chosen]: [knapsack, type, resource] (broadcast along types), amount: [knapsack, type].
+    requested = np.flatnonzero(problem.requests[demand > 0].any(axis=0))
+    requests = problem.requests[:, requested].astype(float)
+    capacity = problem.capacity[:, requested]
+    left = np.broadcast_to(capacity.astype(float), (order.shape[1], *capacity.shape)).copy()
     types = np.arange(len(problem.prices))
-    taken = np.zeros((len(ranks), *left.shape[:2]))
+    taken = np.zeros((len(order), *left.shape[:2]))
     with np.errstate(divide="ignore", invalid="ignore"):
-        for rank, chosen in enumerate(ranks):
+        for rank, chosen in enumerate(order):
             wanted = requests[chosen]
-            amount = np.floor(np.minimum(most[chosen, types], np.fmin.reduce(left / wanted, axis=2)))
+            amount = np.floor(np.minimum(pods_max[chosen, types], np.fmin.reduce(left / wanted, axis=2)))
             left -= amount[:, :, None] * wanted
             taken[rank] = amount
     return taken
 
 
-def _best_load(problem: Problem, demand: Ints, values: Floats, directions: Floats) -> Ints:
-    """Greedy knapsacks for every direction and type; the load with the most value for its type's price."""
+def _directions(
+    problem: PackingProblem, demand: Ints, generator: np.random.Generator, settings: ValuePackingSettings
+) -> Floats:
+    """[direction, resource]: weights of resources, over how much of each is requested in all.
+
+    In the first half the weight moves from one of the first two requested resources to the other; in the second it is random.
+    """
+    total = (problem.requests * demand[:, None]).sum(axis=0).astype(float)
+    requested = np.flatnonzero(total > 0)
+    weights = np.zeros((settings.directions, len(total)))
+    half = settings.directions // 2
+    for i in range(settings.directions):
+        if i < half and requested.size >= 2:
+            share = (i + 0.5) / half
+            weights[i, requested[2:]] = settings.minor_resource_weight
+            weights[i, requested[0]], weights[i, requested[1]] = share, 1 - share
+        else:
+            weights[i, requested] = np.exp(generator.normal(0, settings.weight_deviation_log, requested.size))
+    scaled: Floats = weights / np.maximum(total, 1.0)
+    return scaled
+
+
+def _best_load(problem: PackingProblem, demand: Ints, item_values: Floats, directions: Floats) -> Ints:
+    """[item], of the greedy knapsacks for every direction and type the load with the most value for its type's price."""
+    # Density rule: for direction d, items come by item_values[i] / (requests[i] · d), the largest first. Then
+    # value[d, t] = Σ_i taken[i, d, t] item_values[i], and the load with the largest value[d, t] / price[t] wins.
+    # order: [rank, direction], taken: [rank, direction, type].
     active = np.flatnonzero(demand > 0)
-    worth_of_room = np.maximum(problem.requests[active] @ directions.T, 1e-15)
-    order = active[np.argsort(-(values[active] / worth_of_room.T), axis=1, kind="stable")].T
-    most = np.minimum(problem.fit, demand[:, None]).astype(float)
-    taken = greedy_loads(problem, demand, most, order[:, :, None])
-    worth = np.einsum("rdt,rd->dt", taken, values[order])
-    direction, kind = np.unravel_index(int(np.argmax(worth / problem.prices)), worth.shape)
+    weighed = np.maximum(problem.requests[active] @ directions.T, 1e-15)
+    order = active[np.argsort(-(item_values[active] / weighed.T), axis=1, kind="stable")].T
+    pods_max = np.minimum(problem.fit, demand[:, None]).astype(float)
+    taken = greedy_loads(problem, demand=demand, pods_max=pods_max, order=order[:, :, None])
+    value = np.einsum("rdt,rd->dt", taken, item_values[order])
+    direction, best_type = np.unravel_index(int(np.argmax(value / problem.prices)), value.shape)
     load = np.zeros(len(demand), dtype=np.int64)
-    load[order[:, direction]] = taken[:, direction, kind].astype(np.int64)
+    load[order[:, direction]] = taken[:, direction, best_type].astype(np.int64)
     return load

@@ -1,7 +1,7 @@
-"""Solves the fluid relaxation over a few types, and finds those of the others that could still make it cheaper.
+"""Which types the fluid program is solved over: a few at first, then those with negative reduced cost.
 
-With hundreds of types that differ by little the program over all of them is degenerate and takes seconds. A type is no rival
-where some price of its resources makes its room worth no more than it costs, and every pod there pay what it is worth.
+With hundreds of types that differ by little, the program over all of them is degenerate and takes seconds. A type cannot make
+it cheaper where some prices of its resources make its capacity cost no more than the machine and every item pay its dual price.
 """
 
 from __future__ import annotations
@@ -10,79 +10,82 @@ from typing import Final
 
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints
+from core.packing.problem import Floats, Ints
+from core.packing.relaxation.scaled_problem import ScaledProblem
+from core.packing.search_settings import ActiveTypeSettings
 
-CHOSEN_MIN: Final = 12
-"""So many types are solved at first, from the cheapest to the dearest, beside the best one for each pod alone."""
-
-ADDED_MAX: Final = 10
-"""Most types that join in one round."""
-
-APART: Final = 1.1
-"""Types that join together differ in price by at least that factor: neighbours are rivals for the same reason."""
-
-TOLERANCE: Final = 1e-4
-"""How far from paying its worth a pod may be for a type not to count as a rival; the proof allows for it."""
-
-WORTH_MIN: Final = 1e-12
-"""Below that, in prices of the dearest type, a pod is worth nothing."""
-
-_NOBODY: Final = 1e30
-"""What pods pay where none fits: such a type is nobody's rival."""
+_PAYS_IN_FULL: Final = 1e30
+"""The paid share of items that cannot make a type join: larger than any that is computed."""
 
 
-def first_choice(prices: Floats, room: Floats, requests: Floats, fits: Bools) -> Ints:
-    """Types to begin with: for every class one that it fits."""
-    share = np.zeros(fits.shape)
-    for column, available in zip(requests.T, room.T, strict=True):
-        share = np.maximum(share, column[:, None] / np.maximum(available, 1e-12)[None, :])
-    alone = np.where(fits, share * prices, np.inf).argmin(axis=1)
-    by_price = np.argsort(prices, kind="stable")
-    spread = by_price[np.linspace(0, len(prices) - 1, min(CHOSEN_MIN, len(prices))).astype(int)]
-    return np.unique(np.concatenate([alone, spread]))
+def first_types(scaled: ScaledProblem, settings: ActiveTypeSettings) -> Ints:
+    """Types to begin with: for every item one that it fits, and some from the cheapest to the dearest."""
+    # A pod of item i takes the share max_r requests[i, r] / capacity[t, r] of a machine of type t. Alone on such machines it
+    # costs share · price, and the type with the least of that is the item's best. share: [item, type].
+    share = np.zeros(scaled.fits.shape)
+    for requested, offered in zip(scaled.requests.T, scaled.capacity.T, strict=True):
+        share = np.maximum(share, requested[:, None] / np.maximum(offered, 1e-12)[None, :])
+    best_alone = np.where(scaled.fits, share * scaled.prices, np.inf).argmin(axis=1)
+    by_price = np.argsort(scaled.prices, kind="stable")
+    count = min(settings.initial_types, len(by_price))
+    spread = by_price[np.linspace(0, len(by_price) - 1, count).astype(int)]
+    return np.unique(np.concatenate([best_alone, spread]))
 
 
-class Elsewhere:
-    """What pods would pay on types that were not solved, by the prices of resources that were found on others."""
+class InactiveTypes:
+    """What items would pay on types that were not solved, by the resource prices that were found for others."""
 
-    def __init__(self, prices: Floats, room: Floats, requests: Floats, fits: Bools) -> None:
-        self._prices = prices
-        self._room = room
-        self._requests = requests
-        patterns, pattern = np.unique(np.packbits(fits, axis=0), axis=1, return_inverse=True)
+    def __init__(self, scaled: ScaledProblem, settings: ActiveTypeSettings) -> None:
+        self._scaled = scaled
+        self._settings = settings
+        # Types that the same items fit share a pattern. pattern: [type], fits_pattern: [item, pattern].
+        patterns, pattern = np.unique(np.packbits(scaled.fits, axis=0), axis=1, return_inverse=True)
         self._pattern: Ints = pattern.ravel().astype(np.int64)
-        self._who = np.unpackbits(patterns, axis=0, count=len(fits)).astype(np.bool_)
+        self._fits_pattern = np.unpackbits(patterns, axis=0, count=len(scaled.fits)).astype(np.bool_)
 
-    def rents(self, values: Floats, known: Floats) -> tuple[Floats, Floats]:
-        """For every type the best of the known prices of resources, and how much of its worth each pod pays there at the least.
+    def resource_prices(self, *, item_values: Floats, known: Floats) -> tuple[Floats, Floats]:
+        """For every type the best of the known resource prices, and the smallest share of its value that an item pays there.
 
         Args:
-            values: [class], what a pod is worth.
-            known: [any, resource], prices of resources found for other types; scaled to what the type costs.
+            item_values: [item], dual prices of the items.
+            known: [any, resource], resource prices found for other types; scaled to what each type costs.
 
         Returns:
-            [type, resource] prices of resources, and [type] the smallest part of its worth that a pod pays.
+            [type, resource] resource prices, and [type] the smallest share of its value that an item pays.
         """
-        rents, best = np.zeros(self._room.shape), np.full(len(self._prices), -1.0)
+        # For prices u of one known type, scale(t) = price(t) / (capacity(t) · u) makes t's capacity cost what t costs. Then an
+        # item pays scale(t) (requests[i] · u) for a pod, the share scale(t) (requests[i] · u) / item_values[i] of its value.
+        # If no share is below one, t's reduced cost is not negative. The u with the largest smallest share is kept.
+        scaled, least_value = self._scaled, self._settings.item_value_min
+        prices, best = np.zeros(scaled.capacity.shape), np.full(len(scaled.prices), -1.0)
         for candidate in np.unique(known, axis=0):
-            total = self._room @ candidate
-            scale = np.where(total > 0, self._prices / np.maximum(total, 1e-300), 0.0)
-            # What is worth nothing, riding along on machines that others fill, pays its worth anywhere.
-            part = np.where(values > WORTH_MIN, (self._requests @ candidate) / np.maximum(values, WORTH_MIN), _NOBODY)
-            least = np.where(self._who, part[:, None], _NOBODY).min(axis=0)[self._pattern] * scale
+            total = scaled.capacity @ candidate
+            scale = np.where(total > 0, scaled.prices / np.maximum(total, 1e-300), 0.0)
+            # Items without value ride along on machines that others fill: they pay their value anywhere.
+            paid = (scaled.requests @ candidate) / np.maximum(item_values, least_value)
+            paid = np.where(item_values > least_value, paid, _PAYS_IN_FULL)
+            least = np.where(self._fits_pattern, paid[:, None], _PAYS_IN_FULL).min(axis=0)[self._pattern] * scale
             better = least > best
             best[better] = least[better]
-            rents[better] = candidate * scale[better, None]
-        return rents, best
+            prices[better] = candidate * scale[better, None]
+        return prices, best
 
 
-def rivals(prices: Floats, paid: Floats, chosen: Ints) -> Ints:
-    """The types that join next: those where pods pay the smallest part of their worth."""
-    others = np.setdiff1d(np.flatnonzero(paid < 1 - TOLERANCE), chosen)
+def joining_types(*, prices: Floats, paid_shares: Floats, active: Ints, settings: ActiveTypeSettings) -> Ints:
+    """The types that join next: those where items pay the smallest share of their value, at different prices.
+
+    Args:
+        prices: [type].
+        paid_shares: [type], the smallest share of its value that an item pays there.
+        active: The types that are in the program already.
+        settings: How many types join.
+    """
+    others = np.setdiff1d(np.flatnonzero(paid_shares < 1 - settings.reduced_cost_tolerance_relative), active)
+    ratio = settings.added_price_ratio_min
     found: list[int] = []
-    for kind in others[np.argsort(paid[others], kind="stable")]:
-        if all(max(prices[kind], prices[one]) > APART * min(prices[kind], prices[one]) for one in found):
-            found.append(int(kind))
-        if len(found) == ADDED_MAX:
+    for joining in others[np.argsort(paid_shares[others], kind="stable")]:
+        if all(max(prices[joining], prices[one]) > ratio * min(prices[joining], prices[one]) for one in found):
+            found.append(int(joining))
+        if len(found) == settings.added_types_max:
             break
     return np.array(found, dtype=np.int64)

@@ -1,178 +1,133 @@
-"""The fluid relaxation: machines and pods may be split. Its optimum bounds every packing's cost from below."""
+"""The fluid relaxation: machines and pods may be split. Its optimum bounds the cost of every packing from below."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-import highspy
 import numpy as np
 
-from core.packing.lp import quiet_solver
-from core.packing.problem import Bools, Floats, Ints, Problem
-from core.packing.relaxation.active_types import Elsewhere, first_choice, rivals
-
-BOUND_SLACK: Final = 1e-9
-"""Taken off the bound, relatively, for what floating point may have gained in evaluating it."""
-
-LOADS_MAX: Final = 30_000
-"""Most pairs of class and type that are solved as they are: about a third of a second."""
-
-STEPS_PER_DOUBLING: Final = (16, 8, 4, 2, 1)
-"""How finely sizes of pods are told apart where there are more: as finely as the bound allows."""
-
-TYPES_USUAL: Final = 40
-"""Most types that the relaxation is usually solved over: few at first, others join as they are needed."""
-
-ROUNDS_MAX: Final = 12
-"""Most rounds in which types join. Where very many cost the same for what they hold, each round would gain next to nothing."""
-
-
-GAP_DONE: Final = 1e-5
-"""Cost over what is proven at which no further types join."""
+from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
+from core.packing.problem import Bools, Floats, PackingProblem
+from core.packing.relaxation.active_types import InactiveTypes, first_types, joining_types
+from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem
+from core.packing.search_settings import SearchSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fluid:
+class FluidSolution:
     """The relaxation's solution.
 
     Attributes:
-        bound: Nano-dollars per hour that no packing undercuts.
+        lower_bound: Nano-dollars per hour that no packing undercuts.
         machines: [type], how many machines it buys.
-        loads: [class, type], how many pods of a class it runs on a type.
-        values: [class], what one more pod would cost.
+        pods: [item, type], how many pods of an item it runs on a type.
+        item_values: [item], the dual price: what one more pod would cost.
     """
 
-    bound: int
+    lower_bound: int
     machines: Floats
-    loads: Floats
-    values: Floats
+    pods: Floats
+    item_values: Floats
 
 
-def relax(problem: Problem) -> Fluid:
-    """Solve it: minimise the price of `y` machines so that loads `x` cover every class and fit the room bought.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Optimum:
+    """The program's optimum over some types, in scaled units.
 
-    One row a class (its pods run somewhere) and one a type and resource (what runs there fits the machines). Where there are
-    very many classes, alike ones are solved as one; the bound is computed from every single class all the same.
+    Attributes:
+        machines: [type].
+        pods: [item, type].
+        resource_prices: [type, resource], duals of the capacity rows: what one unit of a type's resource is worth.
     """
-    used = np.flatnonzero(problem.requests.any(axis=0))
-    scale = np.maximum(problem.room.max(axis=0), 1)[used].astype(float)
-    room, requests = problem.room[:, used] / scale, problem.requests[:, used] / scale
-    price_scale = max(float(problem.prices.max()), 1.0)  # an overlay may make everything free
-    prices = problem.prices / price_scale
-    cells = _cells(problem)
-    counts = np.bincount(cells, weights=problem.counts)
-    shares = problem.counts / counts[cells]
-    middle = np.stack([np.bincount(cells, weights=column * shares) for column in requests.T], axis=1).astype(float)
-    fits = problem.fit[np.unique(cells, return_index=True)[1]] > 0
-    machines, loads, rents = _over_types(prices, room, middle, counts.astype(float), fits)
-    values, bound = _proven(problem, room, requests, rents, price_scale)
-    return Fluid(bound, machines, loads[cells] * shares[:, None], values)
+
+    machines: Floats
+    pods: Floats
+    resource_prices: Floats
 
 
-def _over_types(
-    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
-) -> tuple[Floats, Floats, Floats]:
-    """`_solved` over as many types as it takes, or as join in `ROUNDS_MAX` rounds: what is proven holds anyway."""
-    chosen = first_choice(prices, room, requests, fits)
-    others = Elsewhere(prices, room, requests, fits)
-    for number in range(1, ROUNDS_MAX + 1):
-        machines, loads, rents = np.zeros(len(prices)), np.zeros(fits.shape), np.zeros(room.shape)
-        found = _solved(prices[chosen], room[chosen], requests, counts, fits[:, chosen])
-        machines[chosen], loads[:, chosen], rents[chosen] = found
-        paid = np.where(fits[:, chosen], requests @ rents[chosen].T, np.inf).min(axis=1)
-        elsewhere, least = others.rents(paid, rents[chosen])
-        unchosen = np.setdiff1d(np.arange(len(prices)), chosen)
-        rents[unchosen] = elsewhere[unchosen]
-        more = rivals(prices, least, chosen)
-        if not more.size or number == ROUNDS_MAX or _is_proven(prices, room, requests, counts, fits, machines, rents):
+def relax(problem: PackingProblem, settings: SearchSettings) -> FluidSolution:
+    """Solve the relaxation. Like items are solved as one where there are many; the bound is computed from every single item.
+
+    Minimise  Σ_t price[t] y[t]
+    subject to  Σ_t x[i, t] ≥ counts[i]  for every item,  Σ_i requests[i, r] x[i, t] ≤ capacity[t, r] y[t]  for every type and
+    resource,  x, y ≥ 0,  and x[i, t] only where item i fits type t.
+    """
+    scaled = ScaledProblem.of(problem)
+    joined = JoinedItems.of(problem, scaled, settings.fluid)
+    optimum = _over_active_types(joined.scaled, settings)
+    # Weak duality: any item values v with v[i] ≤ requests[i] · u[t] wherever i fits t, for resource prices u[t] with
+    # capacity[t] · u[t] ≤ price[t], give Σ counts[i] v[i] ≤ the optimum. So the bound holds whatever the solver's tolerance.
+    item_values = _item_values(scaled, optimum.resource_prices) * scaled.price_unit
+    bound = int((item_values @ problem.counts) * (1 - settings.fluid.bound_slack_relative))
+    pods = optimum.pods[joined.joint] * joined.share[:, None]
+    return FluidSolution(bound, optimum.machines, pods, item_values)
+
+
+def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Optimum:
+    """The optimum over as many types as it takes, or as join in `rounds_max` rounds: either way its prices prove a bound."""
+    active = first_types(scaled, settings.active_types)
+    inactive_types = InactiveTypes(scaled, settings.active_types)
+    for number in range(1, settings.fluid.rounds_max + 1):
+        found = _solved(scaled.restricted(active))
+        machines, pods = np.zeros(len(scaled.prices)), np.zeros(scaled.fits.shape)
+        machines[active], pods[:, active] = found.machines, found.pods
+        paid = _least_payment(scaled.requests, scaled.fits[:, active], found.resource_prices)
+        resource_prices, shares = inactive_types.resource_prices(item_values=paid, known=found.resource_prices)
+        resource_prices[active] = found.resource_prices
+        optimum = _Optimum(machines, pods, resource_prices)
+        more = joining_types(prices=scaled.prices, paid_shares=shares, active=active, settings=settings.active_types)
+        is_last = not more.size or number == settings.fluid.rounds_max
+        if is_last or _is_proven(scaled, optimum, settings.fluid.stop_gap_relative):
             break
-        chosen = np.union1d(chosen, more)
-    return machines, loads, rents
+        active = np.union1d(active, more)
+    return optimum
 
 
-def _cells(problem: Problem) -> Ints:
-    """[class], the number of the cell that it is solved in: classes that fit the same types and request nearly the same."""
-    cells: Ints = np.arange(len(problem.counts))
-    pairs_each = min(len(problem.prices), TYPES_USUAL)
-    if len(cells) * pairs_each <= LOADS_MAX:
-        return cells
-    _, pattern = np.unique(problem.fit > 0, axis=0, return_inverse=True)
-    sizes = np.where(problem.requests > 0, np.log2(np.maximum(problem.requests, 1)), -1.0)
-    for steps in STEPS_PER_DOUBLING:
-        keys = np.column_stack([pattern.ravel(), np.floor(sizes * steps)])
-        cells = np.unique(keys, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
-        if (cells.max() + 1) * pairs_each <= LOADS_MAX:
-            break
-    return cells
+def _solved(scaled: ScaledProblem) -> _Optimum:
+    """The program's optimum over all types of `scaled`."""
+    item, host = (found.astype(np.int64) for found in np.nonzero(scaled.fits))
+    types, resources = scaled.capacity.shape
+    items = len(scaled.counts)
+    # Rows: first the items (covering), then type-major the capacity rows, each written as capacity y - requests x ≥ 0.
+    # Columns: first y by type, with one coefficient for each resource, then x by pair (item, type), with a one in the
+    # item's row and -requests in the type's capacity rows.
+    rows = LpRows.at_least(np.concatenate([scaled.counts, np.zeros(scaled.capacity.size)]))
+    resource = np.arange(resources)
+    machine_rows = items + np.arange(types * resources)
+    pod_rows = np.concatenate([item[:, None], items + host[:, None] * resources + resource[None]], axis=1)
+    pod_values = np.concatenate([np.ones((len(item), 1)), -scaled.requests[item]], axis=1)
+    pod_starts = types * resources + np.arange(len(item) + 1) * (resources + 1)
+    columns = LpColumns(
+        costs=np.concatenate([scaled.prices, np.zeros(len(item))]),
+        upper=np.full(types + len(item), UNBOUNDED),
+        starts=np.concatenate([np.arange(types) * resources, pod_starts]).astype(np.int32),
+        rows=np.concatenate([machine_rows, pod_rows.ravel()]).astype(np.int32),
+        coefficients=np.concatenate([scaled.capacity.ravel(), pod_values.ravel()]),
+    )
+    program = LinearProgram(rows, columns)
+    program.solve()
+    values, duals = program.column_values(), program.row_duals()
+    pods = np.zeros(scaled.fits.shape)
+    pods[item, host] = np.maximum(values[types:], 0)
+    resource_prices = np.maximum(duals[items:].reshape(scaled.capacity.shape), 0)
+    return _Optimum(np.maximum(values[:types], 0), pods, resource_prices)
 
 
-def _solved(
-    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools
-) -> tuple[Floats, Floats, Floats]:
-    """Machines by type, loads by class and type, and what each type's resources are worth (the duals of its rows)."""
-    pods, hosts = (found.astype(np.int64) for found in np.nonzero(fits))
-    model = highspy.HighsLp()
-    _fill_columns(model, prices, len(pods))
-    _fill_rows(model, counts, room.size)
-    _fill_matrix(model, room, requests, pods, hosts)
-    solver = quiet_solver()
-    solver.passModel(model)
-    solver.run()
-    solution = solver.getSolution()
-    columns, duals = np.array(solution.col_value), np.array(solution.row_dual)
-    loads = np.zeros(fits.shape)
-    loads[pods, hosts] = np.maximum(columns[len(prices) :], 0)
-    return np.maximum(columns[: len(prices)], 0), loads, np.maximum(duals[len(counts) :].reshape(room.shape), 0)
-
-
-def _is_proven(
-    prices: Floats, room: Floats, requests: Floats, counts: Floats, fits: Bools, machines: Floats, rents: Floats
-) -> bool:
+def _is_proven(scaled: ScaledProblem, optimum: _Optimum, gap_relative: float) -> bool:
     """Whether further types can save next to nothing."""
-    paid = _paid(prices, room, requests, fits, rents)
-    return bool(paid @ counts >= (prices @ machines) * (1 - GAP_DONE))
+    proven = _item_values(scaled, optimum.resource_prices) @ scaled.counts
+    return bool(proven >= (scaled.prices @ optimum.machines) * (1 - gap_relative))
 
 
-def _proven(problem: Problem, room: Floats, requests: Floats, rents: Floats, price_scale: float) -> tuple[Floats, int]:
-    """A bound that holds whatever the solver's tolerance (weak duality).
+def _item_values(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
+    """[item], feasible dual prices: what a pod pays at least when no machine's capacity costs more than the machine."""
+    # u'[t] = u[t] · min(1, price[t] / (capacity[t] · u[t])) makes capacity[t] · u'[t] ≤ price[t]; u: [type, resource].
+    total = (scaled.capacity * resource_prices).sum(axis=1)
+    feasible = resource_prices * np.minimum(1.0, scaled.prices / np.maximum(total, 1e-300))[:, None]
+    return _least_payment(scaled.requests, scaled.fits, feasible)
 
-    Rents are scaled until no machine's room is worth more than it costs; a pod is then worth the least rent it pays anywhere.
-    """
-    values = _paid(problem.prices / price_scale, room, requests, problem.fit > 0, rents) * price_scale
-    return values, int((values @ problem.counts) * (1 - BOUND_SLACK))
 
-
-def _paid(prices: Floats, room: Floats, requests: Floats, fits: Bools, rents: Floats) -> Floats:
-    """[class], the least that a pod pays anywhere, with rents scaled so that no machine's room is worth more than it costs."""
-    worth = (room * rents).sum(axis=1)
-    rents = rents * np.minimum(1.0, prices / np.maximum(worth, 1e-300))[:, None]
-    paid: Floats = np.where(fits, requests @ rents.T, np.inf).min(axis=1)
+def _least_payment(requests: Floats, fits: Bools, resource_prices: Floats) -> Floats:
+    """[item], min over the types t that it fits of requests[i] · resource_prices[t]."""
+    paid: Floats = np.where(fits, requests @ resource_prices.T, np.inf).min(axis=1)
     return paid
-
-
-def _fill_columns(model: highspy.HighsLp, prices: Floats, loads: int) -> None:
-    columns = len(prices) + loads
-    model.num_col_ = columns
-    model.col_cost_ = np.concatenate([prices, np.zeros(loads)])
-    model.col_lower_ = np.zeros(columns)
-    model.col_upper_ = np.full(columns, highspy.kHighsInf)
-
-
-def _fill_rows(model: highspy.HighsLp, counts: Floats, capacity_rows: int) -> None:
-    model.num_row_ = len(counts) + capacity_rows
-    model.row_lower_ = np.concatenate([counts, np.zeros(capacity_rows)])
-    model.row_upper_ = np.full(model.num_row_, highspy.kHighsInf)
-
-
-def _fill_matrix(model: highspy.HighsLp, room: Floats, requests: Floats, pods: Ints, hosts: Ints) -> None:
-    types, used = room.shape
-    classes = len(requests)
-    machine_rows = classes + np.arange(types * used)
-    load_rows = np.concatenate([pods[:, None], classes + hosts[:, None] * used + np.arange(used)[None]], axis=1)
-    load_values = np.concatenate([np.ones((len(pods), 1)), -requests[pods]], axis=1)
-    starts = np.concatenate([np.arange(types) * used, types * used + np.arange(len(pods) + 1) * (used + 1)])
-    model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    model.a_matrix_.start_ = starts.astype(np.int32)
-    model.a_matrix_.index_ = np.concatenate([machine_rows, load_rows.ravel()]).astype(np.int32)
-    model.a_matrix_.value_ = np.concatenate([room.ravel(), load_values.ravel()])

@@ -1,4 +1,4 @@
-"""Leaves a choice: machines are planned as small as the smallest of a bundle of types that cost about the same.
+"""Leaves a launch a choice: machines are planned as small as the smallest of a bundle of types that cost about the same.
 
 A load that fits such a machine fits every type of the bundle, so a launch can fall back on any of them.
 """
@@ -6,99 +6,110 @@ A load that fits such a machine fits every type of the bundle, so a launch can f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 
-from core.packing.problem import Bools, Floats, Ints, Problem
-
-TYPES: Final = 16
-"""Types in a bundle."""
-
-PRICE_BAND: Final = 1.45
-"""The dearest of a bundle costs at most so many times what the one costs that it is built around."""
-
-SMALLER_MAX: Final = 0.1
-"""By which share the others may be smaller, in any resource."""
+from core.packing.problem import Bools, Floats, Ints, MachineTypeIndex, PackingProblem
+from core.packing.search_settings import LaunchFlexibilitySettings
 
 
-Wanted = tuple[Sequence[Sequence[str]], int]
-"""[type], its values of one label, and how many different ones a machine's bundle must have."""
+@dataclass(frozen=True, slots=True)
+class DistinctValues:
+    """How many values of one label the types that hold a load must have (minValues of a NodePool).
 
-
-def bundled(problem: Problem) -> Problem | None:
-    """The problem with each type as small as its bundle, None where some pod then fits nowhere.
-
-    Types without a bundle are left out unless some pod fits no other.
+    Attributes:
+        values: [type], the values of the label that the type has.
+        values_min: How many different ones a bundle must have.
     """
-    held = _kept(problem, *_rooms(problem))
+
+    values: Sequence[Sequence[str]]
+    values_min: int
+
+
+def bundled(problem: PackingProblem, settings: LaunchFlexibilitySettings) -> PackingProblem | None:
+    """The problem with each type as small as its bundle, None where some item then fits nowhere.
+
+    Types without a bundle are left out unless some item fits no other.
+    """
+    held = _kept(problem, *_bundle_capacity(problem, settings))
     return held if (held.fit.max(axis=1, initial=0) > 0).all() else None
 
 
-def leaving_values(problem: Problem, wanted: Sequence[Wanted]) -> Problem:
-    """The problem with each type as small as it takes for enough types of different values to hold whatever it holds.
+def with_distinct_values(problem: PackingProblem, wanted: Sequence[DistinctValues]) -> PackingProblem:
+    """The problem with each type as small as it takes for types of enough different values to hold whatever it holds.
 
-    Where some pod then fits nowhere the problem is left as it is.
+    Where some item then fits nowhere, the problem is returned as it is.
     """
-    smaller = _smaller(problem)
+    smaller = _smaller_share(problem)
     smaller[~_covers(problem)] = np.inf
-    room, is_met = problem.room.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
-    for kind, nearest in enumerate(np.argsort(smaller, axis=1, kind="stable")):
-        possible = nearest[: int((smaller[kind] < np.inf).sum())].tolist()
-        chosen = [kind]
-        is_met[kind] = all(_first_with(possible, values, least, chosen) for values, least in wanted)
-        room[kind] = problem.room[chosen].min(axis=0)
-    held = _kept(problem, room, is_met)
+    capacity, is_met = problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
+    for row, nearest in enumerate(np.argsort(smaller, axis=1, kind="stable")):
+        possible = nearest[: int((smaller[row] < np.inf).sum())].tolist()
+        chosen = [MachineTypeIndex(row)]
+        is_met[row] = all(_choose_nearest(one, possible, chosen) for one in wanted)
+        capacity[row] = problem.capacity[chosen].min(axis=0)
+    held = _kept(problem, capacity, is_met)
     return held if (held.fit.max(axis=1, initial=0) > 0).all() else problem
 
 
-def _first_with(nearest: Sequence[int], values: Sequence[Sequence[str]], least: int, chosen: list[int]) -> bool:
-    """Choose the first types that bring a new value until there are enough, and say whether there are."""
-    found = {value for kind in chosen for value in values[kind]}
-    for kind in nearest:
-        if len(found) >= least:
+def _choose_nearest(
+    wanted: DistinctValues, nearest: Sequence[MachineTypeIndex], chosen: list[MachineTypeIndex]
+) -> bool:
+    """Add the nearest types that bring a new value to `chosen` until there are enough, and return whether there are."""
+    found = {value for one in chosen for value in wanted.values[one]}
+    for candidate in nearest:
+        if len(found) >= wanted.values_min:
             break
-        if not found.issuperset(values[kind]):
-            found.update(values[kind])
-            chosen.append(kind)
-    return len(found) >= least
+        if not found.issuperset(wanted.values[candidate]):
+            found.update(wanted.values[candidate])
+            chosen.append(candidate)
+    return len(found) >= wanted.values_min
 
 
-def _kept(problem: Problem, room: Ints, is_bundle: Bools) -> Problem:
-    """The types with a bundle at that room, and the others where some pod fits none of them."""
+def _kept(problem: PackingProblem, capacity: Ints, is_bundle: Bools) -> PackingProblem:
+    """The types with a bundle at that capacity, and the others where some item fits none of them."""
     kept = np.flatnonzero(is_bundle)
-    homeless = problem.with_room(kept, room[kept]).fit.max(axis=1, initial=0) == 0
-    more = np.flatnonzero(~is_bundle & (problem.fit[homeless] > 0).any(axis=0))
-    room[more] = problem.room[more]
+    fits_none = problem.with_capacity(kept, capacity[kept]).fit.max(axis=1, initial=0) == 0
+    more = np.flatnonzero(~is_bundle & (problem.fit[fits_none] > 0).any(axis=0))
+    capacity[more] = problem.capacity[more]
     kept = np.union1d(kept, more)
-    return problem.with_room(kept, room[kept])
+    return problem.with_capacity(kept, capacity[kept])
 
 
-def _rooms(problem: Problem) -> tuple[Ints, Bools]:
-    """[type, resource], the room that all of a type's bundle have, and whether there are types enough for one."""
-    if len(problem.prices) < TYPES:
-        return problem.room.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
-    smaller = _smaller(problem)
-    smaller[~(_covers(problem) & (problem.prices[None, :] <= PRICE_BAND * problem.prices[:, None]))] = np.inf
-    smaller[smaller > SMALLER_MAX] = np.inf
-    nearest = np.argsort(smaller, axis=1, kind="stable")[:, :TYPES]
+def _bundle_capacity(problem: PackingProblem, settings: LaunchFlexibilitySettings) -> tuple[Ints, Bools]:
+    """[type, resource], the capacity that all of a type's bundle have, and [type] whether there are types enough for one."""
+    count = settings.bundle_types
+    if len(problem.prices) < count:
+        return problem.capacity.copy(), np.zeros(len(problem.prices), dtype=np.bool_)
+    # Another type may join the bundle of t where it admits every item that t does, costs at most ratio · price[t], and is
+    # smaller by at most smaller_share_max in any resource; infinity marks the others. The bundle is the `count` nearest, t
+    # itself (distance 0) among them, and its capacity the minimum over it. smaller: [type, other], nearest: [type, count].
+    smaller = _smaller_share(problem)
+    is_cheap = problem.prices[None, :] <= settings.bundle_price_ratio_max * problem.prices[:, None]
+    smaller[~(_covers(problem) & is_cheap)] = np.inf
+    smaller[smaller > settings.smaller_share_max] = np.inf
+    nearest = np.argsort(smaller, axis=1, kind="stable")[:, :count]
     is_bundle: Bools = np.take_along_axis(smaller, nearest, axis=1).max(axis=1) < np.inf
-    return np.minimum(problem.room[nearest].min(axis=1), problem.room), is_bundle
+    return np.minimum(problem.capacity[nearest].min(axis=1), problem.capacity), is_bundle
 
 
-def _smaller(problem: Problem) -> Floats:
-    """[type, other], by which share the other is smaller, in the resource where it is the most; zero where it is nowhere."""
+def _smaller_share(problem: PackingProblem) -> Floats:
+    """[type, other], by which share the other is smaller, in the resource where it is smallest; 0 where it is no smaller."""
+    # max over resources of 1 - capacity[other, r] / capacity[type, r], at least 0; resources that do not differ add nothing.
     share = np.zeros((len(problem.prices), len(problem.prices)))
-    for column in problem.room.T.astype(float):
-        if column.min() < column.max():
-            np.maximum(share, 1.0 - column[None, :] / np.maximum(column[:, None], 1.0), out=share)
+    for offered in problem.capacity.T.astype(float):
+        if offered.min() < offered.max():
+            np.maximum(share, 1.0 - offered[None, :] / np.maximum(offered[:, None], 1.0), out=share)
     return share
 
 
-def _covers(problem: Problem) -> Bools:
-    """[type, other], whether the other admits every class that the type does."""
+def _covers(problem: PackingProblem) -> Bools:
+    """[type, other], whether the other admits every item that the type does."""
+    # Types with the same column of `allowed` share a pattern, and patterns are compared once: a ≤ b means that b admits all
+    # that a does. patterns: [byte, pattern], admits: [item, pattern], covers: [pattern, pattern].
     patterns, inverse = np.unique(np.packbits(problem.allowed, axis=0), axis=1, return_inverse=True)
-    who = np.unpackbits(patterns, axis=0, count=len(problem.counts)).astype(np.bool_)
-    covers = np.array([(who[:, [one]] <= who).all(axis=0) for one in range(who.shape[1])])
+    admits = np.unpackbits(patterns, axis=0, count=len(problem.counts)).astype(np.bool_)
+    covers = np.array([(admits[:, [one]] <= admits).all(axis=0) for one in range(admits.shape[1])])
     found: Bools = covers[inverse.ravel()][:, inverse.ravel()]
     return found

@@ -3,57 +3,52 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
-from core.packing.problem import Ints, Problem
-from core.packing.relaxation.fluid_lp import Fluid, relax
+from core.packing.problem import Ints, PackingProblem
+from core.packing.relaxation.fluid_lp import FluidSolution, relax
 from core.packing.relaxation.launch_flexibility import bundled
-from core.packing.search_budget import Budget
-
-CHOICE_COST_MAX: Final = 0.01
-"""What planning for bundles may cost, by the fluid relaxation; where it costs more, types are planned for one by one."""
-
-
-MACHINES_MIN: Final = 40
-PODS_EACH_MIN: Final = 20
-"""With fewer machines, or fewer pods on each, bundles are left out."""
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
-    """A problem, made ready for searching.
+class PreparedProblem:
+    """A problem, ready for searching.
 
     Attributes:
         problem: As it was given.
         kept: The types that no other one dominates; no optimum needs the others.
-        small: The problem with these only.
+        reduced: The problem with these types only.
         fluid: Its relaxation.
     """
 
-    problem: Problem
+    problem: PackingProblem
     kept: Ints
-    small: Problem
-    fluid: Fluid
+    reduced: PackingProblem
+    fluid: FluidSolution
 
 
-def prepared(problem: Problem) -> Prepared:
-    """The problem as it is."""
+def prepared(problem: PackingProblem, settings: SearchSettings) -> PreparedProblem:
+    """The problem with each type at its whole capacity."""
     kept = problem.undominated()
-    small = problem.restricted(kept)
-    return Prepared(problem, kept, small, relax(small))
+    reduced = problem.restricted(kept)
+    return PreparedProblem(problem, kept, reduced, relax(reduced, settings))
 
 
-def leaving_a_choice(problem: Problem, budget: Budget) -> Prepared:
+def prepared_with_flexibility(
+    problem: PackingProblem, settings: SearchSettings, budget: SearchBudget
+) -> PreparedProblem:
     """The problem with each type as small as its bundle, or as it is where that costs too much or the budget is spent.
 
-    Where machines are few or hold few pods it is left as it is: small machines have a choice anyway, and what bundles cost in
-    rounding the fluid relaxation does not see.
+    Where machines are few or hold few pods it stays as it is: small machines have a choice anyway, and the relaxation does not
+    see what bundles cost in rounding.
     """
-    plain = prepared(problem)
+    plain, limits = prepared(problem, settings), settings.launch_flexibility
     machines = plain.fluid.machines.sum()
-    is_small = machines < MACHINES_MIN or problem.counts.sum() < PODS_EACH_MIN * machines
-    held = None if is_small or budget.is_spent else bundled(problem)
+    is_small = machines < limits.machines_min or problem.counts.sum() < limits.pods_per_machine_min * machines
+    held = None if is_small or budget.is_spent else bundled(problem, limits)
     if held is None:
         return plain
-    choice = prepared(held)
-    return choice if choice.fluid.bound <= plain.fluid.bound * (1 + CHOICE_COST_MAX) else plain
+    flexible = prepared(held, settings)
+    cost_max = plain.fluid.lower_bound * (1 + limits.cost_relative_max)
+    return flexible if flexible.fluid.lower_bound <= cost_max else plain

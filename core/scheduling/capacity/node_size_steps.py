@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.model.values import quantity
-from core.scheduling.instance_types.type_filter import TypeFilter
-from core.scheduling.primitives.bit_set import positions
-from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.instance_types.type_filter import TypeFilter, positions
 
 
-def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> tuple[TypeMask, ...]:
+def sizes_of(types: TypeFilter, mask: int, largest: Mapping[str, int]) -> tuple[int, ...]:
     """Sets of types to open a node from, tried in turn.
 
     First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size by itself, so that
@@ -23,9 +21,9 @@ def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> t
     """
     small = mask
     for resource, most in sorted(largest.items()):
-        small &= types.room.capacities(resource).at_most(most)
-    by_cpu: dict[int, TypeMask] = {}
+        small &= types.capacities(resource).at_most(most)
+    by_cpu: dict[int, int] = {}
     for position in positions(mask & ~small):
         cpu = types.types[position].capacity.get(quantity.CPU, 0)
-        by_cpu[cpu] = by_cpu.get(cpu, TypeMask(0)) | 1 << position
+        by_cpu[cpu] = by_cpu.get(cpu, 0) | 1 << position
     return (small, *(by_cpu[cpu] for cpu in sorted(by_cpu)))

@@ -1,4 +1,4 @@
-"""What new nodes for a plan's pods cost at the least."""
+"""What new nodes for a plan's pods cost at least."""
 
 from __future__ import annotations
 
@@ -6,36 +6,54 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.packing.column_generation.dual_bound import proven
+from core.packing.column_generation.dual_bound import dual_bound
 from core.packing.optimize import is_coarse
-from core.packing.problem import Packing, resized
+from core.packing.problem import Packing, right_sized
 from core.packing.relaxation.fluid_lp import relax
-from core.packing.search_budget import Budget
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
-from core.scheduling.optimization.relaxed_pods import Relaxed
+from core.scheduling.optimization.relaxed_pods import RelaxedPods
 from core.scheduling.optimization.subproblems.packing_columns import problem_of
 
 
-class LeastCost:
-    """The packing problem that a plan's pods are at least, and bounds from it.
+class LowerBound:
+    """The packing problem of a plan's pods with most rules left out, and bounds from it.
 
     Attributes:
-        bound: Nano-dollars per hour that no new nodes for these pods undercut, by the fluid relaxation.
+        fluid: Nano-dollars per hour that no new nodes for these pods undercut, by the fluid relaxation.
     """
 
-    def __init__(self, context: SchedulingContext, relaxed: Relaxed) -> None:
-        problem = problem_of(context.templates, relaxed.counts, relaxed.rows)
+    def __init__(self, context: SchedulingContext, relaxed: RelaxedPods, settings: SearchSettings) -> None:
+        problem = problem_of(context.templates, counts=relaxed.counts, hostname_capacity=relaxed.hostname_capacity)
         self._seed = context.snapshot.options.seed
+        self._settings = settings
         self._relaxed = relaxed
         self._problem = problem.restricted(problem.undominated())
-        self.bound = relax(self._problem).bound
+        self.fluid = relax(self._problem, settings).lower_bound
 
-    def proven(self, claims: Sequence[InFlightClaim], cost: int, budget: Budget) -> int:
-        """A bound no lower than `bound`, from the loads of these claims at this cost; the same where any machine is free."""
-        is_priced = bool(self._problem.prices.all())  # worth is measured by price
-        if budget.is_spent or not is_priced or not is_coarse(self._problem, self.bound, cost, len(claims)):
-            return self.bound
+    def proven(self, claims: Sequence[InFlightClaim], *, cost: int, budget: SearchBudget) -> int:
+        """A bound no lower than `fluid`, from the loads of these claims at this cost.
+
+        It is `fluid` where that is near the cost, the budget is spent, or some machine is free: columns need prices.
+        """
+        is_far = is_coarse(
+            self._problem,
+            lower_bound=self.fluid,
+            cost=cost,
+            machines=len(claims),
+            settings=self._settings.stages,
+        )
+        if budget.is_spent or not is_far or not self._problem.prices.all():
+            return self.fluid
         loads = np.array([self._relaxed.load(claim) for claim in claims], dtype=np.int64)
-        known = resized(self._problem, Packing(np.zeros(len(loads), dtype=np.int64), loads))
-        return proven(self._problem, known, self.bound, np.random.default_rng(self._seed), budget)
+        known = right_sized(self._problem, Packing(np.zeros(len(loads), dtype=np.int64), loads))
+        return dual_bound(
+            self._problem,
+            known,
+            lower_bound=self.fluid,
+            generator=np.random.default_rng(self._seed),
+            budget=budget,
+            settings=self._settings,
+        )

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from core.model.plan import Cost
-from core.packing.search_budget import Budget
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
-from core.scheduling.optimization.relaxed_pods import Relaxed
-
-PODS_MIN: Final = 30
-CLAIMS_MIN: Final = 2
-"""Below both, the greedy plan stands unless its cost is far from what arithmetic can prove."""
-
-FAR: Final = (6, 5)
-"""Cost over bound from which a handful of pods is worth loading the solver for."""
-
-ROUGH_OFFERS_MAX: Final = 6000
-"""With more kinds of pods by types, arithmetic in Python takes longer than loading the solver."""
+from core.scheduling.optimization.relaxed_pods import RelaxedPods
 
 
-def improved(context: SchedulingContext, solution: Solution, budget: Budget | None) -> tuple[Solution, Cost]:
-    """The plan, made cheaper within the budget, and what it costs at the least.
+def improved(
+    context: SchedulingContext,
+    solution: Solution,
+    budget: SearchBudget | None,
+    settings: SearchSettings,
+) -> tuple[Solution, Cost]:
+    """The plan, made cheaper within the budget, and what it costs at least.
 
     Without a budget nothing is searched, and the bound is left out where it takes a solver.
     """
-    relaxed, cost = Relaxed(context, solution), _cost(solution)
-    rough = relaxed.rough() if relaxed.offers <= ROUGH_OFFERS_MAX else None
-    is_small = sum(relaxed.counts.values()) < PODS_MIN and len(solution.claims) < CLAIMS_MIN
-    is_near = rough is not None and (rough == cost or (is_small and cost * FAR[1] < rough * FAR[0]))
-    if budget is None or not solution.claims or is_near or budget.is_spent:  # asking starts its clock: loading counts
-        return solution, Cost(cost, rough)
-    from core.scheduling.optimization.lower_bound import LeastCost
-    from core.scheduling.optimization.repacker import Repack
+    relaxed, cost, limits = RelaxedPods(context, solution, settings), _cost(solution), settings.optimizer
+    bound = relaxed.arithmetic_bound() if relaxed.pairs_max <= limits.arithmetic_pairs_max else None
+    is_small = sum(relaxed.counts.values()) < limits.pods_min and len(solution.claims) < limits.claims_min
+    above, below = limits.far_cost_ratio
+    is_near = bound is not None and (bound == cost or (is_small and cost * below < bound * above))
+    # The caller's clock starts when it is first asked: before the solver is loaded, so that loading counts.
+    if budget is None or not solution.claims or is_near or budget.is_spent:
+        return solution, Cost(cost, bound)
+    from core.scheduling.optimization.lower_bound import LowerBound
+    from core.scheduling.optimization.repacker import Repacker
 
-    least = LeastCost(context, relaxed)
-    anew = Repack(context, budget).improved(solution)
-    found = _cost(anew)
-    return anew, Cost(found, max(rough or 0, least.proven(anew.claims, found, budget)))
+    lower_bound = LowerBound(context, relaxed, settings)
+    cheaper = Repacker(context, budget, settings).improved(solution)
+    found = _cost(cheaper)
+    return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
 
 
 def _cost(solution: Solution) -> int:

@@ -3,110 +3,124 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
 
-from core.packing.search_budget import Budget
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
-from core.scheduling.optimization.claims.limit_accounting import booked
-from core.scheduling.optimization.claims.topology_recount import census, keeps_counts
-from core.scheduling.optimization.items.hostname_caps import HostRules
-from core.scheduling.optimization.items.item_extraction import Bundle, Market, Parties
+from core.scheduling.optimization.claims.limit_accounting import replaces_within_limits
+from core.scheduling.optimization.claims.topology_recount import keeps_counts, recounted
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_extraction import ItemExtraction, RepackScope
+from core.scheduling.optimization.items.packing_item import MovablePods
 from core.scheduling.optimization.search_schedule import search
-from core.scheduling.optimization.subproblems.subproblem import Part
-from core.scheduling.optimization.subproblems.zone_split import Zones
-
-CORES_MAX: Final = 300
-"""Most sets of pods that must stay together in one search: each is a kind of its own."""
-
-JOINT_LOADS_MAX: Final = 20_000
-"""Most pairs of kind and column that are searched as one; beyond, each zone is a problem of its own."""
-
-TOGETHER_AGAIN: Final = 2.5
-"""How many times as long putting claims together takes as taking them to pieces: kept for it of the time to search in."""
-
-Replaceable = tuple[Market, list[InFlightClaim], list[list[Bundle]]]
-"""Claims of a market, and for each its pods as bundles."""
+from core.scheduling.optimization.subproblems.subproblem import Subproblem
+from core.scheduling.optimization.subproblems.zone_split import ZoneSplit
 
 
-class Repack:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Replaceable:
+    """Claims of one scope that may be replaced, and the pods of each as movable sets."""
+
+    scope: RepackScope
+    claims: list[InFlightClaim]
+    nodes: list[list[MovablePods]]
+
+
+class Repacker:
     """One search for cheaper nodes."""
 
-    def __init__(self, context: SchedulingContext, budget: Budget) -> None:
+    def __init__(self, context: SchedulingContext, budget: SearchBudget, settings: SearchSettings) -> None:
         self._context = context
         self._budget = budget
-        self._rules = HostRules(context.topology.groups)
-        self._parties = Parties(context, self._rules)
+        self._settings = settings
+        self._hostname_caps = HostnameCaps(context.topology.groups)
+        self._extraction = ItemExtraction(context, self._hostname_caps)
 
     def improved(self, solution: Solution) -> Solution:
-        """The solution with cheaper claims, or as it is. Limits are booked anew."""
+        """The solution with cheaper claims, or as it is. Limits are charged anew."""
         if self._budget.is_spent:
             return solution
-        limits = [dict(room.left) for room in solution.state.limits]
-        began = self._budget.elapsed
-        claims, replaceable = self._sorted_out(solution)
-        budget = self._budget.setting_aside(TOGETHER_AGAIN * (self._budget.elapsed - began))
-        tasks = [(old, self._parts(market, nodes, budget)) for market, old, nodes in replaceable]
+        limits = solution.usage.limits
+        left_before = [dict(of_pool.left) for of_pool in limits]
+        began = self._budget.elapsed_share
+        claims, replaceable = self._taken_apart(solution)
+        # Putting claims together takes a multiple of the time that taking them apart took, and must fit into the budget, too.
+        building = self._settings.repack.build_time_ratio * (self._budget.elapsed_share - began)
+        budget = self._budget.setting_aside(building)
+        tasks = [(one, self._subproblems(one.scope, one.nodes, budget)) for one in replaceable]
+        subproblems = [subproblem for _, of_scope in tasks for subproblem in of_scope]
         seed = self._context.snapshot.options.seed
-        searches = search([part for _, parts in tasks for part in parts], seed, budget)
+        searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
         found = iter([one.claims() for one in searches])
-        for old, parts in tasks:
-            of_parts = [next(found) for _ in parts]
-            anew = [claim for claims_of_part in of_parts for claim in claims_of_part]
-            room = solution.state.limits[old[0].template.index]
-            claims += anew if all(of_parts) and booked(anew, old, room) else old
+        for one, of_scope in tasks:
+            parts = [next(found) for _ in of_scope]
+            cheaper = [claim for part in parts for claim in part]
+            of_pool = limits[one.scope.template.index]
+            is_replaced = all(parts) and replaces_within_limits(cheaper, one.claims, limits=of_pool)
+            claims += cheaper if is_replaced else one.claims
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)
-        counted = census(self._context, changed)
-        if keeps_counts(self._context, solution.state.domain_counts, counted):
-            return replace(changed, state=replace(solution.state, domain_counts=counted))
-        for room, left in zip(solution.state.limits, limits, strict=True):
-            room.left = left
+        domain_counts = recounted(self._context, changed)
+        if keeps_counts(self._context, before=solution.usage.domain_counts, after=domain_counts):
+            return replace(changed, usage=replace(solution.usage, domain_counts=domain_counts))
+        for of_pool, left in zip(limits, left_before, strict=True):
+            of_pool.left = left
         return solution
 
-    def _sorted_out(self, solution: Solution) -> tuple[list[InFlightClaim], list[Replaceable]]:
-        """The claims that stay as they are, and the others by market, each with its pods as bundles.
+    def _taken_apart(self, solution: Solution) -> tuple[list[InFlightClaim], list[_Replaceable]]:
+        """The claims that stay as they are, and the others by scope, each with its pods as movable sets.
 
-        Company that a pod without a place waits for stays where it is: the pod could not join it there.
+        Pods that an unplaced pod must join stay where they are: the pod could not join them there.
         """
         kept = list[InFlightClaim]()
-        awaited = {n for pending_group in solution.unplaced for n in self._rules.followed(pending_group.pod_group)}
-        markets: dict[tuple[int, int], tuple[Market, list[InFlightClaim]]] = {}
+        awaited = {
+            number for pending in solution.unplaced for number in self._hostname_caps.followed(pending.pod_group)
+        }
+        scopes: dict[tuple[int, int], tuple[RepackScope, list[InFlightClaim]]] = {}
         for claim in solution.claims:
-            company = (
-                {number for signature in claim.signatures for number in signature.selected_by} if awaited else set()
-            )
-            if self._may_repack(claim, solution) and awaited.isdisjoint(company):
-                market = self._parties.market(claim)
-                markets.setdefault((market.template.index, market.offered), (market, []))[1].append(claim)
-            else:
+            is_awaited = awaited and any(not awaited.isdisjoint(one.selected_by) for one in claim.signatures)
+            if is_awaited or not self._may_repack(claim, solution):
                 kept.append(claim)
-        found: list[Replaceable] = []
-        for _, (market, claims) in sorted(markets.items()):
-            nodes = [self._parties.of(claim, market) for claim in claims]
-            stay = sum(bundles[0][0].seats for bundles in nodes) > CORES_MAX
-            pairs = [pair for pair in zip(claims, nodes, strict=True) if not (stay and pair[1][0][0].seats)]
-            moved = {id(claim) for claim, _ in pairs}
-            kept += [claim for claim in claims if id(claim) not in moved]
-            if pairs:
-                found.append((market, [claim for claim, _ in pairs], [bundles for _, bundles in pairs]))
+            else:
+                scope = self._extraction.scope(claim)
+                scopes.setdefault((scope.template.index, scope.offered), (scope, []))[1].append(claim)
+        found: list[_Replaceable] = []
+        for _, (scope, claims) in sorted(scopes.items()):
+            nodes = [self._extraction.items_of(claim, scope) for claim in claims]
+            # The pods that cannot be taken apart come first in each list.
+            is_fixed = [of_claim[0].item.is_fixed for of_claim in nodes]
+            if sum(is_fixed) <= self._settings.repack.fixed_items_max:
+                is_fixed = [False] * len(claims)
+            kept += [claim for claim, stays in zip(claims, is_fixed, strict=True) if stays]
+            moved = [pair for pair, stays in zip(zip(claims, nodes, strict=True), is_fixed, strict=True) if not stays]
+            if moved:
+                found.append(_Replaceable(scope, [claim for claim, _ in moved], [of_claim for _, of_claim in moved]))
         return kept, found
 
     def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
-        """Whether nothing but room, rules and price decides about a claim, as far as the constraints can say."""
-        pods_wait = bool(solution.unplaced)
-        constraints = solution.state.constraints.all
-        return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
+        """Whether nothing but capacity, rules and price decides about a claim.
 
-    def _parts(self, market: Market, nodes: Sequence[Sequence[Bundle]], budget: Budget) -> list[Part]:
-        """One part, or where that were too large one for each zone."""
-        bundles = [bundle for node in nodes for bundle in node]
-        parties = {party for party, _ in bundles}
-        if len(parties) * market.template.mask.bit_count() > JOINT_LOADS_MAX:
-            zones = Zones(self._context, market, budget).split(bundles)
+        Where pods were left over, a NodePool with limits is left as it is: who gets the last of them is for the greedy planner.
+        """
+        is_scarce = bool(solution.unplaced and solution.usage.limits[claim.template.index].left)
+        return not (is_scarce or claim.reservations or claim.min_values_relaxed)
+
+    def _subproblems(
+        self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]], budget: SearchBudget
+    ) -> list[Subproblem]:
+        """One subproblem, or where that were too large one for each zone."""
+        settings = self._settings.repack
+        movable = [one for of_node in nodes for one in of_node]
+        items = {one.item for one in movable}
+        if len(items) * scope.template.mask.bit_count() > settings.joint_pairs_max:
+            zones = ZoneSplit(self._context, scope, budget, self._settings).split(movable)
             if zones:
-                return [Part(self._context, market, [there], zone) for zone, there in zones.items()]
-        return [Part(self._context, market, nodes)]
+                return [
+                    Subproblem(self._context, scope, [there], settings=settings, zone=zone)
+                    for zone, there in zones.items()
+                ]
+        return [Subproblem(self._context, scope, nodes, settings=settings)]

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import or_
 
-from core.scheduling.primitives.handles import TypeMask
-
 
 class ThresholdIndex:
     """One amount for each bit position, ready to be asked which ones are at least, or at most, so much.
@@ -35,7 +33,7 @@ class ThresholdIndex:
         self.prepare()
         return self._prefixes[bisect_right(self._steps, bound)]
 
-    def largest(self, mask: TypeMask) -> int:
+    def largest(self, mask: int) -> int:
         """The largest amount in the mask, zero in an empty one."""
         self.prepare()
         mask &= self._all

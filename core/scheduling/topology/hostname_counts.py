@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from core.scheduling.primitives.handles import ClaimMask
-
 
 class HostnameCounts:
     """Counts by claim, and the claims that have reached a count as bit sets, so that a rule answers for all at once.
@@ -20,7 +18,7 @@ class HostnameCounts:
         """
         self.total = 0
         self._counts: dict[int, int] = {}
-        self._reached = [ClaimMask(0)] * (highest + 1)
+        self._reached = [0] * (highest + 1)
 
     def copy(self) -> HostnameCounts:
         """The counts as they are now."""
@@ -43,6 +41,6 @@ class HostnameCounts:
                 reached[before] &= ~bit
             before -= 1
 
-    def with_at_least(self, count: int) -> ClaimMask:
+    def with_at_least(self, count: int) -> int:
         """The claims with so many pods, at least one, as a bit set."""
         return self._reached[count]

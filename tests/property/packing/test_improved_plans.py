@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 from core.codec import encode_plan
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
+from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
-from core.scheduling.optimization import repacker as repack
+from core.scheduling.planner import Planner
 from tests.property.naive.clusters import random_cluster, shuffled
 from tests.property.naive.judge import violations
-from tests.property.packing.worlds import a_plain_world, a_ruled_world, with_steps
+from tests.property.packing.clusters import a_plain_cluster, a_ruled_cluster, with_steps
 
 SEEDS = st.integers(0, 2**40)
-WORLDS = st.sampled_from((a_plain_world, a_ruled_world))
+CLUSTERS = st.sampled_from((a_plain_cluster, a_ruled_cluster))
 ROOT = Path(__file__).parents[3]
 STEPS = 20
 
@@ -31,9 +32,9 @@ PRINT_PLANS = f"""
 import sys
 from core.codec import encode_plan
 from core.scheduling import schedule
-from tests.property.packing.worlds import a_plain_world, a_ruled_world
-worlds = [make(seed, steps={STEPS}) for make in (a_plain_world, a_ruled_world) for seed in range(8)]
-sys.stdout.buffer.write(b"\\n".join(encode_plan(schedule(world)) for world in worlds))
+from tests.property.packing.clusters import a_plain_cluster, a_ruled_cluster
+clusters = [make(seed, steps={STEPS}) for make in (a_plain_cluster, a_ruled_cluster) for seed in range(8)]
+sys.stdout.buffer.write(b"\\n".join(encode_plan(schedule(cluster)) for cluster in clusters))
 """
 
 Maker = Callable[..., Snapshot]
@@ -43,7 +44,7 @@ def placed(plan: Plan) -> list[str]:
     return sorted([pod for claim in plan.claims for pod in claim.pods] + [binding.pod for binding in plan.bindings])
 
 
-@given(WORLDS, SEEDS)
+@given(CLUSTERS, SEEDS)
 @settings(max_examples=100, deadline=None)
 def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed: int) -> None:
     """A pod packed onto a node that refuses it pays for a node and stays pending."""
@@ -51,23 +52,23 @@ def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed
     assert violations(snapshot, schedule(snapshot)) == []
 
 
-@given(WORLDS, SEEDS)
+@given(CLUSTERS, SEEDS)
 @settings(max_examples=40, deadline=None)
 def test_so_it_would_where_large_plans_fall_apart_by_zone(make: Maker, seed: int) -> None:
     """Only plans for thousands of pods are split, and a pod dealt to a zone that it may not enter would stay pending."""
     snapshot = make(seed, steps=STEPS)
-    with patch.object(repack, "JOINT_LOADS_MAX", 0):
-        plan = schedule(snapshot)
+    always = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, joint_pairs_max=0))
+    plan = Planner(snapshot, search=always).plan()
     assert violations(snapshot, plan) == []
     assert plan.cost.hourly <= schedule(make(seed, steps=0)).cost.hourly
 
 
-@given(WORLDS, SEEDS)
+@given(CLUSTERS, SEEDS)
 @settings(max_examples=80, deadline=None)
 def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(make: Maker, seed: int) -> None:
     """Searching would cost money, or the proof would be none."""
-    world = make(seed, steps=STEPS)
-    plan, greedy = schedule(world), schedule(with_steps(world, None))
+    cluster = make(seed, steps=STEPS)
+    plan, greedy = schedule(cluster), schedule(with_steps(cluster, None))
     assert plan.cost.hourly == sum(claim.price for claim in plan.claims) <= greedy.cost.hourly
     assert plan.cost.lower_bound is not None
     assert plan.cost.lower_bound <= plan.cost.hourly
@@ -75,20 +76,20 @@ def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(m
     assert plan.unschedulable == greedy.unschedulable
 
 
-@given(WORLDS, SEEDS, SEEDS)
+@given(CLUSTERS, SEEDS, SEEDS)
 @settings(max_examples=50, deadline=None)
 def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: int) -> None:
-    """Two looks at one cluster would launch different nodes."""
-    world = make(seed, steps=STEPS)
-    assert encode_plan(schedule(shuffled(world, order))) == encode_plan(schedule(world))
+    """Two snapshots of one cluster would launch different nodes."""
+    cluster = make(seed, steps=STEPS)
+    assert encode_plan(schedule(shuffled(cluster, order))) == encode_plan(schedule(cluster))
 
 
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
     """`--time-budget 0` would not mean what it says."""
-    world = a_plain_world(seed, steps=0)
-    assert schedule(world).claims == schedule(with_steps(world, None)).claims
+    cluster = a_plain_cluster(seed, steps=0)
+    assert schedule(cluster).claims == schedule(with_steps(cluster, None)).claims
 
 
 def test_plans_are_the_same_bytes_in_any_process() -> None:

@@ -17,7 +17,7 @@ from core.scheduling import schedule
 from tests.builders import ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.property.naive.judge import violations
 from tests.property.naive.large_plans import large_plan_violations
-from tests.property.packing.worlds import a_plain_world
+from tests.property.packing.clusters import a_plain_cluster
 
 TYPES = (a_type("m5.large", cpu="2", price=0.1), a_type("m5.2xlarge", cpu="8", memory="32Gi", pods="58", price=0.4))
 APP = a_selector(app="web")
@@ -63,7 +63,7 @@ def test_what_the_planner_makes_passes(name: str) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_it_agrees_with_the_small_judge_on_random_clusters(seed: int) -> None:
     """Two readings of the same rules: where one cries, the other must, or say that it cannot judge."""
-    world = a_plain_world(seed, steps=20)
+    world = a_plain_cluster(seed, steps=20)
     plan = schedule(world)
     found = large_plan_violations(world, plan)
     if not any(line.startswith("not judged") for line in found):

@@ -1,152 +1,167 @@
-"""Puts parties into the places that a packing has for their kinds, so that no hostname rule is broken."""
+"""Assigns packing items to the places that a packing has for their groups, so that no hostname rule is broken."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
-from core.packing.problem import Ints, Packing, Problem
-from core.scheduling.optimization.items.packing_item import Neighbours, Party
-
-EXCHANGES_MAX: Final = 400
-"""Most parties without a place for which another one is asked to move: each looks at all machines."""
-
-LARGER_MAX: Final = 60
-"""Most machines that are tried at a larger size for a party that fits into no free room."""
+from core.packing.problem import NO_TYPE, Ints, ItemIndex, MachineTypeIndex, Packing, PackingProblem, largest_first
+from core.packing.search_settings import RepackSettings
+from core.scheduling.optimization.items.packing_item import HostnameRuleState, PackingItem
 
 
 @dataclass(slots=True)
-class Machine:
-    """One machine and who sits on it."""
+class AssignedMachine:
+    """One machine and its items.
 
-    kind: int
-    load: Ints
-    parties: list[tuple[int, Party]] = field(default_factory=list)
-    neighbours: Neighbours = field(default_factory=Neighbours)
-
-    def seat(self, number: int, party: Party) -> None:
-        """Let a party of a kind sit down."""
-        self.parties.append((number, party))
-        self.neighbours.add(party)
-        self.load[number] += 1
-
-    def swap(self, position: int, party: Party) -> Party:
-        """Put a party in another one's seat."""
-        number, gone = self.parties[position]
-        self.parties[position] = (number, party)
-        self.neighbours = Neighbours()
-        for _, there in self.parties:
-            self.neighbours.add(there)
-        return gone
-
-    def would_admit(self, party: Party, instead_of: int) -> bool:
-        """Whether a party could have another one's seat."""
-        others = Neighbours()
-        for position, (_, there) in enumerate(self.parties):
-            if position != instead_of:
-                others.add(there)
-        return others.admits(party)
-
-
-class Seating:
-    """Seats parties by kind.
-
-    Args:
-        problem: The packing problem.
-        parties: For each kind, in the problem's order, its parties and how many there are of each.
+    Attributes:
+        type_index: Its type in the packing problem.
+        load: [item of the problem], how many it holds.
+        items: Its packing items, each with the item of the problem that it is one of.
+        rules: How their hostname rules stand.
     """
 
-    def __init__(self, problem: Problem, parties: Sequence[Mapping[Party, int]]) -> None:
+    type_index: MachineTypeIndex
+    load: Ints
+    items: list[tuple[ItemIndex, PackingItem]] = field(default_factory=list)
+    rules: HostnameRuleState = field(default_factory=HostnameRuleState)
+
+    def add(self, index: ItemIndex, item: PackingItem) -> None:
+        """Take in an item."""
+        self.items.append((index, item))
+        self.rules.add(item)
+        self.load[index] += 1
+
+    def swap(self, position: int, item: PackingItem) -> PackingItem:
+        """Put an item in the place of another one, which is returned; both are of the same group."""
+        index, gone = self.items[position]
+        self.items[position] = (index, item)
+        self.rules = HostnameRuleState()
+        for _, there in self.items:
+            self.rules.add(there)
+        return gone
+
+    def would_admit(self, item: PackingItem, *, instead_of: int) -> bool:
+        """Whether an item could have the place of the one at that position."""
+        others = HostnameRuleState()
+        for position, (_, there) in enumerate(self.items):
+            if position != instead_of:
+                others.add(there)
+        return others.admits(item)
+
+
+class ItemAssignment:
+    """Assigns the packing items of one problem."""
+
+    def __init__(
+        self, problem: PackingProblem, members: Sequence[Mapping[PackingItem, int]], settings: RepackSettings
+    ) -> None:
+        """Take the items that need a machine.
+
+        Args:
+            problem: The packing problem.
+            members: For each of its items, the packing items that it stands for, and how many there are of each.
+            settings: How many exchanges are tried.
+        """
         self._problem = problem
-        self._waiting = [dict(of_kind) for of_kind in parties]
-        self._is_ruled = [any(party.adds or party.caps for party in of_kind) for of_kind in parties]
+        self._settings = settings
+        self._unassigned = [dict(of_group) for of_group in members]
+        self._is_ruled = [any(item.counted or item.caps for item in of_group) for of_group in members]
 
-    def of(self, packing: Packing) -> list[Machine]:
-        """The machines of a packing with parties on them; further ones are opened for those who fit nowhere else."""
-        machines = [self._seated(int(kind), load) for kind, load in zip(packing.types, packing.loads, strict=True)]
-        left = [(number, party) for number in self._largest_first() for party in _each(self._waiting[number])]
-        homeless = [
-            (number, party)
-            for rank, (number, party) in enumerate(left)
-            if rank >= EXCHANGES_MAX or not self._exchanged(machines, packing.loads[:, number], number, party)
+    def machines(self, packing: Packing) -> list[AssignedMachine]:
+        """The machines of a packing with their items; further ones are opened for items that fit nowhere else."""
+        machines = [
+            self._filled(MachineTypeIndex(int(type_index)), load)
+            for type_index, load in zip(packing.types, packing.loads, strict=True)
         ]
-        for number, party in homeless:
-            self._squeezed_in(machines, number, party)
-        return [machine for machine in machines if machine.parties]
+        largest = largest_first(self._problem.requests, self._problem.capacity.max(axis=0))
+        order = [ItemIndex(int(index)) for index in largest]
+        left = [(index, item) for index in order for item in _each(self._unassigned[index])]
+        exchanged_max = self._settings.exchanged_items_max
+        without_place = [
+            (index, item)
+            for rank, (index, item) in enumerate(left)
+            if rank >= exchanged_max or not self._exchanged(machines, packing.loads[:, index], index, item)
+        ]
+        for index, item in without_place:
+            self._add_at_least_cost(machines, index, item)
+        return [machine for machine in machines if machine.items]
 
-    def _seated(self, kind: int, load: Ints) -> Machine:
-        machine = Machine(kind, np.zeros_like(load))
-        present = np.flatnonzero(load)
-        for number in sorted(present.tolist(), key=lambda one: (not self._is_ruled[one], one)):
-            for _ in range(int(load[number])):
-                party = self._next(number, machine.neighbours)
-                if party is not None:
-                    machine.seat(number, party)
+    def _filled(self, type_index: MachineTypeIndex, load: Ints) -> AssignedMachine:
+        """A machine with what its load wants, as far as hostname rules allow; items with rules go first."""
+        machine = AssignedMachine(type_index, np.zeros_like(load))
+        present = [ItemIndex(index) for index in np.flatnonzero(load).tolist()]
+        for index in sorted(present, key=lambda one: (not self._is_ruled[one], one)):
+            for _ in range(int(load[index])):
+                item = self._next(index, machine.rules)
+                if item is not None:
+                    machine.add(index, item)
         return machine
 
-    def _next(self, number: int, neighbours: Neighbours) -> Party | None:
-        """The party of a kind that the neighbours admit and of which the most are waiting."""
-        waiting = self._waiting[number]
-        ordered = sorted(waiting, key=lambda party: -waiting[party]) if len(waiting) > 1 else waiting
-        found = next((party for party in ordered if neighbours.admits(party)), None)
+    def _next(self, index: ItemIndex, rules: HostnameRuleState) -> PackingItem | None:
+        """The item of a group that the rules admit and of which the most are left."""
+        left = self._unassigned[index]
+        ordered = sorted(left, key=lambda item: -left[item]) if len(left) > 1 else left
+        found = next((item for item in ordered if rules.admits(item)), None)
         if found is not None:
-            waiting[found] -= 1
-            if not waiting[found]:
-                del waiting[found]
+            left[found] -= 1
+            if not left[found]:
+                del left[found]
         return found
 
-    def _exchanged(self, machines: list[Machine], planned: Ints, number: int, party: Party) -> bool:
-        """Seat a party where its kind's place is empty, if need be by moving another of its kind there that may be there."""
-        empty = [m for m, wanted in zip(machines, planned, strict=False) if m.load[number] < wanted]
-        for machine in empty:
-            if machine.neighbours.admits(party):
-                machine.seat(number, party)
+    def _exchanged(self, machines: list[AssignedMachine], planned: Ints, index: ItemIndex, item: PackingItem) -> bool:
+        """Assign an item to a free place of its group, if need be by moving another of the group there that may be there.
+
+        `planned` is [machine], how many of the group each machine has places for; machines opened since have none.
+        """
+        free = [m for m, wanted in zip(machines, planned, strict=False) if m.load[index] < wanted]
+        for machine in free:
+            if machine.rules.admits(item):
+                machine.add(index, item)
                 return True
-        for machine in empty:
+        for machine in free:
             for other in machines:
-                if other is machine or not other.load[number]:
+                if other is machine or not other.load[index]:
                     continue
-                for position, (of_kind, there) in enumerate(other.parties):
-                    may_move = of_kind == number and there != party and machine.neighbours.admits(there)
-                    if may_move and other.would_admit(party, position):
-                        machine.seat(number, other.swap(position, party))
+                for position, (of_group, there) in enumerate(other.items):
+                    may_move = of_group == index and there != item and machine.rules.admits(there)
+                    if may_move and other.would_admit(item, instead_of=position):
+                        machine.add(index, other.swap(position, item))
                         return True
         return False
 
-    def _squeezed_in(self, machines: list[Machine], number: int, party: Party) -> None:
-        """Seat a party where that costs the least: in free room, on a larger machine, or on one of its own."""
-        problem, wanted = self._problem, self._problem.requests[number]
+    def _add_at_least_cost(self, machines: list[AssignedMachine], index: ItemIndex, item: PackingItem) -> None:
+        """Assign an item where that costs the least: to free capacity, to a machine made larger, or to one of its own."""
+        problem = self._problem
         one = np.zeros(len(problem.counts), dtype=np.int64)
-        one[number] = 1
-        best = Machine(problem.cheapest(one), np.zeros_like(one))
-        resized, extra = best.kind, int(problem.prices[best.kind])
-        kinds = np.array([machine.kind for machine in machines], dtype=np.int64)
+        one[index] = 1
+        best = AssignedMachine(problem.cheapest_type(one), np.zeros_like(one))
+        new_type, extra = best.type_index, int(problem.prices[best.type_index])
+        # missing[m, r] = (load of m with the item - capacity of m) / largest capacity, at most 0 where the item fits. Machines
+        # are tried by their largest missing share: those with the most room first, then those that lack the least.
+        types = np.array([machine.type_index for machine in machines], dtype=np.int64)
         loads = np.array([machine.load for machine in machines]).reshape(-1, len(one))
-        missing = (loads @ problem.requests + wanted - problem.room[kinds]) / np.maximum(problem.room.max(axis=0), 1)
+        missing = loads @ problem.requests + problem.requests[index] - problem.capacity[types]
+        missing = missing / np.maximum(problem.capacity.max(axis=0), 1)
         nearest = np.argsort(missing.max(axis=1), kind="stable")
-        has_room = (missing <= 0).all(axis=1) & problem.allowed[number, kinds]
-        for position in (*nearest[has_room[nearest]], *nearest[~has_room[nearest]][:LARGER_MAX]):
+        has_room = (missing <= 0).all(axis=1) & problem.allowed[index, types]
+        enlarged = nearest[~has_room[nearest]][: self._settings.enlarged_machines_max]
+        for position in (*nearest[has_room[nearest]], *enlarged):
             machine = machines[position]
-            kind = machine.kind if has_room[position] else problem.cheapest(machine.load + one)
-            price = int(problem.prices[kind] - problem.prices[machine.kind])
-            if kind >= 0 and price < extra and machine.neighbours.admits(party):
-                best, extra, resized = machine, price, kind
+            larger = machine.type_index if has_room[position] else problem.cheapest_type(machine.load + one)
+            price = int(problem.prices[larger] - problem.prices[machine.type_index])
+            if larger != NO_TYPE and price < extra and machine.rules.admits(item):
+                best, extra, new_type = machine, price, larger
                 if has_room[position]:
                     break
-        if not best.parties:
+        if not best.items:
             machines.append(best)
-        best.kind = resized
-        best.seat(number, party)
-
-    def _largest_first(self) -> list[int]:
-        """Kinds by the largest share of any machine's room that one party takes."""
-        share = (self._problem.requests / np.maximum(self._problem.room.max(axis=0), 1)).max(axis=1)
-        return [int(number) for number in np.argsort(-share, kind="stable")]
+        best.type_index = new_type
+        best.add(index, item)
 
 
-def _each(waiting: Mapping[Party, int]) -> Iterator[Party]:
-    for party, count in waiting.items():
-        yield from [party] * count
+def _each(left: Mapping[PackingItem, int]) -> Iterator[PackingItem]:
+    for item, count in left.items():
+        yield from [item] * count

@@ -1,4 +1,4 @@
-"""Counts a changed plan's pods anew, and checks that every rule along shared domains finds what the greedy planner left."""
+"""Counts the pods of a changed plan anew, to check that every rule along shared domains finds the counts of the greedy plan."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections import Counter
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
-from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.domain_counts import DomainCounts
-from core.scheduling.topology.topology_group import TopologyGroup
 
 
-def census(context: SchedulingContext, solution: Solution) -> DomainCounts:
-    """Where the pods of every group are; no node leaves in a plan for pods that wait."""
+def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
+    """Where the pods of every topology group are; no node leaves in a plan for pods that wait."""
     domain_counts = DomainCounts(context.topology, ())
     for pod, position in solution.bound:
         domain_counts.record_on_node(context.pod_groups.of(pod).signature, position)
@@ -26,20 +24,12 @@ def census(context: SchedulingContext, solution: Solution) -> DomainCounts:
     return domain_counts
 
 
-def keeps_counts(context: SchedulingContext, before: DomainCounts, after: DomainCounts) -> bool:
-    """Whether every hard group along shared domains has as many pods in each as it had."""
+def keeps_counts(context: SchedulingContext, *, before: DomainCounts, after: DomainCounts) -> bool:
+    """Whether every required group along shared domains has as many pods in each domain as before."""
     topology = context.topology
-    numbers = (
-        TopologyGroupId(n)
-        for n, group in enumerate(topology.groups)
-        if topology.is_hard(TopologyGroupId(n)) and _is_shared(group)
-    )
-    return all(_present(before, number) == _present(after, number) for number in numbers)
+    numbers = (n for n, group in enumerate(topology.groups) if topology.is_hard(n) and not group.is_hostname)
+    return all(_occupied(before, number) == _occupied(after, number) for number in numbers)
 
 
-def _is_shared(group: TopologyGroup) -> bool:
-    return not group.is_hostname
-
-
-def _present(domain_counts: DomainCounts, number: TopologyGroupId) -> dict[str, int]:
+def _occupied(domain_counts: DomainCounts, number: int) -> dict[str, int]:
     return {domain: count for domain, count in domain_counts.of(number).items() if count}

@@ -1,4 +1,4 @@
-"""Takes claims to pieces: which of their pods may be moved alone, which only together."""
+"""Takes claims apart: which of their pods may be moved alone, which only together."""
 
 from __future__ import annotations
 
@@ -13,158 +13,159 @@ from core.model.values.requirements import Requirement
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.context import SchedulingContext
-from core.scheduling.optimization.items.hostname_caps import HostRules, merged
-from core.scheduling.optimization.items.packing_item import Party
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps, merged
+from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.pods.volumes import NO_VOLUMES
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
 _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
 """Places in reservations are for the claims that the greedy planner gave them to."""
 
-Bundle = tuple[Party, list[Pod]]
-
 
 @dataclass(frozen=True, slots=True)
-class Market:
-    """Claims between which pods may be moved: of one NodePool, with the same labels of its own.
+class RepackScope:
+    """Claims between which pods may be moved: of one NodePool, with the same labels of their own.
 
     Attributes:
-        offered: Number of the requirements that a new node of the market starts with.
+        template: The NodePool's.
+        offered: Number of the requirements that a new node of the scope starts with.
     """
 
     template: NodeClaimTemplate
-    offered: RequirementId
+    offered: int
 
 
-class Parties:
-    """The pods of one plan as parties."""
+class ItemExtraction:
+    """The pods of one plan as packing items."""
 
-    def __init__(self, context: SchedulingContext, rules: HostRules) -> None:
+    def __init__(self, context: SchedulingContext, hostname_caps: HostnameCaps) -> None:
         self._context = context
-        self._rules = rules
-        self._alone: dict[tuple[int, int, int], Party | None] = {}
-        self._doubts: dict[tuple[int, int, int], bool] = {}
+        self._hostname_caps = hostname_caps
+        self._alone: dict[tuple[int, int, int], PackingItem | None] = {}
+        self._doubtful: dict[tuple[int, int, int], bool] = {}
 
-    def market(self, claim: InFlightClaim) -> Market:
-        """The market that a claim belongs to."""
+    def scope(self, claim: InFlightClaim) -> RepackScope:
+        """The scope that a claim belongs to."""
         table, template = self._context.table, claim.template
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
         narrowed = [held for key, held in own if held != offered.get(key)]
-        if template.types.offerings.reservations:
+        if template.types.reservations():
             narrowed.append(_UNRESERVED)
-        base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
-        return Market(template, base)
+        base = table.narrowed(template.offered, table.conjunction(narrowed)) if narrowed else template.offered
+        return RepackScope(template, base)
 
-    def of(self, claim: InFlightClaim, market: Market) -> list[Bundle]:
-        """The claim's pods as parties, those that stay together first.
+    def items_of(self, claim: InFlightClaim, scope: RepackScope) -> list[MovablePods]:
+        """The claim's pods as items, those that cannot be taken apart first.
 
-        A pod that must have company on its node is moved together with all of it, and stays if any of it stays.
+        A pod with affinity along hostnames is moved together with all pods that it follows, and stays if any of them stays.
         """
         pod_groups = [self._context.pod_groups.of(pod) for pod in claim.pods]
-        followed = frozenset[int]().union(*(self._rules.followed(pod_group) for pod_group in pod_groups))
-        stay: list[Pod] = []
-        tied: list[tuple[Party | None, Pod]] = []
-        alone: list[Bundle] = []
+        followed = frozenset[int]().union(*(self._hostname_caps.followed(pod_group) for pod_group in pod_groups))
+        fixed: list[Pod] = []
+        together: list[tuple[PackingItem | None, Pod]] = []
+        alone: list[MovablePods] = []
         for pod, pod_group in zip(claim.pods, pod_groups, strict=True):
-            party = self._party(claim, market, pod_group)
-            if followed and not followed.isdisjoint(
-                (*pod_group.signature.selected_by, *self._rules.followed(pod_group))
-            ):
-                tied.append((party, pod))
-            elif party is None:
-                stay.append(pod)
+            item = self._item(claim, scope, pod_group)
+            affinities = (*pod_group.signature.selected_by, *self._hostname_caps.followed(pod_group))
+            if followed and not followed.isdisjoint(affinities):
+                together.append((item, pod))
+            elif item is None:
+                fixed.append(pod)
             else:
-                alone.append((party, [pod]))
-        joined = self._joined(market, [party for party, _ in tied]) if tied else None
-        followers = [pod for _, pod in tied]
+                alone.append(MovablePods(item, [pod]))
+        joined = self._joined(scope, [item for item, _ in together]) if together else None
         if joined is None:
-            stay += followers
-        core = [(self._core(claim, stay), stay)] if stay else []
-        return [*core, *([(joined, followers)] if joined else []), *alone]
+            fixed += [pod for _, pod in together]
+        found = [MovablePods(self._fixed(claim, fixed), fixed)] if fixed else []
+        if joined is not None:
+            found.append(MovablePods(joined, [pod for _, pod in together]))
+        return found + alone
 
-    def _party(self, claim: InFlightClaim, market: Market, pod_group: PodGroup) -> Party | None:
-        """A pod of the class as it may be moved by itself; None where it stays with the claim's other such pods."""
-        if len(pod_group.steps) > 1:
-            return self._movable(claim, market, pod_group)
-        question = (pod_group.index, claim.reqs, market.offered)
+    def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
+        """A pod of the group as it may be moved by itself; None where it stays with the claim's other such pods."""
+        if len(pod_group.steps) > 1:  # which step the claim meets depends on its other pods
+            return self._movable(claim, scope, pod_group)
+        question = (pod_group.index, claim.reqs, scope.offered)
         if question not in self._alone:
-            self._alone[question] = self._movable(claim, market, pod_group)
+            self._alone[question] = self._movable(claim, scope, pod_group)
         return self._alone[question]
 
-    def _movable(self, claim: InFlightClaim, market: Market, pod_group: PodGroup) -> Party | None:
-        if not all(constraint.may_move(pod_group) for constraint in self._context.constraints):
+    def _movable(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
+        if pod_group.ports or pod_group.volumes != NO_VOLUMES:
             return None
-        step = self._stage(claim, pod_group)
-        reqs = self._requirements(claim, market, step) if step else IMPOSSIBLE
-        if step is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_group, market.template, reqs):
+        step = self._step_met(claim, pod_group)
+        reqs = self._requirements(claim, scope, step) if step else IMPOSSIBLE
+        if step is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_group, scope.template, reqs):
             return None
-        adds, caps = self._rules.adds(pod_group), self._rules.caps(pod_group, step)
-        return Party(pod_group.requests, reqs, market.template.size_for(pod_group.requests), adds, caps)
+        counted, caps = self._hostname_caps.counted(pod_group), self._hostname_caps.caps(pod_group, step)
+        return PackingItem(pod_group.requests, reqs, scope.template.size_for(pod_group.requests), counted, caps)
 
-    def _stage(self, claim: InFlightClaim, pod_group: PodGroup) -> RelaxationStep | None:
-        """The first step of the pod's ladder that its claim fulfils, so that no preference is lost that was met."""
+    def _step_met(self, claim: InFlightClaim, pod_group: PodGroup) -> RelaxationStep | None:
+        """The first relaxation step that the claim meets, so that no preference is lost that was met."""
         table = self._context.table
         for step in pod_group.steps:
             if len(step.alternatives) != 1 or not self._context.open_templates(step)[claim.template.index]:
                 continue
-            is_met = table.narrowed(claim.reqs, asked=step.alternatives[0]) == claim.reqs
+            is_met = table.narrowed(claim.reqs, step.alternatives[0]) == claim.reqs
             is_pinned = all(table.single(claim.reqs, key) is not None for key in step.keys)
-            if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps(claim, pod_group, step)):
+            if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps_caps(claim, pod_group, step)):
                 return step
         return None
 
-    def _keeps(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> bool:
+    def _keeps_caps(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> bool:
         """Whether the claim's own pods keep the hostname rules of a step."""
-        caps = self._rules.caps(pod_group, step)
-        numbers = (number for pod in claim.pods for number, _ in self._rules.adds(self._context.pod_groups.of(pod)))
-        counted = Counter(numbers) if caps else Counter[int]()
-        return all(counted[number] <= cap for number, cap in caps)
+        caps = self._hostname_caps.caps(pod_group, step)
+        pod_groups = (self._context.pod_groups.of(pod) for pod in claim.pods)
+        numbers = (number for of_pod in pod_groups for number, _ in self._hostname_caps.counted(of_pod))
+        counts = Counter(numbers) if caps else Counter[int]()
+        return all(counts[number] <= cap for number, cap in caps)
 
-    def _requirements(self, claim: InFlightClaim, market: Market, step: RelaxationStep) -> RequirementId:
-        """What the pod asks for, with the claim's values of the keys that rules about it speak of."""
+    def _requirements(self, claim: InFlightClaim, scope: RepackScope, step: RelaxationStep) -> int:
+        """What the pod requires, with the claim's values of the topology keys of rules about it."""
         table = self._context.table
-        reqs = table.narrowed(market.offered, asked=step.alternatives[0])
+        reqs = table.narrowed(scope.offered, step.alternatives[0])
         for key in step.keys:
             value = table.single(claim.reqs, key)
             if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
                 reqs = table.with_value(reqs, key, value)
         return reqs
 
-    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: RequirementId) -> bool:
+    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: int) -> bool:
         """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
         signature, topology = pod_group.signature, self._context.topology
         question = (signature.index, template.index, reqs)
-        known = self._doubts.get(question)
+        known = self._doubtful.get(question)
         if known is None:
             numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
-            known = self._doubts[question] = any(
-                topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
-                for n in numbers
+            known = self._doubtful[question] = any(
+                topology.counts_claim(n, reqs, template) and topology.is_doubtful(n, reqs, template) for n in numbers
             )
         return known
 
-    def _joined(self, market: Market, members: Sequence[Party | None]) -> Party | None:
-        """Several parties as one, None where one of them cannot be moved or no node would do for all."""
-        parties = [party for party in members if party is not None]
-        if len(parties) < len(members):
+    def _joined(self, scope: RepackScope, members: Sequence[PackingItem | None]) -> PackingItem | None:
+        """Several items as one, None where one of them cannot be moved or no node would do for all."""
+        items = [item for item in members if item is not None]
+        if len(items) < len(members):
             return None
-        reqs = market.offered
-        for party in parties:
-            reqs = self._context.table.narrowed(reqs, asked=party.reqs) if reqs != IMPOSSIBLE else reqs
+        reqs = scope.offered
+        for item in items:
+            reqs = self._context.table.narrowed(reqs, item.reqs) if reqs != IMPOSSIBLE else reqs
         if reqs == IMPOSSIBLE:
             return None
-        requests = self._sum(party.requests for party in parties)
-        return Party(requests, reqs, market.template.size_for(requests), *merged((p.adds, p.caps) for p in parties))
+        requests = self._sum(item.requests for item in items)
+        rules = merged((item.counted, item.caps) for item in items)
+        return PackingItem(requests, reqs, scope.template.size_for(requests), *rules)
 
-    def _core(self, claim: InFlightClaim, pods: Sequence[Pod]) -> Party:
-        """Pods that stay together, on a node held to all that theirs is held to."""
+    def _fixed(self, claim: InFlightClaim, pods: Sequence[Pod]) -> PackingItem:
+        """Pods that stay together, on a node with all requirements of theirs."""
         pod_groups = [self._context.pod_groups.of(pod) for pod in pods]
         requests = self._sum(pod_group.requests for pod_group in pod_groups)
-        rules = ((self._rules.adds(c), self._rules.caps(c, c.steps[-1])) for c in pod_groups)
-        return Party(requests, claim.reqs, claim.allowed, *merged(rules), seats=1)
+        caps = self._hostname_caps
+        rules = merged((caps.counted(group), caps.caps(group, group.steps[-1])) for group in pod_groups)
+        return PackingItem(requests, claim.reqs, claim.allowed, *rules, is_fixed=True)
 
     def _sum(self, vectors: Iterable[Vector]) -> Vector:
         total = self._context.axis.zero

@@ -1,111 +1,120 @@
-"""Parties as kinds of the packing problem: what the solver need not tell apart is one kind.
+"""Packing items that the solver need not tell apart, as one item of its problem.
 
-A hostname group whose counted pods all obey one cap is a resource of which each machine has that much; where there are too
-many such groups, it is the most of each kind on one machine. All else is looked at when parties are seated: here a kind only
-tells how many other hostname rules a party has to do with.
+A hostname group whose counted pods all obey one cap is a resource of which each machine has that much; where there are too many
+such groups, it is a cap on each item group by itself. All else is settled when packing items get their machines
+(`claims.item_assignment`): an item group only says how many other hostname rules its members have to do with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from core.scheduling.optimization.items.packing_item import Amounts, Party
-from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.packing.search_settings import RepackSettings
+from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
 from core.scheduling.primitives.resource_vector import Vector
 
-ROWS_MAX: Final = 12
-"""Most hostname groups that are resources of the problem: those that need the most machines. Each widens every array."""
-
-ROWS_SHARE: Final = 4
-"""A group that needs less than this part of the machines of the widest one finds them in passing."""
-
 ENTANGLED: Final = -1
-"""The row of parties that obey groups which count others, too, that do not obey them."""
+"""Stands for all hostname groups that count pods which do not obey them; items that obey one take a unit of its capacity."""
 
-ENTANGLED_SHARE: Final = 3
-ENTANGLED_MIN: Final = 2
-"""A machine is planned for so few of them, by the number of such groups, that enough pods remain whom no one there minds."""
 
-Way = tuple[int, RequirementId, TypeMask]
-"""Template's position, number of the requirements that a claim of it is held to, types left: where a pod may run."""
+class LaunchOption(NamedTuple):
+    """Where an item may run: on claims of one NodePool.
+
+    Attributes:
+        template_index: The position of the NodePool's template.
+        reqs: Number of the requirements that the claim must have.
+        allowed: The types that are left.
+    """
+
+    template_index: int
+    reqs: int
+    allowed: int
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Parties that are alike for packing.
+class ItemGroup:
+    """Packing items that are alike for the solver.
 
     Attributes:
-        seats: One for parties of which a node has room for one.
-        rows: How much they take of hostname groups that are resources.
-        most: Most of them on one machine, zero for any number.
-        told_apart: What else they must not be mixed up by.
+        requests: What each of them requests.
+        options: Where they may run.
+        is_fixed: Whether a node holds at most one of all such items.
+        hostname_requests: How much they take of hostname groups that are resources.
+        per_machine_max: Most of them on one machine, zero for no cap.
+        distinguished_by: What else keeps them apart from other groups.
     """
 
     requests: Vector
-    ways: tuple[Way, ...]
-    seats: int = 0
-    rows: Amounts = ()
-    most: int = 0
-    told_apart: tuple[int, ...] = ()
+    options: tuple[LaunchOption, ...]
+    is_fixed: bool = False
+    hostname_requests: Amounts = ()
+    per_machine_max: int = 0
+    distinguished_by: tuple[int, ...] = ()
 
-    def running(self, way: Way) -> Kind:
-        """The same kind where it may run in one way only."""
-        return replace(self, ways=(way,))
+    def restricted_to(self, option: LaunchOption) -> ItemGroup:
+        """The same group where it may run in one way only."""
+        return replace(self, options=(option,))
 
 
-class Kinds:
-    """The kinds of some parties.
+class ItemGrouping:
+    """The groups of some packing items.
 
     Attributes:
-        rows: Hostname group → how much of it a machine has room for, for the groups that are resources. `ENTANGLED` stands for
-            parties that obey any of the other groups.
+        hostname_capacity: Hostname group → how much of it a machine has, for the groups that are resources; with `ENTANGLED`.
     """
 
-    def __init__(self, counts: Mapping[Party, int]) -> None:
-        pure = self._pure = _pure(counts)
+    def __init__(self, counts: Mapping[PackingItem, int], settings: RepackSettings) -> None:
+        """Choose the hostname groups that are resources, from how many there are of each item."""
+        uniform = self._uniform = _uniform_caps(counts)
         totals: dict[int, int] = {}
-        for party, count in counts.items():
-            for number, amount in party.adds:
-                if number in pure:
+        for item, count in counts.items():
+            for number, amount in item.counted:
+                if number in uniform:
                     totals[number] = totals.get(number, 0) + count * amount
-        machines = {number: -(-total // pure[number]) for number, total in totals.items()}
-        worth = max(2, max(machines.values(), default=0) // ROWS_SHARE)
-        shown = [number for number in machines if machines[number] >= worth]
-        shown.sort(key=lambda number: (-machines[number], number))
-        self.rows = {number: pure[number] for number in sorted(shown[:ROWS_MAX])}
-        entangled = {number for party in counts for number, _ in party.caps if number not in pure}
+        # A group with n counted pods and cap c needs ⌈n / c⌉ machines. Those that need the most bind; the others, down from a
+        # fraction of the widest, find their machines anyway.
+        machines = {number: -(-total // uniform[number]) for number, total in totals.items()}
+        machines_min = max(2, max(machines.values(), default=0) // settings.hostname_machines_divisor)
+        binding = [number for number in machines if machines[number] >= machines_min]
+        binding.sort(key=lambda number: (-machines[number], number))
+        resources = sorted(binding[: settings.hostname_resources_max])
+        self.hostname_capacity = {number: uniform[number] for number in resources}
+        entangled = {number for item in counts for number, _ in item.caps if number not in uniform}
         if entangled:
-            self.rows[ENTANGLED] = max(ENTANGLED_MIN, len(entangled) // ENTANGLED_SHARE)
-        self._capped = {number: cap for number, cap in pure.items() if number not in self.rows}
+            share = len(entangled) // settings.entangled_groups_divisor
+            self.hostname_capacity[ENTANGLED] = max(settings.entangled_per_machine_min, share)
+        self._capped = {number: cap for number, cap in uniform.items() if number not in self.hostname_capacity}
 
-    def of(self, party: Party, way: Way) -> Kind:
-        """The kind of a party that may run in one way."""
-        rows = tuple((number, amount) for number, amount in party.adds if number in self.rows)
-        capped = [(number, amount) for number, amount in party.adds if number in self._capped]
-        others = self._unsettled(party.adds), self._unsettled(party.caps)
-        return Kind(
-            requests=party.requests,
-            ways=(way,),
-            seats=party.seats,
-            rows=(*rows, (ENTANGLED, 1)) if others[1] else rows,
-            most=min((self._capped[number] // amount for number, amount in capped), default=0),
-            told_apart=(*others, *(number for number, _ in capped)) if capped or any(others) else (),
+    def of(self, item: PackingItem, option: LaunchOption) -> ItemGroup:
+        """The group of an item that may run in one way."""
+        resources = tuple((number, amount) for number, amount in item.counted if number in self.hostname_capacity)
+        capped = [(number, amount) for number, amount in item.counted if number in self._capped]
+        unsettled = self._unsettled(item.counted), self._unsettled(item.caps)
+        is_entangled = bool(unsettled[1])
+        return ItemGroup(
+            requests=item.requests,
+            options=(option,),
+            is_fixed=item.is_fixed,
+            hostname_requests=(*resources, (ENTANGLED, 1)) if is_entangled else resources,
+            per_machine_max=min((self._capped[number] // amount for number, amount in capped), default=0),
+            distinguished_by=(*unsettled, *(number for number, _ in capped)) if capped or any(unsettled) else (),
         )
 
     def _unsettled(self, amounts: Amounts) -> int:
-        return sum(number not in self._pure for number, _ in amounts)
+        """How many of these hostname groups are neither a resource nor a cap."""
+        return sum(number not in self._uniform for number, _ in amounts)
 
 
-def _pure(parties: Iterable[Party]) -> dict[int, int]:
-    """Hostname group → its cap, for those that all whom they count obey, with one cap, and who obeys is counted."""
+def _uniform_caps(items: Iterable[PackingItem]) -> dict[int, int]:
+    """Hostname group → its cap, for groups that exactly those obey whom they count, all with one cap."""
     caps: dict[int, int] = {}
     mixed: set[int] = set()
-    for party in parties:
-        added, allowed = dict(party.adds), dict(party.caps)
-        for number in sorted(added.keys() | allowed.keys()):
+    for item in items:
+        counted, allowed = dict(item.counted), dict(item.caps)
+        for number in sorted(counted.keys() | allowed.keys()):
             cap = allowed.get(number)
-            if cap is None or number not in added or caps.setdefault(number, cap) != cap:
+            if cap is None or number not in counted or caps.setdefault(number, cap) != cap:
                 mixed.add(number)
     return {number: cap for number, cap in sorted(caps.items()) if number not in mixed}

@@ -3,57 +3,70 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.model.pod import Pod
 from core.scheduling.primitives.resource_vector import Vector
 
 Amounts = tuple[tuple[int, int], ...]
-"""(number of a hostname group, amount), by number."""
+"""(number of a hostname topology group, amount), by number."""
 
 
 @dataclass(frozen=True, slots=True)
-class Party:
+class PackingItem:
     """Pods, or sets of pods, that are alike in all that decides where they may be.
 
     Attributes:
-        reqs: Number of the requirements that a claim is held to for them; every topology key that a rule about them speaks
-            of is held to the value that the greedy planner chose, so no count of any zone changes.
+        requests: What one of them requests.
+        reqs: Number of the requirements that a claim must have for them. Every topology key of a rule about them is set to the
+            value that the greedy planner chose, so no count of any zone changes.
         allowed: Types that ports and volumes leave them.
-        adds: How many of them each hostname group counts.
+        counted: How many of them each hostname group counts.
         caps: How many pods the groups that they obey may count on their node, themselves included.
-        seats: One for a set that is kept for a reason not told here: a node has room for one such set.
+        is_fixed: For a set of pods that cannot be taken apart: a node holds at most one such set.
     """
 
     requests: Vector
-    reqs: RequirementId
-    allowed: TypeMask
-    adds: Amounts = ()
+    reqs: int
+    allowed: int
+    counted: Amounts = ()
     caps: Amounts = ()
-    seats: int = 0
+    is_fixed: bool = False
+
+
+class MovablePods(NamedTuple):
+    """Pods that are moved together, and what they are for packing."""
+
+    item: PackingItem
+    pods: list[Pod]
 
 
 @dataclass(slots=True)
-class Neighbours:
+class HostnameRuleState:
     """How the hostname rules of all pods on one new node stand.
 
-    A rule holds here in whatever order pods are bound: while one that has it is there, no more may be counted than it allows.
+    They hold in whatever order pods are bound: while a pod that has a rule is there, no more are counted than it allows.
+
+    Attributes:
+        counted: Hostname group → pods on the node that it counts.
+        caps: Hostname group → how many the pods on the node allow.
     """
 
     counted: dict[int, int] = field(default_factory=dict)
-    most: dict[int, int] = field(default_factory=dict)
+    caps: dict[int, int] = field(default_factory=dict)
 
-    def admits(self, party: Party) -> bool:
-        """Whether the party may join."""
-        caps = dict(party.caps)
-        for group, amount in party.adds:
+    def admits(self, item: PackingItem) -> bool:
+        """Whether the item may join."""
+        caps = dict(item.caps)
+        for group, amount in item.counted:
             total = self.counted.get(group, 0) + amount
-            if total > self.most.get(group, total) or total > caps.pop(group, total):
+            if total > self.caps.get(group, total) or total > caps.pop(group, total):
                 return False
         return all(self.counted.get(group, 0) <= cap for group, cap in caps.items())
 
-    def add(self, party: Party) -> None:
-        """Let the party join."""
-        for group, amount in party.adds:
+    def add(self, item: PackingItem) -> None:
+        """Let the item join."""
+        for group, amount in item.counted:
             self.counted[group] = self.counted.get(group, 0) + amount
-        for group, cap in party.caps:
-            self.most[group] = min(cap, self.most.get(group, cap))
+        for group, cap in item.caps:
+            self.caps[group] = min(cap, self.caps.get(group, cap))

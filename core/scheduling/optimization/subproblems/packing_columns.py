@@ -1,7 +1,8 @@
-"""What NodePools could launch for given kinds of pods, as the columns of a packing problem.
+"""What NodePools could launch for given item groups, as the machine types of a packing problem.
 
-A column is a type at the lowest price that it has in any market (zone, capacity type, reservation) of those that the same
-kinds of pods may use. So a column says exactly who may share a machine and what that machine costs at the least.
+A machine type of the problem is an instance type at the lowest price that it has in any offering (zone, capacity type,
+reservation) of those that the same item groups may use. So it says exactly which groups may share a machine and what that
+machine costs at least.
 """
 
 from __future__ import annotations
@@ -11,82 +12,102 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.packing.problem import Bools, Ints, Problem
+from core.packing.problem import Bools, Ints, PackingProblem
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
-from core.scheduling.optimization.items.item_groups import Kind
-from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.optimization.items.item_groups import ItemGroup
 
-_UNSOLD = np.iinfo(np.int64).max
+_NOT_OFFERED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Columns:
-    types: Ints
-    room: Ints
+class _MachineTypes:
+    """Some machine types: [type] instance type of the NodePool, [type, resource], [type], and [group, type]."""
+
+    instance_types: Ints
+    capacity: Ints
     prices: Ints
     allowed: Bools
 
 
-def problem_of(templates: Sequence[NodeClaimTemplate], counts: Mapping[Kind, int], rows: Mapping[int, int]) -> Problem:
-    """As `problem_and_types`, without the types."""
-    return problem_and_types(templates, counts, rows)[0]
+def problem_of(
+    templates: Sequence[NodeClaimTemplate],
+    *,
+    counts: Mapping[ItemGroup, int],
+    hostname_capacity: Mapping[int, int],
+) -> PackingProblem:
+    """As `problem_and_types`, without the instance types."""
+    return problem_and_types(templates, counts=counts, hostname_capacity=hostname_capacity)[0]
 
 
 def problem_and_types(
-    templates: Sequence[NodeClaimTemplate], counts: Mapping[Kind, int], rows: Mapping[int, int]
-) -> tuple[Problem, Ints]:
-    """The packing problem of so many parties of each kind, numbered in the mapping's order; and which type each column is.
+    templates: Sequence[NodeClaimTemplate],
+    *,
+    counts: Mapping[ItemGroup, int],
+    hostname_capacity: Mapping[int, int],
+) -> tuple[PackingProblem, Ints]:
+    """The packing problem of so many items of each group, numbered in the mapping's order; and [type], its instance type.
 
-    Resources are those of the nodes, then seats, then the hostname groups in `rows` with the room that each machine has.
+    Resources are those of nodes, then one for fixed items, of which a machine holds one, then the hostname groups with the
+    capacity that each machine has.
     """
-    kinds = list(counts)
-    used = dict.fromkeys(position for kind in kinds for position, _, _ in kind.ways)
-    parts = [part for position in sorted(used) for part in _columns(templates[position], position, kinds)]
-    room = np.concatenate([part.room for part in parts])
-    more = np.tile(np.array([1, *rows.values()], dtype=np.int64), (len(room), 1))
-    taken = [dict(kind.rows) for kind in kinds]
-    problem = Problem.of(
-        requests=np.array(
-            [
-                (*kind.requests, kind.seats, *(own.get(number, 0) for number in rows))
-                for kind, own in zip(kinds, taken, strict=True)
-            ],
-            dtype=np.int64,
-        ),
+    groups = list(counts)
+    used = dict.fromkeys(option.template_index for group in groups for option in group.options)
+    parts = [part for index in sorted(used) for part in _machine_types(templates[index], index, groups)]
+    capacity = np.concatenate([part.capacity for part in parts])
+    more = np.tile(np.array([1, *hostname_capacity.values()], dtype=np.int64), (len(capacity), 1))
+    problem = PackingProblem.of(
+        requests=np.array([_requests(group, hostname_capacity) for group in groups], dtype=np.int64),
         counts=np.array(list(counts.values()), dtype=np.int64),
-        room=np.concatenate([room, more], axis=1),
+        capacity=np.concatenate([capacity, more], axis=1),
         prices=np.concatenate([part.prices for part in parts]),
         allowed=np.concatenate([part.allowed for part in parts], axis=1),
-        most=np.array([kind.most for kind in kinds], dtype=np.int64),
+        pods_per_machine_max=np.array([group.per_machine_max for group in groups], dtype=np.int64),
     )
-    return problem, np.concatenate([part.types for part in parts])
+    return problem, np.concatenate([part.instance_types for part in parts])
 
 
-def _columns(template: NodeClaimTemplate, position: int, kinds: Sequence[Kind]) -> Iterator[_Columns]:
-    """One template's columns, a part for each set of markets that the same pods may use."""
-    asks = list(dict.fromkeys((reqs, types) for kind in kinds for where, reqs, types in kind.ways if where == position))
+def _requests(group: ItemGroup, hostname_capacity: Mapping[int, int]) -> tuple[int, ...]:
+    taken = dict(group.hostname_requests)
+    return *group.requests, int(group.is_fixed), *(taken.get(number, 0) for number in hostname_capacity)
+
+
+def _machine_types(
+    template: NodeClaimTemplate, template_index: int, groups: Sequence[ItemGroup]
+) -> Iterator[_MachineTypes]:
+    """One NodePool's machine types, a part for each set of offerings that the same requirements may use."""
+    # An ask is a pair (requirements, types) of some group's option. may_ask: [group, ask], whether the group has it;
+    # suits: [ask, type], whether the type is compatible. An instance type is allowed for a group where one of its asks that can
+    # use the offerings suits: allowed = (may_ask ∧ users) · suits > 0, a matrix product.
+    options = [[option for option in group.options if option.template_index == template_index] for group in groups]
+    asks = list(dict.fromkeys((option.reqs, option.allowed) for of_group in options for option in of_group))
     numbers = {ask: number for number, ask in enumerate(asks)}
-    may_ask = np.zeros((len(kinds), len(asks)), dtype=np.int64)
-    for row, kind in enumerate(kinds):
-        for where, reqs, allowed in kind.ways:
-            if where == position:
-                may_ask[row, numbers[reqs, allowed]] = 1
+    may_ask = np.zeros((len(groups), len(asks)), dtype=np.int64)
+    for row, of_group in enumerate(options):
+        for option in of_group:
+            may_ask[row, numbers[option.reqs, option.allowed]] = 1
     types = template.types
     suits = np.array([_as_row(types.mask(reqs) & allowed, len(types.types)) for reqs, allowed in asks])
-    room = np.array(types.room.vectors, dtype=np.int64)
-    by_users: dict[tuple[bool, ...], Ints] = {}
-    priced = [dict(types.offerings.by_market(reqs)) for reqs, _ in asks]
+    capacity = np.array(types.room, dtype=np.int64)
+    for users, lowest in sorted(_lowest_prices(template, [reqs for reqs, _ in asks]).items()):
+        allowed = (may_ask & np.array(users)) @ suits.astype(np.int64) > 0
+        offered = np.flatnonzero((lowest < _NOT_OFFERED) & allowed.any(axis=0) & (capacity >= 0).all(axis=1))
+        yield _MachineTypes(offered, capacity[offered], lowest[offered], allowed[:, offered])
+
+
+def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[int]) -> dict[tuple[bool, ...], Ints]:
+    """Which of the requirements may use an offering → [type], each instance type's lowest price in such offerings."""
+    types = template.types
+    found: dict[tuple[bool, ...], Ints] = {}
+    priced = [dict(types.priced_markets(reqs)) for reqs in requirements]
     for market in sorted({market for prices in priced for market in prices}):
         users = tuple(market in prices for prices in priced)
-        lowest = by_users.setdefault(users, np.full(len(room), _UNSOLD))
+        lowest = found.setdefault(users, np.full(len(types.types), _NOT_OFFERED))
         offers = np.array(priced[users.index(True)][market], dtype=np.int64)
         lowest[offers[:, 1]] = np.minimum(lowest[offers[:, 1]], offers[:, 0])
-    for users, lowest in sorted(by_users.items()):
-        allowed = (may_ask & np.array(users)) @ suits.astype(np.int64) > 0
-        sold = np.flatnonzero((lowest < _UNSOLD) & allowed.any(axis=0) & (room >= 0).all(axis=1))
-        yield _Columns(sold, room[sold], lowest[sold], allowed[:, sold])
+    return found
 
 
-def _as_row(mask: TypeMask, length: int) -> Bools:
+def _as_row(mask: int, length: int) -> Bools:
+    """[bit], the lowest `length` bits of a mask, least significant first."""
     packed = np.frombuffer(mask.to_bytes((length + 7) // 8, "little"), dtype=np.uint8)
     return np.unpackbits(packed, bitorder="little")[:length].astype(np.bool_)

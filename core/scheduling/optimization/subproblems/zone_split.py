@@ -1,110 +1,115 @@
-"""Splits a large market by zone: pods that rules hold to a zone stay there, the others go where the fluid program has them."""
+"""Splits a large scope by zone: pods that rules hold to a zone stay there, the others go where the fluid program has them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from core import labels
-from core.packing.search_budget import Budget
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
 from core.scheduling.context import SchedulingContext
-from core.scheduling.optimization.items.item_extraction import Bundle, Market
-from core.scheduling.optimization.items.item_groups import Kind, Kinds, Way
-from core.scheduling.optimization.items.packing_item import Party
+from core.scheduling.optimization.items.item_extraction import RepackScope
+from core.scheduling.optimization.items.item_groups import ItemGroup, ItemGrouping, LaunchOption
+from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
-from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
-ZONES_MIN: Final = 2
-"""With pods held to fewer zones there is nothing to split."""
-
-_DIGITS: Final = 6
-
-Homes = dict[str, Way]
-"""Zone → how a party may run there."""
+ZoneOptions = dict[str, LaunchOption]
+"""Zone → how an item may run there."""
 
 
-class Zones:
-    """The zones of one market."""
+class ZoneSplit:
+    """The zones of one scope."""
 
-    def __init__(self, context: SchedulingContext, market: Market, budget: Budget) -> None:
-        """Deal out by the fluid program while the budget lasts, otherwise by size."""
+    def __init__(
+        self, context: SchedulingContext, scope: RepackScope, budget: SearchBudget, settings: SearchSettings
+    ) -> None:
+        """Divide pods by the fluid program while the budget lasts, otherwise by size."""
         self._context = context
-        self._market = market
+        self._scope = scope
         self._budget = budget
-        types, mask = market.template.types, market.template.mask
-        self._names = types.values(mask & types.mask(market.offered), market.offered, labels.ZONE)
+        self._settings = settings
+        types, mask = scope.template.types, scope.template.mask
+        self._zones = types.values(mask & types.mask(scope.offered), scope.offered, labels.ZONE)
 
-    def split(self, bundles: Sequence[Bundle]) -> dict[str, list[Bundle]]:
-        """Zone → the bundles that are to be packed there; nothing where fewer than two zones have any of their own."""
-        counts = Counter(party for party, _ in bundles)
-        homes = {party: self._homes(party) for party in counts}
-        held = {next(iter(possible)) for possible in homes.values() if len(possible) == 1}
-        if len(held) < ZONES_MIN or not all(homes.values()):
+    def split(self, movable: Sequence[MovablePods]) -> dict[str, list[MovablePods]]:
+        """Zone → the pods to be packed there; nothing where fewer than two zones have any pods of their own."""
+        counts = Counter(one.item for one in movable)
+        options = {item: self._zone_options(item) for item in counts}
+        held = {next(iter(possible)) for possible in options.values() if len(possible) == 1}
+        if len(held) < self._settings.repack.zones_min or not all(options.values()):
             return {}
-        if all(len(possible) == 1 for possible in homes.values()):
-            return _grouped((next(iter(homes[bundle[0]])), bundle) for bundle in bundles)
-        kinds = Kinds(counts)
-        kind_of = {party: kinds.of(party, self._way(party, party.reqs)) for party in counts}
-        dealers = self._dealers(counts, homes, kind_of, kinds.rows)
-        return _grouped((dealers[kind_of[bundle[0]]].next(), bundle) for bundle in bundles)
+        if all(len(possible) == 1 for possible in options.values()):
+            return _by_zone((next(iter(options[one.item])), one) for one in movable)
+        grouping = ItemGrouping(counts, self._settings.repack)
+        group_of = {item: grouping.of(item, self._option(item, item.reqs)) for item in counts}
+        allocations = self._allocations(counts, options, group_of, grouping.hostname_capacity)
+        return _by_zone((allocations[group_of[one.item]].next_zone(), one) for one in movable)
 
-    def _homes(self, party: Party) -> Homes:
-        """The zones in which some type has room for the party."""
-        types, found = self._market.template.types, {}
-        for zone in self._names:
-            reqs = self._context.table.with_value(party.reqs, labels.ZONE, zone)
-            if reqs != IMPOSSIBLE and types.room.fits(types.mask(reqs) & party.allowed, party.requests):
-                found[zone] = self._way(party, reqs)
+    def _zone_options(self, item: PackingItem) -> ZoneOptions:
+        """The zones in which some type has the capacity for the item."""
+        types, found = self._scope.template.types, {}
+        for zone in self._zones:
+            reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone)
+            if reqs != IMPOSSIBLE and types.fits(types.mask(reqs) & item.allowed, item.requests):
+                found[zone] = self._option(item, reqs)
         return found
 
-    def _way(self, party: Party, reqs: RequirementId) -> Way:
-        return self._market.template.index, reqs, party.allowed
+    def _option(self, item: PackingItem, reqs: int) -> LaunchOption:
+        return LaunchOption(self._scope.template.index, reqs, item.allowed)
 
-    def _dealers(
+    def _allocations(
         self,
-        counts: Mapping[Party, int],
-        homes: Mapping[Party, Homes],
-        kind_of: Mapping[Party, Kind],
-        rows: Mapping[int, int],
-    ) -> dict[Kind, _Dealer]:
-        """Kind → who deals its parties out; one for all that take the same hostname groups in the same shares."""
-        totals: dict[Kind, int] = {}
-        by_zone: dict[str, dict[Kind, Kind]] = {}
-        for party, count in counts.items():
-            kind = kind_of[party]
-            totals[kind] = totals.get(kind, 0) + count
-            for zone, way in homes[party].items():
-                by_zone.setdefault(zone, {})[kind] = kind.running(way)
-        known = ZoneShares(self._context.templates, totals, by_zone, rows)
-        shares = known.by_size() if self._budget.is_spent else known.best()
-        dealers: dict[tuple[object, ...], _Dealer] = {}
-        found: dict[Kind, _Dealer] = {}
-        for kind, row in zip(totals, shares.tolist(), strict=True):
-            of_kind = {zone: round(share, _DIGITS) for zone, share in zip(by_zone, row, strict=True)}
-            found[kind] = dealers.setdefault((kind.rows, *of_kind.items()), _Dealer(of_kind))
+        counts: Mapping[PackingItem, int],
+        options: Mapping[PackingItem, ZoneOptions],
+        group_of: Mapping[PackingItem, ItemGroup],
+        hostname_capacity: Mapping[int, int],
+    ) -> dict[ItemGroup, _ZoneAllocation]:
+        """Group → its allocation; one for all groups that take the same hostname groups in the same shares."""
+        totals: dict[ItemGroup, int] = {}
+        by_zone: dict[str, dict[ItemGroup, ItemGroup]] = {}
+        for item, count in counts.items():
+            group = group_of[item]
+            totals[group] = totals.get(group, 0) + count
+            for zone, option in options[item].items():
+                by_zone.setdefault(zone, {})[group] = group.restricted_to(option)
+        zone_shares = ZoneShares(
+            self._context.templates,
+            counts=totals,
+            by_zone=by_zone,
+            hostname_capacity=hostname_capacity,
+            settings=self._settings,
+        )
+        shares = zone_shares.by_size() if self._budget.is_spent else zone_shares.best()
+        digits = self._settings.repack.zone_share_digits
+        allocations: dict[tuple[object, ...], _ZoneAllocation] = {}
+        found: dict[ItemGroup, _ZoneAllocation] = {}
+        for group, row in zip(totals, shares.tolist(), strict=True):
+            of_group = {zone: round(share, digits) for zone, share in zip(by_zone, row, strict=True)}
+            key = (group.hostname_requests, *of_group.items())
+            found[group] = allocations.setdefault(key, _ZoneAllocation(of_group))
         return found
 
 
-def _grouped(dealt: Iterable[tuple[str, Bundle]]) -> dict[str, list[Bundle]]:
-    found: dict[str, list[Bundle]] = {}
-    for zone, bundle in dealt:
-        found.setdefault(zone, []).append(bundle)
+def _by_zone(allocated: Iterable[tuple[str, MovablePods]]) -> dict[str, list[MovablePods]]:
+    found: dict[str, list[MovablePods]] = {}
+    for zone, movable in allocated:
+        found.setdefault(zone, []).append(movable)
     return dict(sorted(found.items()))
 
 
-class _Dealer:
-    """Deals parties out to zones, so that each zone has its share of every few of them."""
+class _ZoneAllocation:
+    """Allocates items to zones one by one, so that each zone has its share of every few of them."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self._shares = {zone: share for zone, share in shares.items() if share > 0}
-        self._dealt = Counter[str]()
+        self._allocated = Counter[str]()
 
-    def next(self) -> str:
-        """The zone that is furthest behind its share."""
-        number = self._dealt.total() + 1
-        behind = {zone: share * number - self._dealt[zone] for zone, share in self._shares.items()}
+    def next_zone(self) -> str:
+        """The zone that is furthest behind its share, ties to the last name."""
+        number = self._allocated.total() + 1
+        behind = {zone: share * number - self._allocated[zone] for zone, share in self._shares.items()}
         zone = max(behind, key=lambda one: (behind[one], one))
-        self._dealt[zone] += 1
+        self._allocated[zone] += 1
         return zone

@@ -1,0 +1,53 @@
+"""Columns of the master problem: a load on a machine of a type, bought any number of times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NewType
+
+import numpy as np
+
+from core.packing.problem import Ints, Packing, PackingProblem
+
+ColumnIndex = NewType("ColumnIndex", int)
+"""Number of a column in the order in which the master problem got to know them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Some columns.
+
+    Attributes:
+        types: [column], the machine type.
+        loads: [column, item], how many pods of each item the machine holds.
+    """
+
+    types: Ints
+    loads: Ints
+
+    @classmethod
+    def of(cls, types: list[int], loads: list[Ints], *, items: int) -> Columns:
+        """Columns over so many items; the lists may be empty."""
+        return cls(np.array(types, dtype=np.int64), np.array(loads, dtype=np.int64).reshape(len(loads), items))
+
+    @classmethod
+    def of_packing(cls, packing: Packing) -> Columns:
+        """The columns that a packing uses; one that it uses several times is repeated."""
+        return cls(packing.types, packing.loads)
+
+    @classmethod
+    def of_single_items(cls, problem: PackingProblem) -> Columns:
+        """For each item the type that holds its pods, and no others, at the least cost for each."""
+        # held[i, t] = min(fit[i, t], counts[i]); the type with the least price[t] / held[i, t], with held on the diagonal.
+        held = np.minimum(problem.fit, problem.counts[:, None])
+        types = np.argmin(problem.prices / np.maximum(held, 1e-9), axis=1)
+        return cls(types, np.diag(held[np.arange(len(types)), types]))
+
+    def keys(self) -> Iterator[tuple[int, bytes]]:
+        """What tells each column from others."""
+        for type_index, load in zip(self.types, self.loads, strict=True):
+            yield int(type_index), load.tobytes()
+
+    def __len__(self) -> int:
+        return len(self.types)

@@ -1,0 +1,100 @@
+"""Column generation: solves the master problem and the pricing problem in turn until no column would make it cheaper.
+
+Worth its time where machines hold few pods. There the fluid relaxation loses in its fractions that only two of three pods fit.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from core.packing.column_generation.beam_pricing import BeamPricing
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.greedy_pricing import greedy_columns
+from core.packing.column_generation.master_problem import MasterProblem, MasterSolution
+from core.packing.column_generation.shadow_prices import ShadowPrices, value_for_price_max
+from core.packing.column_generation.substitution_columns import Substitutions
+from core.packing.problem import Floats, Ints, PackingProblem
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
+
+
+class ColumnGeneration:
+    """The master problem of one packing problem, and the search for its columns."""
+
+    def __init__(self, problem: PackingProblem, generator: np.random.Generator, settings: SearchSettings) -> None:
+        self._problem = problem
+        self._generator = generator
+        self._settings = settings
+        self._greedy_finds_none = False
+        self.substitutions = Substitutions.of(problem)
+        self.master = MasterProblem(problem, self.substitutions)
+        self.master.add(Columns.of_single_items(problem))
+
+    def run(self, lower_bound: int, budget: SearchBudget) -> None:
+        """Find columns until the master comes near the bound, nothing new turns up, or the budget is spent.
+
+        Args:
+            lower_bound: Of the cost of any packing.
+            budget: Each round is a step.
+        """
+        settings, demand = self._settings.column_generation, self._problem.counts
+        shadow_prices = ShadowPrices(self._problem, demand)
+        proven, center, idle = 0.0, None, 0
+        costs = [math.inf] * settings.stalled_rounds
+        while idle < settings.idle_rounds_max and budget.step():
+            solution = self.master.solved(demand)
+            costs.append(solution.cost)
+            saving_min = costs[-1 - settings.stalled_rounds] * (1 - settings.saving_relative_min)
+            if solution.cost <= lower_bound * (1 + settings.stop_gap_relative) or solution.cost > saving_min:
+                break
+            # Wentges smoothing: price at s · center + (1 - s) · latest, where the center proved the best bound so far. Any item
+            # values over the largest value / price of a load are dual feasible, so values · demand over it is a bound.
+            tried = solution.item_values
+            if center is not None and not idle:
+                tried = settings.smoothing * center + (1 - settings.smoothing) * tried
+            prices = shadow_prices.under(tried)
+            excess = value_for_price_max(self._problem, demand=demand, item_values=tried, resource_prices=prices)
+            if center is None or tried @ demand / excess > proven:
+                proven, center = float(tried @ demand / excess), tried / excess
+            idle = 0 if self._price(solution, tried, prices) else idle + 1
+
+    def item_values(self, known: Columns, lower_bound: int, budget: SearchBudget) -> Floats:
+        """[item], dual prices of the master problem with these columns and those that they lead to."""
+        self.master.add(known)
+        self.run(lower_bound, budget)
+        return self.master.solved(self._problem.counts).item_values
+
+    def greedy_columns(self, demand: Ints, *, chosen_by: Floats, judged_by: Floats, resource_prices: Floats) -> Columns:
+        """Columns for `demand` ([item]) by greedy knapsacks."""
+        return greedy_columns(
+            self._problem,
+            demand,
+            chosen_by=chosen_by,
+            judged_by=judged_by,
+            resource_prices=resource_prices,
+            value_per_price_min=self._settings.column_generation.value_per_price_min,
+            generator=self._generator,
+            settings=self._settings.greedy_pricing,
+        )
+
+    def _price(self, solution: MasterSolution, tried: Floats, resource_prices: Floats) -> int:
+        """Add columns under the values tried and return how many are new: by greedy knapsacks, then by beam search."""
+        demand = self._problem.counts
+        if not self._greedy_finds_none:
+            found = self.greedy_columns(
+                demand, chosen_by=tried, judged_by=solution.item_values, resource_prices=resource_prices
+            )
+            if self.master.add(found):
+                return 1
+        self._greedy_finds_none = True
+        beam = BeamPricing(
+            self._problem,
+            demand,
+            item_values=tried,
+            resource_prices=resource_prices,
+            value_per_price_min=self._settings.column_generation.value_per_price_min,
+            settings=self._settings.beam_pricing,
+        )
+        return self.master.add(beam.columns())

@@ -1,0 +1,329 @@
+"""Every tuning constant of the search for cheaper nodes, grouped by algorithm.
+
+A name means the same in every group: `*_relative` is a share of a cost, price or capacity; `*_max` and `*_min` bound a count;
+`stop_gap_relative` is the cost over the bound at which an algorithm stops. What has no other source was chosen on the
+benchmark's cases (docs/reference/benchmarks.md); ADR numbers are those of docs/adr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class ArithmeticBoundSettings:
+    """Lower bounds without a solver (`arithmetic_bound`)."""
+
+    # Weights of two resources are multiples of one over this: finer ones cost time in Python and raise the bound little.
+    weight_steps: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class FluidSettings:
+    """The fluid relaxation (`relaxation.fluid_lp`)."""
+
+    # Taken off the bound for what floating point may have gained in evaluating it: far above 2^-53 times any count of terms.
+    bound_slack_relative: float = 1e-9
+    # Pairs of item and type that are solved as they are: about a third of a second. With more, like items are solved as one.
+    pairs_max: int = 30_000
+    # How finely the sizes of like items are told apart, in steps for each factor of two: the first that keeps within pairs_max.
+    size_steps_per_doubling: tuple[int, ...] = (16, 8, 4, 2, 1)
+    # Types over which the program is usually solved, for estimating pairs before it is known which types join.
+    types_expected: int = 40
+    # Rounds in which types join. Where very many cost the same for what they hold, each further round gains next to nothing.
+    rounds_max: int = 12
+    # Cost over what is proven at which no further types join (ADR 8: a hundred-thousandth; rounding cannot gain from more).
+    stop_gap_relative: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTypeSettings:
+    """Which types the fluid relaxation is solved over (`relaxation.active_types`)."""
+
+    # Types at first, evenly from the cheapest to the dearest, beside the best one for each item alone.
+    initial_types: int = 12
+    # Types that join in one round: more make the program degenerate and slow.
+    added_types_max: int = 10
+    # Types that join in one round differ in price by at least this factor: near ones join for one reason.
+    added_price_ratio_min: float = 1.1
+    # A type joins where an item would pay less than its dual price by more than this share; the bound allows for it.
+    reduced_cost_tolerance_relative: float = 1e-4
+    # Dual prices below this, in prices of the dearest type, count as zero.
+    item_value_min: float = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFlexibilitySettings:
+    """Machines as small as the smallest of a bundle of like types (`relaxation.launch_flexibility`, `.preparation`)."""
+
+    # Types in a bundle: a launch should have fifteen others or more to fall back on (ADR 20).
+    bundle_types: int = 16
+    # The dearest of a bundle costs at most this many times what the type costs that the bundle is built around (ADR 20).
+    bundle_price_ratio_max: float = 1.45
+    # By which share the others of a bundle may be smaller, in any resource.
+    smaller_share_max: float = 0.1
+    # What bundles may cost by the fluid relaxation; where they cost more, types are planned for one by one (ADR 20).
+    cost_relative_max: float = 0.01
+    # With fewer machines, or fewer pods on each, there are no bundles: rounding to them cost 1 to 4 % there (ADR 20).
+    machines_min: int = 40
+    pods_per_machine_min: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePackingSettings:
+    """Greedy knapsacks by value (`heuristics.value_packing`)."""
+
+    # Ways of weighing resources against each other that each type is tried with.
+    directions: int = 8
+    # Weight of every resource but the first two scarce ones in the first half of the directions: they break ties.
+    minor_resource_weight: float = 0.03
+    # Standard deviation of the logarithm of the random weights in the second half of the directions.
+    weight_deviation_log: float = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class RoundingSettings:
+    """Guided rounding of the fluid relaxation (`heuristics.guided_rounding`)."""
+
+    # A type of which the relaxation buys fewer machines than this is left to packing by value.
+    support_machines_min: float = 0.25
+    # A step of a cut is one machine, or this share of a type's machines where that is more.
+    cut_step_share: float = 0.006
+    # Cuts leave out 0 … cut_steps - 1 steps of each of the cut_types most bought types; so many cuts are tried.
+    cut_types: int = 3
+    cut_steps: int = 4
+    cuts_max: int = 12
+    # Weight of a machine's largest free share beside the likeness of its free capacity to the pod, for the last pods.
+    free_share_weight: float = 0.3
+    # Fluid amounts are rounded down after this is added: the solver leaves whole numbers a little short.
+    integrality_tolerance: float = 1e-6
+    pod_integrality_tolerance: float = 1e-7
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTypeSettings:
+    """Rounding over two types at a time (`heuristics.two_type_rounding`)."""
+
+    # Types on each side of the average machine's price that are tried with each other.
+    cheaper_types: int = 3
+    dearer_types: int = 4
+    # Pairs whose own fluid relaxation costs more than this over the bound are not rounded.
+    loss_relative_max: float = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class CoverExchangeSettings:
+    """Swapping a few machines for a cheaper set (`heuristics.cover_exchange`)."""
+
+    # Random sets of types that are drawn, and how many of the cheapest that cover the demand are tried to fill.
+    sets_drawn: int = 400
+    sets_tried_max: int = 3
+    # How many of the cheapest draws are looked through for that many different sets.
+    draws_per_set_tried: int = 4
+    # How much more capacity than requested a set must offer, drawn anew each time: with less, filling fails more often.
+    capacity_slacks_relative: tuple[float, ...] = (0.0, 0.002, 0.005, 0.01, 0.02)
+    # Portions for each machine in which an item's pods are dealt.
+    portions_per_machine: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RuinAndRecreateSettings:
+    """Large-neighbourhood search (`heuristics.ruin_and_recreate`)."""
+
+    # How often a cover exchange is tried rather than packing by value, which takes twenty times as long.
+    exchange_share: float = 0.9
+    # Machines that are taken away at once: for an exchange, for packing by value, and at least so many where a fourth is fewer.
+    exchange_machines_max: int = 5
+    ruin_machines_max: int = 24
+    ruin_machines_few: int = 6
+    ruin_share_divisor: int = 4
+    # How often machines are taken away at random, not those with the least value for their price.
+    random_share: float = 0.3
+    # Noise on value for price when machines are chosen: a deviation between the first number and the sum of both.
+    choice_noise_min: float = 0.05
+    choice_noise_range: float = 0.1
+    # Noise on the logarithm of item values when packing by them, drawn anew each time.
+    value_noises_log: tuple[float, ...] = (0.0, 0.05, 0.2)
+    # Types of the best value for price that are tried, and the steps after which all types are tried once.
+    promising_types: int = 8
+    all_types_every_steps: int = 3
+    # Steps in a row without a saving that end the search.
+    idle_steps_max: int = 500
+    # Cost over bound at which the search stops: a pod's wait is worth more than what is left.
+    stop_gap_relative: float = 1e-4
+    # With more items only exchanges are tried: packing by value takes seconds where these take milliseconds.
+    value_packing_items_max: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyPricingSettings:
+    """Columns by greedy knapsacks (`column_generation.greedy_pricing`)."""
+
+    # Noise on the logarithm of resource prices, one knapsack for each type and noise.
+    price_noises_log: tuple[float, ...] = (0.0, 0.15, 0.3)
+    # Columns of one round, the best first: more make the master problem slow and add little.
+    columns_max: int = 80
+
+
+@dataclass(frozen=True, slots=True)
+class BeamPricingSettings:
+    """Columns by beam search (`column_generation.beam_pricing`)."""
+
+    # Partial loads that are kept after each decision, for all types and for each.
+    states_max: int = 6_000
+    states_per_type_max: int = 400
+    # Types that are searched at once, those with the highest bound on value for price.
+    types_max: int = 40
+    # Amounts of an item that are tried, counted from the one that resource prices suggest.
+    amounts_tried: int = 6
+    # Columns that are returned for each type.
+    columns_per_type_max: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnGenerationSettings:
+    """Column generation (`column_generation.generation`)."""
+
+    # A column joins only where its value is at least this many times its price: reduced costs nearer to zero are noise.
+    value_per_price_min: float = 1 + 1e-5
+    # Weight of the best proven dual prices against the master's latest (Wentges smoothing): the latest alone swing to and fro.
+    smoothing: float = 0.4
+    # Rounds in a row without a new column that end it; after the first, the master's latest dual prices are used as they are.
+    idle_rounds_max: int = 2
+    # It ends too when so many rounds together have not saved that share.
+    stalled_rounds: int = 6
+    saving_relative_min: float = 3e-4
+    # Cost of the master over the bound at which it ends.
+    stop_gap_relative: float = 5e-4
+    # Share of the budget that it may use: a fractional solution has no value before it is rounded (ADR 19: three fifths).
+    budget_share: float = 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class DivingSettings:
+    """Diving for whole columns (`column_generation.dive`)."""
+
+    # Share of the machines that each step of a dive buys at least, in turn for successive dives.
+    bought_shares_min: tuple[float, ...] = (0.3, 0.1, 0.02)
+    # Dives in a row without a saving that end it.
+    idle_dives_max: int = 3
+    # Rounds of pricing for the pods that are left, in each step of a dive.
+    pricing_rounds: int = 2
+    # Cost over the bound at which diving stops.
+    stop_gap_relative: float = 5e-4
+    # Amounts of columns and substitutions are rounded after this is added: the solver leaves whole numbers a little short.
+    integrality_tolerance: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class DualBoundSettings:
+    """The lower bound from column generation (`column_generation.dual_bound`)."""
+
+    # Rounds in which dual prices are corrected by columns with more value than price.
+    rounds_max: int = 12
+    # Value over price at which no type's knapsack is solved exactly.
+    stop_gap_relative: float = 1e-3
+    # Branch-and-bound nodes for one knapsack: its bound holds before it is solved.
+    knapsack_nodes_max: int = 2_000
+    # Gap at which a knapsack is solved, and what is added to its bound for the solver's tolerances.
+    knapsack_gap_relative: float = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """Which stages of the search follow which (`optimize`)."""
+
+    # Cost over bound at which rounding the fluid relaxation stops.
+    stop_gap_relative: float = 1e-4
+    # Column generation runs where rounding is further from the bound than this, on machines that hold no more pods (ADR 19) …
+    coarse_gap_relative: float = 0.02
+    coarse_pods_per_machine_max: int = 30
+    # … and with no more items: packing by value, which completes its dives, takes seconds with more.
+    coarse_items_max: int = 600
+    # Packings over two types whose loads are its first columns.
+    two_type_packings_kept: int = 3
+    # With more pairs of item and type, only the most promising types: ten times as many found no better columns (ADR 19).
+    column_pairs_max: int = 3_000
+    # Roundings that are tried even if time is over: most of the saving for hundredths of a second.
+    roundings_sure: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSettings:
+    """When a greedy plan is searched at all (`core.scheduling.optimization.optimizer`)."""
+
+    # With fewer pods and fewer claims, the greedy plan stands unless its cost is far from what arithmetic can prove.
+    pods_min: int = 30
+    claims_min: int = 2
+    # That far, as numerator and denominator: cost over bound from which a few pods are worth loading the solver for.
+    far_cost_ratio: tuple[int, int] = (6, 5)
+    # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
+    arithmetic_pairs_max: int = 6_000
+    # Largest groups of pods that keep apart by hostname that the lower bound counts as resources: each widens every array.
+    bound_hostname_groups_max: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RepackSettings:
+    """From claims to packing problems and back (`core.scheduling.optimization`)."""
+
+    # Claims with pods that must stay together, in one search: each set is an item of its own.
+    fixed_items_max: int = 300
+    # Pairs of packing item and type that are searched as one problem; beyond, each zone is a problem of its own.
+    joint_pairs_max: int = 20_000
+    # Time set aside for building claims, as a multiple of the time that taking them to pieces took (ADR 8).
+    build_time_ratio: float = 2.5
+    # Rounds in which a subproblem is searched; each begins with what the last one found and another seed.
+    rounds_max: int = 20
+    # Cost over bound at which a subproblem is not searched again.
+    stop_gap_relative: float = 1e-3
+    # Hostname groups that are resources of a problem, those that need the most machines: each widens every array.
+    hostname_resources_max: int = 12
+    # A group that needs fewer than one over this of the machines of the widest group finds them anyway.
+    hostname_machines_divisor: int = 4
+    # Of pods that obey groups with members that do not, a machine gets the number of such groups over the first number, at
+    # least the second: enough pods remain for it that none of these groups counts.
+    entangled_groups_divisor: int = 3
+    entangled_per_machine_min: int = 2
+    # What an even mix of items in every zone may cost over the best one, which rounds worse: few pods of each item in a zone.
+    even_zones_cost_relative_max: float = 2e-3
+    # Pods are counted in one over this when shares of them are rounded, and shares are rounded to so many decimal digits.
+    zone_share_steps_per_pod: int = 100
+    zone_share_digits: int = 6
+    # With pods held to fewer zones there is nothing to split.
+    zones_min: int = 2
+    # Items without a place for which another item is moved: each looks at all machines.
+    exchanged_items_max: int = 400
+    # Machines that are tried at a larger size for an item that fits no free capacity.
+    enlarged_machines_max: int = 60
+    # A claim keeps the types up to this ratio of its cheapest one's price, as numerator and denominator (ADR 8) …
+    claim_price_ratio_max: tuple[int, int] = (3, 2)
+    # … and so many in any case, dearer ones too: with few types to choose from, a launch fails (ADR 8).
+    claim_types_min: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """All groups of settings; `DEFAULT_SETTINGS` is the only instance outside of tests."""
+
+    arithmetic_bound: ArithmeticBoundSettings = field(default_factory=ArithmeticBoundSettings)
+    fluid: FluidSettings = field(default_factory=FluidSettings)
+    active_types: ActiveTypeSettings = field(default_factory=ActiveTypeSettings)
+    launch_flexibility: LaunchFlexibilitySettings = field(default_factory=LaunchFlexibilitySettings)
+    value_packing: ValuePackingSettings = field(default_factory=ValuePackingSettings)
+    rounding: RoundingSettings = field(default_factory=RoundingSettings)
+    two_type: TwoTypeSettings = field(default_factory=TwoTypeSettings)
+    cover_exchange: CoverExchangeSettings = field(default_factory=CoverExchangeSettings)
+    ruin_and_recreate: RuinAndRecreateSettings = field(default_factory=RuinAndRecreateSettings)
+    greedy_pricing: GreedyPricingSettings = field(default_factory=GreedyPricingSettings)
+    beam_pricing: BeamPricingSettings = field(default_factory=BeamPricingSettings)
+    column_generation: ColumnGenerationSettings = field(default_factory=ColumnGenerationSettings)
+    diving: DivingSettings = field(default_factory=DivingSettings)
+    dual_bound: DualBoundSettings = field(default_factory=DualBoundSettings)
+    stages: StageSettings = field(default_factory=StageSettings)
+    optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
+    repack: RepackSettings = field(default_factory=RepackSettings)
+
+
+DEFAULT_SETTINGS: Final = SearchSettings()

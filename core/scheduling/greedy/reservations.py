@@ -1,0 +1,96 @@
+"""Places in capacity reservations: each is promised to one claim of a plan at most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core import labels
+from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
+from core.scheduling.topology.domain_choice import ClaimDraft
+
+
+class Reservations:
+    """What is left of every reservation in one plan.
+
+    A claim that can use a reservation takes one place in the cheapest and is held to it, or a place in each of several where
+    only together they have the types that minValues want; other claims are kept out of reserved capacity, so no plan counts
+    on more than there is.
+    """
+
+    def __init__(self, templates: Iterable[NodeClaimTemplate], table: RequirementTable) -> None:
+        self._table = table
+        self.left: dict[str, int] = {}
+        for template in templates:
+            for identity, capacity in template.types.reservations().items():
+                self.left[identity] = min(capacity, self.left.get(identity, capacity))
+        unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
+        self._unreserved = table.intern(unreserved)
+
+    def copy(self) -> Reservations:
+        """With as many places as there are now."""
+        other = Reservations((), self._table)
+        other.left = dict(self.left)
+        return other
+
+    def without_spent(self, draft: ClaimDraft) -> ClaimDraft:
+        """The draft kept out of reservations that have no place left, before a zone or capacity type is chosen for it."""
+        spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
+        if not spent:
+            return draft
+        others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
+        kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
+        return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
+
+    def without_any(self, draft: ClaimDraft) -> ClaimDraft:
+        """The draft kept out of all reserved capacity."""
+        return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
+
+    def choose(self, draft: ClaimDraft) -> tuple[int, tuple[str, ...]] | None:
+        """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
+
+        A claim with minValues goes without where all reservations together leave too few types.
+        """
+        identities = sorted(identity for identity, left in self.left.items() if left > 0)
+        held = [(self._held_to(draft, identity), identity) for identity in identities]
+        choices = sorted(
+            ((reserved, identity) for reserved, identity in held if reserved.is_possible),
+            key=lambda choice: (choice[0].price, choice[1]),
+        )
+        for reserved, identity in choices:
+            if not reserved.missing_values():
+                return reserved.reqs, (identity,)
+        several = self._several(draft, [identity for _, identity in choices])
+        if several:
+            return self._held_to(draft, *several).reqs, several
+        free = self.without_any(draft) if self.left else draft
+        if free.is_possible and (not choices or not free.missing_values()):
+            return free.reqs, ()
+        return (choices[0][0].reqs, (choices[0][1],)) if choices else None
+
+    def _several(self, draft: ClaimDraft, ranked: list[str]) -> tuple[str, ...]:
+        """The first few of these that together leave enough types for minValues, each of them needed; none where all do not."""
+        if len(ranked) < 2 or self._held_to(draft, *ranked).missing_values():
+            return ()
+        needed = list(ranked)
+        for identity in reversed(ranked):
+            fewer = [other for other in needed if other != identity]
+            if fewer and not self._held_to(draft, *fewer).missing_values():
+                needed = fewer
+        return tuple(needed)
+
+    def _held_to(self, draft: ClaimDraft, *identities: str) -> ClaimDraft:
+        """The draft held to reservations."""
+        reserved = self._table.with_value(draft.reqs, labels.CAPACITY_TYPE, labels.RESERVED)
+        if reserved == IMPOSSIBLE:
+            return draft.narrowed(IMPOSSIBLE)
+        if len(identities) == 1:
+            return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
+        asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
+        return draft.narrowed(self._table.narrowed(reserved, asked))
+
+    def take(self, identities: Iterable[str]) -> None:
+        """Promise one place of each."""
+        for identity in identities:
+            self.left[identity] -= 1

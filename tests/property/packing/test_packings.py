@@ -1,0 +1,57 @@
+"""Laws of packing pods of which a machine holds few."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.packing.optimize import improve
+from core.packing.relaxation.preparation import prepared
+from core.packing.search_budget import SearchBudget
+from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
+
+SEEDS = st.integers(0, 2**32)
+ROOT = Path(__file__).parents[3]
+
+PRINT_PACKINGS = """
+from core.packing.search_budget import SearchBudget
+from core.packing.optimize import improve
+from core.packing.relaxation.preparation import prepared
+from tests.unit.packing.problems import SETTINGS, one_pod_per_machine, with_large_pods
+for seed in range(3):
+    problem = with_large_pods(seed)
+    ready, budget = prepared(problem, SETTINGS), SearchBudget(40)
+    found = improve(ready, one_pod_per_machine(problem), seed=0, budget=budget, settings=SETTINGS)
+    print(found.lower_bound, found.packing.types.tolist(), found.packing.loads.tolist())
+"""
+
+
+@given(SEEDS, st.integers(1, 12), st.integers(0, 60))
+@settings(max_examples=40, deadline=None)
+def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, items: int, steps: int) -> None:
+    """A pod would be lost or doubled between two stages, money wasted by searching, or the proof be none."""
+    problem = with_large_pods(seed, items=items, pods=60)
+    before = one_pod_per_machine(problem)
+    found = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
+    found.packing.check(problem)
+    assert found.lower_bound <= found.packing.cost(problem) <= before.cost(problem)
+
+
+def test_packings_are_the_same_in_any_process() -> None:
+    """A hash, the solver's threads or its clock would leak into a plan, and a run could not be repeated."""
+    printed = {
+        subprocess.run(  # noqa: S603 - our own interpreter and program
+            [sys.executable, "-c", PRINT_PACKINGS],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "4711")
+    }
+    assert len(printed) == 1

@@ -1,0 +1,55 @@
+"""The pricing problem by beam search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.packing.column_generation.beam_pricing import BeamPricing
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.shadow_prices import ShadowPrices
+from core.packing.problem import Floats, PackingProblem
+from core.packing.search_settings import BeamPricingSettings
+from tests.unit.packing.problems import SETTINGS, best_values, with_values
+
+
+def found(problem: PackingProblem, values: Floats, settings: BeamPricingSettings = SETTINGS.beam_pricing) -> Columns:
+    prices = ShadowPrices(problem, problem.counts).under(values)
+    beam = BeamPricing(
+        problem,
+        problem.counts,
+        item_values=values,
+        resource_prices=prices,
+        value_per_price_min=SETTINGS.column_generation.value_per_price_min,
+        settings=settings,
+    )
+    return beam.columns()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_finds_the_best_load_of_every_type(seed: int) -> None:
+    """Close to the optimum greedy knapsacks find nothing more; otherwise, percents are left."""
+    problem, values = with_values(seed)
+    columns = found(problem, values)
+    best = best_values(problem, values)
+    of_value = np.flatnonzero(best > problem.prices * 1.001)
+    assert of_value.size
+    for type_index in of_value:
+        assert (columns.loads[columns.types == type_index] @ values).max() == pytest.approx(best[type_index])
+    assert (columns.loads @ problem.requests <= problem.capacity[columns.types]).all()
+    assert (columns.loads <= np.minimum(problem.fit[:, columns.types].T, problem.counts)).all()
+
+
+def test_a_narrow_beam_finds_fewer_columns_that_still_fit() -> None:
+    problem, values = with_values(0)
+    narrow = replace(SETTINGS.beam_pricing, states_max=1, types_max=2, columns_per_type_max=1)
+    columns = found(problem, values, narrow)
+    assert len(columns) <= 2
+    assert (columns.loads @ problem.requests <= problem.capacity[columns.types]).all()
+
+
+def test_pods_without_value_make_no_column() -> None:
+    problem, values = with_values(0)
+    assert len(found(problem, values * 0)) == 0

@@ -1,0 +1,30 @@
+"""Columns of the master problem."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.packing.column_generation.columns import Columns
+from core.packing.problem import Packing
+from tests.unit.packing.problems import a_problem
+
+
+def test_an_item_alone_is_on_the_type_where_a_pod_costs_least() -> None:
+    columns = Columns.of_single_items(a_problem([(1, 4), (17, 33)], [64, 3]))
+    assert columns.types.tolist() == [1, 6]  # 48 thousandths a pod on every general machine; the smallest comes first
+    assert columns.loads.tolist() == [[2, 0], [0, 1]]
+
+
+def test_no_more_pods_are_in_a_column_than_there_are() -> None:
+    columns = Columns.of_single_items(a_problem([(0.1, 0.1)], [3]))
+    assert columns.loads.tolist() == [[3]]
+
+
+def test_columns_are_told_apart_by_type_and_load() -> None:
+    columns = Columns.of_packing(Packing(np.array([0, 1, 0]), np.array([[1], [1], [1]])))
+    assert len(columns) == 3
+    assert len(set(columns.keys())) == 2
+
+
+def test_there_may_be_none() -> None:
+    assert Columns.of([], [], items=3).loads.shape == (0, 3)

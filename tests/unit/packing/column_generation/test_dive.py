@@ -1,0 +1,40 @@
+"""Diving for whole columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.packing.column_generation.dive import Diving
+from core.packing.problem import Packing, PackingProblem
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.search_budget import SearchBudget
+from tests.unit.packing.problems import MILLS, SETTINGS, a_problem, one_pod_per_machine, with_large_pods
+
+
+def dived(problem: PackingProblem, steps: int, known: list[Packing] | None = None) -> Packing:
+    diving = Diving(problem, np.random.default_rng(0), SearchBudget(steps), SETTINGS)
+    return diving.packing(known or [], relax(problem, SETTINGS).lower_bound)
+
+
+def test_pods_of_which_two_never_fit_together_get_a_machine_each() -> None:
+    """A fluid plan would split them and round to something dearer than the obvious."""
+    problem = a_problem([(1.1, 2), (5, 10)], [40, 40])
+    packing = dived(problem, 50)
+    packing.check(problem)
+    pairs = 40 * 340 * MILLS  # one of each on eight vCPU, and a second small one is free
+    assert packing.cost(problem) <= pairs
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 9, 14, 20, 30])
+def test_a_search_that_is_cut_short_still_packs_every_pod(steps: int) -> None:
+    """Otherwise, a deadline leaves pods without a node."""
+    problem = with_large_pods(5)
+    dived(problem, steps).check(problem)
+
+
+def test_it_begins_with_the_loads_of_known_packings() -> None:
+    problem = with_large_pods(2)
+    best = dived(problem, 80)
+    assert dived(problem, 3, [best]).cost(problem) <= dived(problem, 3).cost(problem)
+    assert best.cost(problem) < one_pod_per_machine(problem).cost(problem)

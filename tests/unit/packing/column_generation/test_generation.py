@@ -1,0 +1,46 @@
+"""Column generation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.generation import ColumnGeneration
+from core.packing.column_generation.master_problem import MasterProblem
+from core.packing.column_generation.substitution_columns import Substitutions
+from core.packing.problem import PackingProblem
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.search_budget import SearchBudget
+from tests.unit.packing.problems import SETTINGS, all_columns, one_pod_per_machine, with_large_pods
+
+
+def optimum_over_all_columns(problem: PackingProblem) -> float:
+    master = MasterProblem(problem, Substitutions.of(problem))
+    master.add(all_columns(problem))
+    return master.solved(problem.counts).cost
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_comes_near_the_optimum_over_all_columns(seed: int) -> None:
+    """Otherwise, whole machines are bought from a mix that could be cheaper."""
+    problem = with_large_pods(seed, items=4, pods=16)
+    generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
+    generation.run(0, SearchBudget(200))
+    optimum = optimum_over_all_columns(problem)
+    assert optimum * (1 - 1e-6) <= generation.master.solved(problem.counts).cost <= optimum * 1.005
+
+
+def test_without_steps_it_knows_one_column_for_each_item() -> None:
+    problem = with_large_pods(0)
+    generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
+    generation.run(0, SearchBudget(0))
+    assert len(generation.master.solved(problem.counts).machines) == len(problem.counts)
+
+
+def test_dual_prices_cover_what_the_master_costs() -> None:
+    problem = with_large_pods(1)
+    generation = ColumnGeneration(problem, np.random.default_rng(0), SETTINGS)
+    known = Columns.of_packing(one_pod_per_machine(problem))
+    values = generation.item_values(known, relax(problem, SETTINGS).lower_bound, SearchBudget(50))
+    assert values @ problem.counts == pytest.approx(generation.master.solved(problem.counts).cost)

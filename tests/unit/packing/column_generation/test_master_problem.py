@@ -1,0 +1,49 @@
+"""The restricted master problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.packing.column_generation.columns import Columns
+from core.packing.column_generation.master_problem import MasterProblem
+from core.packing.column_generation.substitution_columns import Substitutions
+from tests.unit.packing.problems import MILLS, a_problem
+
+PROBLEM = a_problem([(1.5, 3), (1, 2)], [3, 3])
+
+
+def a_master() -> MasterProblem:
+    master = MasterProblem(PROBLEM, Substitutions.of(PROBLEM))
+    assert master.add(Columns(np.array([0, 0]), np.array([[1, 0], [0, 1]]))) == 2
+    return master
+
+
+def test_it_buys_the_cheapest_mix_of_known_columns() -> None:
+    """Otherwise, later stages round a plan that is not the best."""
+    master = a_master()
+    assert master.solved(PROBLEM.counts).cost == pytest.approx(6 * 85 * MILLS)
+    assert master.add(Columns(np.array([3]), np.array([[4, 2]]))) == 1
+    solution = master.solved(PROBLEM.counts)
+    assert solution.cost == pytest.approx(340 * MILLS)  # a place of the first item goes to the second
+    assert solution.machines.tolist() == pytest.approx([0, 0, 1])
+    assert solution.flows.tolist() == pytest.approx([1])
+
+
+def test_a_known_column_is_not_added_again() -> None:
+    """Otherwise, column generation never ends: it finds the same column in each round."""
+    assert a_master().add(Columns(np.array([0]), np.array([[0, 1]]))) == 0
+
+
+def test_dual_prices_are_what_one_more_pod_costs() -> None:
+    master = a_master()
+    before = master.solved(PROBLEM.counts)
+    after = master.solved(PROBLEM.counts + np.array([1, 0]))
+    assert after.cost - before.cost == pytest.approx(before.item_values[0])
+
+
+def test_whole_columns_become_machines() -> None:
+    packing = a_master().bought(np.array([2, 1]))
+    assert packing.types.tolist() == [0, 0, 0]
+    assert packing.loads.tolist() == [[1, 0], [1, 0], [0, 1]]
+    assert a_master().bought(np.zeros(2, dtype=np.int64)).types.tolist() == []

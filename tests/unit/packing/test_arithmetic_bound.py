@@ -1,0 +1,54 @@
+"""Lower bounds without a solver."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.packing.arithmetic_bound import OfferedItem, arithmetic_bound
+from core.packing.problem import PackingProblem
+from tests.unit.packing.problems import MILLS, SETTINGS, a_problem, cheapest_cost
+
+ROOT = Path(__file__).parents[3]
+
+
+def bound_of(problem: PackingProblem) -> int:
+    offers = list(zip(problem.prices.tolist(), problem.capacity.tolist(), strict=True))
+    items = [
+        OfferedItem(requests, count, [offer for offer, fits in zip(offers, fit, strict=True) if fits])
+        for requests, count, fit in zip(
+            problem.requests.tolist(), problem.counts.tolist(), problem.fit.tolist(), strict=True
+        )
+    ]
+    return arithmetic_bound(items, SETTINGS.arithmetic_bound)
+
+
+def test_a_pod_needs_a_whole_machine() -> None:
+    """Otherwise, a lone pod's gap looks huge."""
+    assert bound_of(a_problem([(1.5, 3)], [1])) == 85 * MILLS
+
+
+def test_many_pods_cost_what_they_take_of_every_machine() -> None:
+    assert bound_of(a_problem([(1, 4)], [80])) >= 0.9 * 80 * 48 * MILLS
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_packing_undercuts_it(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    sizes = [(float(dice.choice([0.5, 1, 3])), float(dice.choice([1, 4, 12]))) for _ in range(3)]
+    problem = a_problem(sizes, [2, 1, 2])
+    assert bound_of(problem) <= cheapest_cost(problem)
+
+
+def test_nothing_costs_nothing() -> None:
+    assert arithmetic_bound([], SETTINGS.arithmetic_bound) == 0
+
+
+def test_it_loads_no_numpy() -> None:
+    """Otherwise, planning for one pod takes longer than it has to."""
+    program = "import sys, core.packing.arithmetic_bound; sys.exit('numpy' in sys.modules or 'highspy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)  # noqa: S603 - our own interpreter and program

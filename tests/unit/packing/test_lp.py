@@ -1,0 +1,59 @@
+"""The builder of linear programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.packing.lp import UNBOUNDED, IntegerLimits, LinearProgram, LpColumns, LpRows
+
+COSTS = np.array([3.0, 2.0])
+COEFFICIENTS = np.array([[1.0, 2.0], [1.0, 0.0]])
+"""[column, row]: the first covers one of the first row and two of the second, the second one of the first."""
+
+
+def test_a_covering_program_gives_its_optimum_and_duals() -> None:
+    program = LinearProgram(LpRows.at_least(np.array([4.0, 2.0])), LpColumns.dense(COSTS, COEFFICIENTS))
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([1, 3])
+    assert program.row_duals().tolist() == pytest.approx([2, 0.5])  # 4 · 2 + 2 · 0.5 = 1 · 3 + 3 · 2
+
+
+def test_columns_and_bounds_change_between_solutions() -> None:
+    """Otherwise, column generation solves the problem that it began with."""
+    program = LinearProgram(LpRows.at_least(np.zeros(2)), presolve=False)
+    program.add_columns(LpColumns.dense(COSTS, COEFFICIENTS))
+    program.set_rows(LpRows.at_least(np.array([4.0, 0.0])))
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([0, 4])
+    program.add_columns(LpColumns.dense(np.array([1.0]), np.array([[1.0, 0.0]])))
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([0, 0, 4])
+    program.set_costs(np.array([3.0, 2.0, 9.0]))
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([0, 4, 0])
+
+
+def test_a_capacity_row_has_a_negative_dual() -> None:
+    columns = LpColumns.dense(np.array([-5.0]), np.array([[2.0]]))
+    program = LinearProgram(LpRows.at_most(np.array([3.0])), columns)
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([1.5])
+    assert program.row_duals().tolist() == pytest.approx([-2.5])
+
+
+def test_an_integral_program_proves_a_bound() -> None:
+    columns = LpColumns.dense(np.array([-5.0]), np.array([[2.0]]))
+    limits = IntegerLimits(gap_relative=1e-6, nodes_max=100)
+    program = LinearProgram(LpRows.at_most(np.array([3.0])), columns, integer=limits)
+    program.solve()
+    assert program.column_values().tolist() == pytest.approx([1])
+    assert program.integer_bound() == pytest.approx(-5)
+
+
+def test_zeros_of_a_dense_matrix_are_left_out() -> None:
+    columns = LpColumns.dense(COSTS, COEFFICIENTS)
+    assert columns.starts.tolist() == [0, 2, 3]
+    assert columns.rows.tolist() == [0, 1, 0]
+    assert columns.coefficients.tolist() == [1, 2, 1]
+    assert (columns.upper == UNBOUNDED).all()

@@ -1,0 +1,91 @@
+"""The packing problem and packings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from core.errors import InvariantError
+from core.packing.problem import NO_TYPE, Packing, PackingProblem, dealt, joined, largest_first, right_sized
+from tests.unit.packing.problems import SIZES, a_problem
+
+
+def test_types_that_nothing_would_buy_are_dominated() -> None:
+    """Otherwise, the solver weighs hundreds of types that others beat."""
+    problem = PackingProblem.of(
+        requests=np.array([[1]]),
+        counts=np.array([1]),
+        capacity=np.array([[4], [4], [8], [2]]),
+        prices=np.array([10, 10, 9, 20]),
+        allowed=np.array([[True, True, True, True]]),
+    )
+    assert problem.undominated().tolist() == [2]
+
+
+def test_a_type_that_takes_more_items_is_not_dominated() -> None:
+    """Otherwise, pods for one architecture lose the only type that they may run on."""
+    problem = PackingProblem.of(
+        requests=np.array([[1], [1]]),
+        counts=np.array([1, 1]),
+        capacity=np.array([[4], [8]]),
+        prices=np.array([10, 9]),
+        allowed=np.array([[True, True], [True, False]]),
+    )
+    assert problem.undominated().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("types", "loads"),
+    [([4], [[9, 0]]), ([4, 4], [[8, 0], [8, 0]]), ([4], [[8, 1]]), ([4], [[7, 0]])],
+    ids=["overfull", "twice", "forbidden", "missing"],
+)
+def test_a_wrong_packing_is_refused(types: list[int], loads: list[list[int]]) -> None:
+    """Otherwise, what the floating-point stages get wrong is launched."""
+    may = [[True] * len(SIZES), [size != 4 for size in range(len(SIZES))]]
+    problem = a_problem([(1, 4), (0.01, 0.01)], [8, 0], allowed=may)
+    with pytest.raises(InvariantError):
+        Packing(np.array(types), np.array(loads)).check(problem)
+
+
+def test_an_item_that_fits_nothing_is_refused() -> None:
+    """Otherwise, its lower bound is infinite."""
+    with pytest.raises(InvariantError):
+        a_problem([(100, 4)], [1])
+
+
+def test_a_load_moves_to_the_cheapest_machine_that_holds_it() -> None:
+    """Otherwise, a nearly empty large machine stays."""
+    problem = a_problem([(1, 4)], [2])
+    assert right_sized(problem, Packing(np.array([7]), np.array([[2]]))).types.tolist() == [1]
+    assert problem.cheapest_type(np.array([200])) == NO_TYPE
+
+
+def test_a_cap_bounds_the_pods_of_an_item_on_a_machine() -> None:
+    problem = a_problem([(0.5, 1), (0.5, 1)], [9, 9], per_machine_max=[2, 0])
+    assert problem.fit[0].max() == 2
+    assert problem.is_capped().tolist() == [True, False]
+
+
+def test_less_capacity_holds_fewer_pods_and_never_more_than_a_cap() -> None:
+    problem = a_problem([(1, 2)], [9], per_machine_max=[3])
+    smaller = problem.with_capacity(np.array([0, 3]), problem.capacity[[0, 3]] // 2)
+    assert smaller.fit.tolist() == [[1, 3]]
+    assert smaller.prices.tolist() == problem.prices[[0, 3]].tolist()
+
+
+def test_packings_are_joined_and_nothing_joins_to_nothing() -> None:
+    one = Packing(np.array([1]), np.array([[2, 0]]))
+    assert joined([one, one], items=2).loads.tolist() == [[2, 0], [2, 0]]
+    assert joined([], items=2).loads.shape == (0, 2)
+
+
+def test_amounts_are_dealt_to_places_in_order() -> None:
+    """Otherwise, a machine gets more pods than it has room for."""
+    assert dealt(5, np.array([2, 0, 4, 1])).tolist() == [2, 0, 3, 0]
+    assert dealt(9, np.array([2, 1])).tolist() == [2, 1]
+
+
+def test_the_largest_share_of_any_resource_orders_items() -> None:
+    requests = np.array([[1, 9], [5, 1], [5, 1]])
+    assert largest_first(requests, np.array([10, 10])).tolist() == [0, 1, 2]
+    assert largest_first(requests, np.array([10, 100])).tolist() == [1, 2, 0]

@@ -1,0 +1,71 @@
+"""Which share of each item group goes to which zone."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.catalogue import InstanceType, Offering
+from core.model.snapshot import Snapshot
+from core.model.values.quantity import nanodollars
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.context import SchedulingContext
+from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
+from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
+from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND
+
+A, B = ZONES[:2]
+
+
+def a_cluster(price_in_b: float) -> Snapshot:
+    """Types of three sizes that cost so many times as much in the second zone."""
+    return a_snapshot(
+        types=tuple(_type(cpu, price_in_b) for cpu in (2, 4, 8)),
+        pods=(a_pod("p", cpu="500m", memory="1Gi"),),
+        node_pools=(a_pool("default", ON_DEMAND),),
+    )
+
+
+def shares(price_in_b: float) -> tuple[list[list[float]], list[list[float]]]:
+    """[group, zone], of ten pods that may run in both zones, thirty that must run in the first and ten in the second.
+
+    The first two groups are equal in the first zone. By the fluid program, and by size.
+    """
+    snapshot = a_cluster(price_in_b)
+    context = SchedulingContext(snapshot)
+    template, requests = context.templates[0], context.pod_groups.of(snapshot.pods[0]).requests
+    in_zone = {
+        zone: LaunchOption(0, context.table.with_value(template.offered, labels.ZONE, zone), template.mask)
+        for zone in (A, B)
+    }
+    free = ItemGroup(requests, (LaunchOption(0, template.offered, template.mask),))
+    first, second = ItemGroup(requests, (in_zone[A],)), ItemGroup(requests, (in_zone[B],))
+    by_zone = {
+        A: {free: free.restricted_to(in_zone[A]), first: first.restricted_to(in_zone[A])},
+        B: {free: free.restricted_to(in_zone[B]), second: second.restricted_to(in_zone[B])},
+    }
+    found = ZoneShares(
+        context.templates,
+        counts={free: 10, first: 30, second: 10},
+        by_zone=by_zone,
+        hostname_capacity={},
+        settings=DEFAULT_SETTINGS,
+    )
+    return found.best().round(6).tolist(), found.by_size().round(6).tolist()
+
+
+def test_where_zones_cost_the_same_pods_go_where_the_others_are() -> None:
+    """Groups that are equal in a zone were counted once and stopped the planner; a zone with few pods would get odd mixes."""
+    best, by_size = shares(price_in_b=1.0)
+    assert best == by_size == [[0.75, 0.25], [1, 0], [0, 1]]
+
+
+def test_where_a_zone_costs_less_pods_that_may_go_there() -> None:
+    """Otherwise, pods pay for the dearer zone's nodes only because others have to."""
+    best, _ = shares(price_in_b=0.5)
+    assert best == [[0, 1], [1, 0], [0, 1]]
+
+
+def _type(cpu: int, price_in_b: float) -> InstanceType:
+    one = a_type(f"m-{cpu}", cpu=str(cpu), memory=f"{4 * cpu}Gi", price=0.05 * cpu, zones=(A,))
+    there = Offering(one.name, B, labels.ON_DEMAND, nanodollars(round(0.05 * cpu * price_in_b, 9)))
+    return InstanceType(name=one.name, labels=one.labels, capacity=one.capacity, offerings=(*one.offerings, there))
