@@ -107,6 +107,10 @@ INTERRUPT_CONCURRENCY: Final = 3
 """The rules match the instances of the whole account: a thousand of somebody else's that stop at once must not take the
 account's concurrency. An event that is none of ours costs one read of a row, some 10 ms; what waits is delivered later."""
 
+REFRESH_EVERY: Final = timedelta(minutes=5)
+"""Nothing is launched before the market was read once: a first reading that failed may not wait for an hour. Later runs read
+what is due (`lambdas.adapters.aws.market`), which nearly always is nothing, and cost one conditional read."""
+
 ENDING_STATES: Final = ("stopping", "stopped", "shutting-down", "terminated")
 """Instance states that `interrupt` acts on; each launch also tells of `pending` and `running`."""
 
@@ -168,7 +172,7 @@ FUNCTIONS: Final = (
         name="refresh_catalogue",
         timeout=timedelta(minutes=5),
         memory_mb=1024,
-        schedules=(ScheduleSpec(name="refresh-catalogue", every=timedelta(hours=1)),),
+        schedules=(ScheduleSpec(name="refresh-catalogue", every=REFRESH_EVERY),),
         concurrency=1,
     ),
 )

@@ -17,6 +17,9 @@ VERIFY_AFTER: Final = timedelta(seconds=15)
 STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not even be verified for so long was decided on a world that has passed."""
 
+REPLACING_PACE: Final = timedelta(seconds=5)
+"""Instances take most of a minute to boot. A look costs a read for the command and for each of its claims."""
+
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 SHORTEST: Final = timedelta(minutes=10)
 _LONGEST: Final = timedelta(hours=1)
@@ -63,5 +66,7 @@ def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...
             return Abandon("ReplacementLost", f"replacement {name} could not be launched or is gone")
     pending = [name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED]
     if pending:
-        return Wait(pace(record.phase_since, now), f"waiting for {', '.join(pending)} to be initialized")
+        return Wait(
+            max(REPLACING_PACE, pace(record.phase_since, now)), f"waiting for {', '.join(pending)} to be initialized"
+        )
     return RemoveCandidates(leaving)

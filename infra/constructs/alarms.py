@@ -141,15 +141,10 @@ class Alarms(Construct):
         )
 
     def _on_errors(self, function: ProvisionerFunction) -> None:
-        """Time-outs are errors too. What runs once an hour has three attempts within minutes, and no second period."""
-        seldom = any(schedule.every.total_seconds() >= 3600 for schedule in function.spec.schedules)
+        """Time-outs are errors too. What a schedule wakes has three attempts, all of them within five minutes."""
         name = f"{function.spec.name.replace('_', '-')}-errors"
         says = f"{function.spec.name} keeps failing or running into its time-out"
-        if seldom:
-            hourly = function.function.metric_errors(period=cdk.Duration.hours(1))
-            self._alarm(name, hourly, says, threshold=3)
-        else:
-            self._alarm(name, function.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3)
+        self._alarm(name, function.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3)
 
     def _on_throttles(self, functions: Sequence[ProvisionerFunction]) -> None:
         """Functions with a bound on how many run at once are throttled now and then; for half an hour they starve."""

@@ -1,4 +1,4 @@
-"""Woken once an hour."""
+"""Woken every five minutes; reads what is due."""
 
 from __future__ import annotations
 

@@ -106,3 +106,11 @@ def test_a_drain_goes_on_after_any_disaster(tmp_path: Path, call: str, kind: str
     assert (result.summary["nodesLaunched"], result.summary["nodesTerminated"]) == (6, 3)
     assert result.summary["podsPending"] == 0
     assert_lawful(result)
+
+
+def test_a_market_that_was_not_read_at_first_is_read_soon(tmp_path: Path) -> None:
+    """If this failed, a new installation whose first reading fails would launch nothing for an hour (seed 136)."""
+    steps = [{"at": "0s", "fault": {"function": "refresh_catalogue", "call": "*", "kind": "crashBefore", "count": 3}}]
+    result = play(tmp_path, node_pool(), deployment(1), steps=steps, duration="15m")
+    assert (result.summary["podsPending"], result.summary["nodesLaunched"]) == (0, 1)
+    assert_lawful(result)

@@ -19,8 +19,8 @@ from lambdas.ports import Clock, JsonObject, PortError, TransientError
 T = TypeVar("T")
 
 SHAPES_FRESH_FOR: Final = timedelta(hours=12)
-PRICES_FRESH_FOR: Final = timedelta(minutes=30)
-"""Below the hourly schedule, so that a run that comes a little early still reads."""
+PRICES_FRESH_FOR: Final = timedelta(minutes=55)
+"""An hour less a run of `refresh_catalogue`, so that a run that comes a little early still reads."""
 
 _SPOT_PRODUCTS: Final = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 _TYPE_FILTERS: Final = (

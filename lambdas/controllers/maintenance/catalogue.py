@@ -1,4 +1,4 @@
-"""Keeps the market current: types and zones twice a day, prices every hour."""
+"""Keeps the market current: types and zones twice a day, prices every hour, and what was never read at once."""
 
 from __future__ import annotations
 
