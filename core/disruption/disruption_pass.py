@@ -145,7 +145,8 @@ class Round:
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
-                self._ledger.take(going[name].pool.name)
+                if _is_ready(going[name]):  # one that is not uses up its place already
+                    self._ledger.take(going[name].pool.name)
                 self._evictions.take(going[name].state.pods)
                 self.refusals.pop(name, None)
             self._names.take(command.replacements)
@@ -180,14 +181,20 @@ class Round:
         return found
 
 
+def _is_ready(candidate: Candidate) -> bool:
+    return candidate.state.node is not None and candidate.state.node.is_ready
+
+
 def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
     """The commands with one more. Deletions whose pods it would move on become part of it, so that no pod moves twice.
 
-    Where an earlier command has replacements or another reason, both stay as they are and come one after the other.
+    Where an earlier command has replacements or another reason, both stay as they are and come one after the other. So they
+    do where the pods of this one's nodes are not planned for: drift of static pools replaces nodes and moves nobody.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
-    if not earlier or any(c.replacements or c.reason != command.reason for c in earlier):
+    is_blind = command.replacements and not command.moves
+    if not earlier or is_blind or any(c.replacements or c.reason != command.reason for c in earlier):
         return [*commands, command]
     moves = {move.pod: move for part in (*earlier, command) for move in part.moves}
     nodes = [pair for part in (*earlier, command) for pair in zip(part.nodes, part.claims, strict=True)]
@@ -223,5 +230,7 @@ class _ClaimNames:
         for claim in simulation.claims:
             names[claim.name] = self.new(claim.node_pool, names.values())
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
-        moves = tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in simulation.moves)
+        # By pod, not by target: a node that an earlier command launches may bear the name that the scheduler gave a claim.
+        seats = {pod: claim.name for claim in claims for pod in claim.pods}
+        moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -50,10 +50,10 @@ def random_cluster(seed: int, most_pods: int = 60) -> Snapshot:
     zones = ZONES[: draw.choice((2, 3, 3))]
     types = tuple(_type(draw, number, zones) for number in range(draw.randint(2, 7)))
     pools = tuple(_pool(draw, number, zones) for number in range(draw.choice((1, 1, 2, 2, 3, 4))))
-    daemons = tuple(_daemon(draw, number) for number in range(draw.choice((0, 0, 1, 2))))
+    daemons = tuple(random_daemon(draw, number) for number in range(draw.choice((0, 0, 1, 2))))
     volumes, claims, classes = random_storage(draw, zones)
     nodes, node_claims = _nodes(draw, types, pools)
-    running = running_pods(draw, nodes, claims) + _daemon_pods(draw, daemons, nodes)
+    running = running_pods(draw, nodes, claims) + daemon_pods(draw, daemons, nodes)
     pending = pending_pods(draw, draw.randint(5, most_pods), claims)
     named = {pod.namespace for pod in (*running, *pending)}
     return Snapshot(
@@ -187,7 +187,7 @@ def _limits(draw: Random) -> dict[str, int]:
     )
 
 
-def _daemon(draw: Random, number: int) -> DaemonSet:
+def random_daemon(draw: Random, number: int) -> DaemonSet:
     requests = {"cpu": draw.choice((50, 100, 500)), "memory": draw.choice((0, GIB // 8, GIB // 2)), "pods": 1}
     spec = PodSpec(
         requests=requests,
@@ -198,7 +198,7 @@ def _daemon(draw: Random, number: int) -> DaemonSet:
     return DaemonSet(namespace="kube-system", name=f"daemon-{number}", labels={"app": "daemon"}, spec=spec)
 
 
-def _daemon_pods(draw: Random, daemons: tuple[DaemonSet, ...], nodes: tuple[Node, ...]) -> tuple[Pod, ...]:
+def daemon_pods(draw: Random, daemons: tuple[DaemonSet, ...], nodes: tuple[Node, ...]) -> tuple[Pod, ...]:
     """The DaemonSets' pods on most of the nodes that get one; on the others they are still to come."""
     return tuple(
         Pod(

@@ -23,7 +23,7 @@ def carried_out(snapshot: Snapshot, plan: Plan) -> Snapshot:
     for binding in plan.bindings:
         pods[binding.pod] = _bound(pods[binding.pod], binding.node)
     for planned in plan.claims:
-        claim, node = _launched(snapshot, planned)
+        claim, node = launched(snapshot, planned, f"new-{planned.name}")
         claims.append(claim)
         nodes.append(node)
         for key in planned.pods:
@@ -56,23 +56,23 @@ def _bound(pod: Pod, node: str) -> Pod:
     return msgspec.structs.replace(pod, node_name=node, phase="Running")
 
 
-def _launched(snapshot: Snapshot, planned: PlannedClaim) -> tuple[NodeClaim, Node]:
+def launched(snapshot: Snapshot, planned: PlannedClaim, name: str) -> tuple[NodeClaim, Node]:
+    """The claim and the node, of that name, that the cheapest offering of a planned claim becomes."""
     kinds = {kind.name: kind for kind in types_by_pool(snapshot, planned.node_pool)}
 
-    def price(zone: str, capacity_type: str, name: str) -> tuple[int, str, str]:
+    def price(zone: str, capacity_type: str, kind: str) -> tuple[int, str, str, str]:
         offered = [
             o.price
-            for o in kinds[name].offerings
+            for o in kinds[kind].offerings
             if (o.zone, o.capacity_type, o.available) == (zone, capacity_type, True)
         ]
-        return (min(offered), name, zone)
+        return (min(offered), kind, zone, capacity_type)
 
     face = min(
         faces_of_claim(snapshot, planned),
         key=lambda f: price(f.labels[labels.ZONE], f.labels[labels.CAPACITY_TYPE], f.labels[labels.INSTANCE_TYPE]),
     )
     kind = kinds[face.labels[labels.INSTANCE_TYPE]]
-    name = f"new-{planned.name}"
     shape = {"capacity": kind.capacity, "allocatable": face.room}
     own = {**face.labels, labels.HOSTNAME: name, labels.NODEPOOL: planned.node_pool}
     claim = NodeClaim(

@@ -19,7 +19,7 @@ from core.model.policy import DaemonSet
 from core.model.snapshot import Snapshot
 from core.model.values.taints import Taint
 from tests.property.naive.market import types_by_pool
-from tests.property.naive.reading import meets_all, selects, tolerates, wants_node
+from tests.property.naive.reading import is_protected, meets_all, selects, tolerates, wants_node
 
 OPEN = "(open)"
 """In place of a domain: the claim may still come up with one value or another."""
@@ -110,22 +110,22 @@ def moving_pods(snapshot: Snapshot, places: list[Place]) -> set[str]:
     found = set()
     for place in places:
         if place.is_leaving:
-            found |= {pod.key for pod in place.running if _must_move(pod) and not _stays(snapshot, pod)}
+            found |= {pod.key for pod in place.running if must_move(pod) and not stays(snapshot, pod)}
     return found
 
 
-def _must_move(pod: Pod) -> bool:
+def must_move(pod: Pod) -> bool:
     """Whether it runs on elsewhere once its node is gone; a StatefulSet's pod comes back even while it is being deleted."""
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.owners) or pod.phase in ("Failed", "Succeeded"):
         return False
     return pod.deleted_at is None or any(owner.kind == "StatefulSet" for owner in pod.owners)
 
 
-def _stays(snapshot: Snapshot, pod: Pod) -> bool:
+def stays(snapshot: Snapshot, pod: Pod) -> bool:
     """Whether it may not be evicted, now or ever (Karpenter plans for such a pod only when it is gone)."""
     if pod.deleted_at is not None:
         return False
-    if pod.annotations.get(labels.DO_NOT_DISRUPT) is not None:
+    if is_protected(pod, snapshot.now):
         return True
     guards = [b for b in snapshot.budgets if b.namespace == pod.namespace and selects(b.selector, pod.labels)]
     if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):

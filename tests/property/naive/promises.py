@@ -25,9 +25,9 @@ def promise_violations(snapshot: Snapshot, plan: Plan, places: list[Place]) -> I
             if pool is None or not is_usable(pool):
                 yield f"pool: {place.name} is of NodePool {place.claim.node_pool}, which launches nothing"
             else:
-                yield from _claim(snapshot, pool, place.claim, place)
+                yield from claim_violations(snapshot, pool, place.claim, place)
     for pool in snapshot.node_pools:
-        yield from _limits(snapshot, pool, plan)
+        yield from limit_violations(snapshot, pool, plan)
     yield from _reservations(snapshot, plan, places)
     yield from _rooms(snapshot, plan)
     yield from _explanations(plan)
@@ -91,7 +91,7 @@ def _known_nodes(places: list[Place], plan: Plan) -> Iterator[str]:
         yield "lists: two claims share a name"
 
 
-def _claim(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
+def claim_violations(snapshot: Snapshot, pool: NodePool, claim: PlannedClaim, place: Place) -> Iterator[str]:
     kinds = {kind.name: kind for kind in types_of(snapshot, pool)}
     if not claim.pods and not claim.buffer_pods:
         yield f"empty: {claim.name} is for nobody"
@@ -205,7 +205,7 @@ def taken(snapshot: Snapshot, pool: NodePool, plan: Plan) -> dict[str, int]:
     return used
 
 
-def _limits(snapshot: Snapshot, pool: NodePool, plan: Plan) -> Iterator[str]:
+def limit_violations(snapshot: Snapshot, pool: NodePool, plan: Plan) -> Iterator[str]:
     if not any(claim.node_pool == pool.name for claim in plan.claims):
         return
     used = taken(snapshot, pool, plan)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 import msgspec
 
+from core import labels as keys
 from core.model.pod import LabelSelector, Pod, PodAffinityTerm, PodSpec, TopologySpread
 from core.model.policy import Namespace
 from core.model.snapshot import Snapshot
@@ -13,6 +16,7 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import Taint, Toleration
 
 Labels = Mapping[str, str]
+_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def meets(requirement: Requirement, labels: Labels) -> bool:
@@ -130,3 +134,17 @@ def _speaks_of(term: PodAffinityTerm, owner: Pod, namespace: str, namespaces: It
             labels |= known.labels
             return selects(term.namespace_selector, labels)
     return False
+
+
+def is_protected(pod: Pod, now: datetime) -> bool:
+    """Whether the pod's annotation protects it at this moment: "true", or so long after its start."""
+    said = pod.annotations.get(keys.DO_NOT_DISRUPT)
+    if said is None or pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed"):
+        return False
+    if said == "true":
+        return True
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", said)
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if "".join(number + unit for number, unit in parts) != said or seconds <= 0:
+        return False
+    return pod.started_at is None or now - pod.started_at < timedelta(seconds=seconds)

@@ -178,7 +178,7 @@ def topology_violations(snapshot: Snapshot, places: list[Place]) -> Iterator[str
     """Everything in the finished plan that the scheduler could not have come to."""
     rules = Rules(snapshot, places)
     yield from _open_domains(rules)
-    yield from _too_near(rules)
+    yield from too_near_violations(rules)
     yield from _stuck(rules, any) or _stuck(rules, all)
 
 
@@ -207,7 +207,7 @@ def _same(rules: Rules, key: str, place: Place, other: str) -> bool:
     return domain is not None and other in rules.located and rules.places[rules.located[other]].domain(key) == domain
 
 
-def _too_near(rules: Rules) -> Iterator[str]:
+def too_near_violations(rules: Rules) -> Iterator[str]:
     for place in rules.places:
         for pod in place.coming:
             problem = too_near(rules, pod, place)

@@ -65,7 +65,7 @@ def pending_pods(draw: Random, count: int, claims: tuple[PersistentVolumeClaim, 
     while len(pods) < count:
         size = min(count - len(pods), draw.choice((1, 1, 2, 3, 5, 8, 20)))
         app, namespace = draw.choice(APPS), draw.choice(NAMESPACES)
-        spec = _spec(draw, app, calm)
+        spec = random_spec(draw, app, calm)
         held = _volumes(draw, namespace, claims, size)
         spec = msgspec.structs.replace(spec, volumes=held)
         own = {"app": app, "version": draw.choice(("1", "2"))}
@@ -81,7 +81,7 @@ def running_pods(draw: Random, nodes: tuple[Node, ...], claims: tuple[Persistent
         for index in range(draw.choice((0, 1, 1, 2, 3))):
             app, namespace = draw.choice(APPS), draw.choice(NAMESPACES)
             spec = msgspec.structs.replace(
-                _spec(draw, app, 0.7), requests={"cpu": 100, "memory": GIB // 16, "pods": 1},
+                random_spec(draw, app, 0.7), requests={"cpu": 100, "memory": GIB // 16, "pods": 1},
                 node_selector=(), required_terms=(),
                 volumes=_volumes(draw, namespace, claims, 1) if chance(draw, 0.3) else (),
             )  # fmt: skip
@@ -108,7 +108,7 @@ def _pod(draw: Random, namespace: str, name: str, own: dict[str, str], spec: Pod
     )
 
 
-def _spec(draw: Random, app: str, calm: float) -> PodSpec:
+def random_spec(draw: Random, app: str, calm: float) -> PodSpec:
     def some(share: float) -> bool:
         return chance(draw, share * calm)
 

@@ -185,6 +185,22 @@ def test_budget_spent_is_said_so() -> None:
     assert len(disrupt(ignoring).commands) == 2
 
 
+def test_moves_name_the_node_that_the_scheduler_chose() -> None:
+    """A pod that goes to the node of an earlier command was told to go to its own command's, which is full."""
+    pods = (
+        pod_on("node-1", cpu="2500m"),
+        pod_on("node-2", "little", cpu="900m"),
+        pod_on("node-2", "much", cpu="3"),
+    )
+    plan = disrupt(world(drifted(a_node_of(MIDDLE)), drifted(a_node_of(MIDDLE, "node-2")), pods=pods))
+    first, second = plan.commands
+    assert [claim.pods for claim in second.replacements] == [("default/much",)]
+    assert second.moves == (
+        Move("default/little", first.replacements[0].name),
+        Move("default/much", second.replacements[0].name),
+    )
+
+
 def test_commands_that_count_on_others_wait() -> None:
     """A replacement must be there before another command's pods can move to it."""
     launch = disrupt(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),))).commands[0]

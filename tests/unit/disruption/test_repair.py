@@ -134,3 +134,15 @@ def test_a_node_that_is_well_again_stays() -> None:
     (command,) = disrupt(world(DEAD)).commands
     assert isinstance(Validation([command], world()).check(command), str)
     assert isinstance(Validation([command], world(DEAD)).check(command), Command)
+
+
+def test_a_node_that_is_not_ready_takes_its_place_in_the_budgets_once() -> None:
+    """It takes one as long as it is not Ready: going, it would keep another node that is not needed any more."""
+    snapshot = world(DEAD, nodes=2, budgets=(Budget("2"),))
+    (pool,) = snapshot.node_pools
+    idle = msgspec.structs.replace(pool, disruption=Disruption(budgets=pool.disruption.budgets))
+    plan = disrupt(msgspec.structs.replace(snapshot, node_pools=(idle,)))
+    assert [(command.method, command.nodes) for command in plan.commands] == [
+        ("repair", ("node-0",)),
+        ("emptiness", ("node-1",)),
+    ]

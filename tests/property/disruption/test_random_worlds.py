@@ -1,0 +1,241 @@
+"""Laws of disruption over random worlds, judged by the naive second reading in `tests/property/naive_disruption`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import disrupt, expired
+from core.model.node_claim import Hold
+from core.model.node_pool import Budget, Disruption, NodePool
+from core.model.plan import Command, DisruptionPlan
+from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from tests.builders import a_selector
+from tests.property.naive_disruption.fuzz import METHODS, check
+from tests.property.naive_disruption.judge import expiry_violations, violations
+from tests.property.naive_disruption.worlds import random_world
+
+_FAST = 300
+_SABOTAGED = 60
+
+Case = tuple[Snapshot, DisruptionPlan]
+Sabotage = Callable[[Snapshot, DisruptionPlan], Case | None]
+
+
+@pytest.mark.parametrize("first", range(0, _FAST, 50))
+def test_no_disruption_breaks_a_rule(first: int) -> None:
+    """Pods lose their node and find no other, nodes go that were to be left alone, or dearer ones come in their stead."""
+    for seed in range(first, first + 50):
+        assert check(seed)[1] == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        45,  # a move named the node of its own command where the scheduler had chosen that of an earlier one
+        112,  # an ill node that went took its place in the budgets twice
+        2199,  # a deletion became part of a static pool's drift, and its pods moved to the node that goes
+    ],
+)
+def test_what_was_found_stays_mended(seed: int) -> None:
+    assert check(seed)[1] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100_000, 120_000, 500))
+def test_no_disruption_of_many_breaks_a_rule(first: int) -> None:
+    for seed in range(first, first + 500):
+        assert check(seed)[1] == [], f"seed {seed}"
+
+
+def test_each_method_is_met_often() -> None:
+    """A judge that never sees a repacking says nothing about repacking."""
+    met: Counter[str] = Counter()
+    for seed in range(1000, 1150):
+        snapshot = random_world(seed)
+        met.update({command.method for command in disrupt(snapshot).commands})
+        met.update(["expiry"] if expired(snapshot) else [])
+    assert {method for method in METHODS if met[method] < 150 * 15 // 100} == set()
+
+
+def _with_commands(plan: DisruptionPlan, *commands: Command) -> DisruptionPlan:
+    return msgspec.structs.replace(plan, commands=commands)
+
+
+def _first(plan: DisruptionPlan, *methods: str) -> Iterator[tuple[int, Command]]:
+    return ((number, c) for number, c in enumerate(plan.commands) if not methods or c.method in methods)
+
+
+def _changed(plan: DisruptionPlan, number: int, **changes: object) -> DisruptionPlan:
+    commands = list(plan.commands)
+    commands[number] = msgspec.structs.replace(commands[number], **changes)
+    return _with_commands(plan, *commands)
+
+
+def _pools(snapshot: Snapshot, **changes: object) -> Snapshot:
+    pools: tuple[NodePool, ...] = tuple(msgspec.structs.replace(pool, **changes) for pool in snapshot.node_pools)
+    return msgspec.structs.replace(snapshot, node_pools=pools)
+
+
+def _a_move_forgotten(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    for number, command in _first(plan):
+        if command.moves:
+            return snapshot, _changed(plan, number, moves=command.moves[1:])
+    return None
+
+
+def _all_on_one_node(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    """Every pod of a command goes to one node that has no room at all."""
+    for number, command in _first(plan):
+        to = next((move.to for move in command.moves if move.to in {node.name for node in snapshot.nodes}), None)
+        if to is not None and number == 0:
+            full = [msgspec.structs.replace(n, allocatable={"pods": 0}) if n.name == to else n for n in snapshot.nodes]
+            return msgspec.structs.replace(snapshot, nodes=tuple(full)), plan
+    return None
+
+
+def _a_replacement_kept(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    """The new node is not launched, and the pods go to it all the same."""
+    for number, command in _first(plan, "single", "multi", "repack", "drift", "repair"):
+        if command.replacements:
+            return snapshot, _changed(plan, number, replacements=())
+    return None
+
+
+def _a_dear_replacement(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    """A type that costs as much as the node that goes."""
+    for number, command in _first(plan, "single"):
+        node = next((n for n in snapshot.nodes if n.name in command.nodes), None)
+        for claim in command.replacements if node is not None else ():
+            assert node is not None
+            more = (*claim.instance_types, node.labels[labels.INSTANCE_TYPE])
+            dear = msgspec.structs.replace(claim, instance_types=more, capacity_types=(labels.ON_DEMAND,))
+            return snapshot, _changed(plan, number, replacements=(dear,))
+    return None
+
+
+def _a_boast(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    return (snapshot, _changed(plan, 0, savings=plan.commands[0].savings + 1)) if plan.commands else None
+
+
+def _a_node_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not plan.commands:
+        return None
+    name, mark = plan.commands[0].nodes[0], {labels.DO_NOT_DISRUPT: "true"}
+    nodes = (msgspec.structs.replace(n, annotations=mark) if n.name == name else n for n in snapshot.nodes)
+    return msgspec.structs.replace(snapshot, nodes=tuple(nodes)), plan
+
+
+def _a_pod_kept_by_its_owner(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    for _, command in _first(plan, "single", "multi", "repack", "repair"):
+        if command.moves:
+            key, mark = command.moves[0].pod, {labels.DO_NOT_DISRUPT: "true"}
+            pods = (msgspec.structs.replace(p, annotations=mark) if p.key == key else p for p in snapshot.pods)
+            return msgspec.structs.replace(snapshot, pods=tuple(pods)), plan
+    return None
+
+
+def _a_budget_of_nobody(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    """A PodDisruptionBudget that lets none of the pods go."""
+    for _, command in _first(plan, "single", "multi", "repack", "repair"):
+        if command.moves:
+            (pod,) = (pod for pod in snapshot.pods if pod.key == command.moves[0].pod)
+            if pod.is_ready and pod.is_active and not pod.spec.tolerations:
+                guard = PodDisruptionBudget(
+                    namespace=pod.namespace, name="nobody", selector=a_selector(**pod.labels), disruptions_allowed=0
+                )
+                return msgspec.structs.replace(snapshot, budgets=(*snapshot.budgets, guard)), plan
+    return None
+
+
+def _closed_pools(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not plan.commands or snapshot.options.ignore_budgets:
+        return None
+    return _pools(snapshot, disruption=Disruption(budgets=(Budget("0"),))), plan
+
+
+def _resting_nodes(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not any(_first(plan, "emptiness", "single", "multi", "repack")):
+        return None
+    long = Disruption(consolidate_after=timedelta(days=30), budgets=(Budget("100%"),))
+    return _pools(snapshot, disruption=long), plan
+
+
+def _nodes_for_empty_ones_only(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not any(_first(plan, "single", "multi", "repack")):
+        return None
+    return _pools(snapshot, disruption=Disruption(policy="WhenEmpty", budgets=(Budget("100%"),))), plan
+
+
+def _pools_at_their_limit(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not any(command.replacements for _, command in _first(plan, "single", "drift", "multi", "repack", "repair")):
+        return None
+    return _pools(snapshot, limits={"cpu": 1}), plan
+
+
+def _held_nodes(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not plan.commands:
+        return None
+    hold = Hold(snapshot.now + timedelta(minutes=1), "DrainBlocked", "")
+    claims = tuple(msgspec.structs.replace(claim, hold=hold) for claim in snapshot.node_claims)
+    return msgspec.structs.replace(snapshot, node_claims=claims), plan
+
+
+def _well_nodes(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    if not any(_first(plan, "repair")):
+        return None
+    nodes = tuple(msgspec.structs.replace(node, conditions=()) for node in snapshot.nodes)
+    return msgspec.structs.replace(snapshot, nodes=nodes), plan
+
+
+def _an_empty_node_left(snapshot: Snapshot, plan: DisruptionPlan) -> Case | None:
+    """The last of the commands, for an empty node, is not given."""
+    if not plan.commands or plan.commands[-1].method != "emptiness":
+        return None
+    return snapshot, _with_commands(plan, *plan.commands[:-1])
+
+
+_SABOTAGES: tuple[Sabotage, ...] = (
+    _a_move_forgotten, _all_on_one_node, _a_replacement_kept, _a_dear_replacement, _a_boast, _a_node_kept_by_its_owner,
+    _a_pod_kept_by_its_owner, _a_budget_of_nobody, _closed_pools, _resting_nodes, _nodes_for_empty_ones_only,
+    _pools_at_their_limit, _held_nodes, _well_nodes, _an_empty_node_left,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def decided() -> list[Case]:
+    """Worlds and what is decided in each."""
+    worlds = [random_world(seed) for seed in range(2000, 2000 + _SABOTAGED)]
+    return [(world, disrupt(world)) for world in worlds]
+
+
+@pytest.mark.parametrize("sabotage", _SABOTAGES)
+def test_the_judge_sees_what_is_broken_on_purpose(decided: list[Case], sabotage: Sabotage) -> None:
+    """A judge that passes everything passes every bug."""
+    broken = [case for world, plan in decided if (case := sabotage(world, plan)) is not None]
+    assert broken
+    assert [snapshot for snapshot, plan in broken if not violations(snapshot, plan)] == []
+
+
+def test_the_judge_sees_nodes_that_outlive_their_time_or_go_too_early() -> None:
+    seen = 0
+    for seed in range(2000, 2000 + _SABOTAGED):
+        snapshot = random_world(seed)
+        names = expired(snapshot)
+        others = tuple(c.name for c in snapshot.node_claims if c.expire_after is None)
+        if names and others:
+            seen += 1
+            assert expiry_violations(snapshot, (*names, others[0]))
+            old = timedelta(days=30)
+            aged = tuple(
+                msgspec.structs.replace(c, created_at=snapshot.now - old) if c.name == names[0] else c
+                for c in snapshot.node_claims
+            )
+            assert expiry_violations(msgspec.structs.replace(snapshot, node_claims=aged), names[1:])
+    assert seen

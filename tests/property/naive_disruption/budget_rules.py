@@ -1,0 +1,111 @@
+"""How many may go at once: the budgets of NodePools, minute by minute, and PodDisruptionBudgets, pod by pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import Budget, NodePool
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Snapshot
+from tests.property.naive_disruption.illness import is_ill
+from tests.property.naive_disruption.protection import evictions_allowed, guards, is_going, pods_on
+
+_MINUTE = timedelta(minutes=1)
+_MACROS = {
+    "@hourly": "0 * * * *", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
+}  # fmt: skip
+
+
+def is_hit(schedule: str, at: datetime) -> bool:
+    """Whether a cron schedule fires in this very minute (UTC)."""
+    minute, hour, day, month, weekday = _MACROS.get(schedule, schedule).split()
+    if not (_has(minute, at.minute) and _has(hour, at.hour) and _has(month, at.month)):
+        return False
+    on_day, on_weekday = _has(day, at.day), _has(weekday, at.isoweekday() % 7)
+    if day == "*" or weekday == "*":
+        return on_day and on_weekday
+    return on_day or on_weekday
+
+
+def _has(field: str, value: int) -> bool:
+    for part in field.split(","):
+        span, _, step = part.partition("/")
+        low, _, high = span.partition("-")
+        first = 0 if span == "*" else int(low)
+        last = 99 if span == "*" else int(high or low)
+        if first <= value <= last and (value - first) % int(step or 1) == 0:
+            return True
+    return False
+
+
+def in_force(budget: Budget, now: datetime) -> bool:
+    """Whether the budget counts now: it has no window, or one began less than its duration ago."""
+    if budget.schedule is None or budget.duration is None:
+        return True
+    minute = now.replace(second=0, microsecond=0)
+    while minute > now - budget.duration:
+        if is_hit(budget.schedule, minute):
+            return True
+        minute -= _MINUTE
+    return False
+
+
+def most_at_once(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
+    """How many of a pool's nodes may be away at once for a reason; None for any number."""
+    tops = []
+    for budget in pool.disruption.budgets:
+        if in_force(budget, now) and (budget.reasons is None or reason in budget.reasons):
+            text = budget.nodes
+            tops.append(-(-nodes * int(text[:-1]) // 100) if text.endswith("%") else int(text))
+    return min(tops, default=None)
+
+
+def counted(snapshot: Snapshot, pool: NodePool) -> list[tuple[NodeClaim, bool]]:
+    """The nodes that a pool's budgets are about: ready for pods once; and whether each is away already."""
+    found = []
+    for node in snapshot.nodes:
+        for claim in snapshot.node_claims:
+            if claim.provider_id != node.provider_id or node.labels.get("karpenter.sh/nodepool") != pool.name:
+                continue
+            ending = claim.conditions.get("InstanceTerminating")
+            if node.labels.get("karpenter.sh/initialized") == "true" and (ending is None or ending.status != "True"):
+                found.append((claim, is_going(snapshot, claim) or not node.is_ready))
+    return found
+
+
+def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    """Every command that takes more nodes of a NodePool than its budgets let go for the command's reason."""
+    if snapshot.options.ignore_budgets:
+        return
+    claims = {claim.name: claim for claim in snapshot.node_claims}
+    for pool in snapshot.node_pools:
+        nodes = counted(snapshot, pool)
+        taken: list[str] = []
+        for command in plan.commands:
+            own = [name for name in command.claims if name in {claim.name for claim, _ in nodes}]
+            taken += own
+            away = {claim.name for claim, gone in nodes if gone} | set(taken)
+            if command.reason == "Unhealthy":  # who waits for repair does not stand in the way of the others
+                waiting = {c.name for c, _ in nodes if not is_going(snapshot, claims[c.name]) and is_ill(snapshot, c)}
+                away -= waiting - set(taken)
+            top = most_at_once(pool, len(nodes), command.reason, snapshot.now)
+            if own and top is not None and len(away) > top:
+                yield f"budget: {len(away)} nodes of {pool.name} are away with {own}, {top} may be for {command.reason}"
+
+
+def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    """Every PodDisruptionBudget that several leaving nodes ask for more than it grants; one node alone takes its time."""
+    gone = {name for command in plan.commands for name in command.nodes}
+    for budget in snapshot.budgets:
+        members = [
+            (pod.key, node)
+            for node in sorted(gone)
+            for pod in pods_on(snapshot, node)
+            if budget in guards(snapshot, pod)
+        ]
+        granted = evictions_allowed(snapshot, budget)
+        if len({node for _, node in members}) > 1 and len(members) > granted:
+            yield f"evictions: {budget.name} grants {granted}, {members} go together"

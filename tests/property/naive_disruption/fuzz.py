@@ -1,0 +1,112 @@
+"""Checks random disruptions by the thousand: `python -m tests.property.naive_disruption.fuzz --cases 20000 --processes 2`.
+
+Exit code 1 where any plan breaks a rule; each such world is printed with its seed, from which it can be made again.
+`--shrink SEED` prints what is left of one once all that the failure does not need is dropped, as a snapshot in JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from multiprocessing import Pool
+from typing import Final
+
+from core.codec import encode_snapshot
+from core.disruption import disrupt, expired
+from core.model.snapshot import Snapshot
+from tests.property.naive.clusters import shuffled
+from tests.property.naive.shrink import shrunk
+from tests.property.naive_disruption.judge import expiry_violations, violations
+from tests.property.naive_disruption.worlds import random_world
+
+METHODS: Final = ("emptiness", "drift", "static-drift", "single", "multi", "repack", "repair", "expiry")
+_CHUNK = 20
+_EVERY = 500
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def wrong(snapshot: Snapshot) -> list[str]:
+    """What is wrong with the decisions about a world."""
+    return violations(snapshot, disrupt(snapshot)) + expiry_violations(snapshot, expired(snapshot))
+
+
+def check(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
+    """The seed, what is wrong with the decisions about its world, and which methods found something."""
+    try:
+        return _checked(seed)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other worlds are to be checked too
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return seed, [f"crash: {type(error).__name__} in {frame.name} of {frame.filename}: {error}"], ()
+
+
+def _checked(seed: int) -> tuple[int, list[str], tuple[str, ...]]:
+    snapshot = random_world(seed)
+    plan, ended = disrupt(snapshot), expired(snapshot)
+    found = violations(snapshot, plan) + expiry_violations(snapshot, ended)
+    if seed % 4 == 0 and disrupt(shuffled(snapshot, seed)) != plan:
+        found.append("order: the plan depends on the order of the input")
+    used = {command.method for command in plan.commands} | ({"expiry"} if ended else set())
+    return seed, found, tuple(sorted(used))
+
+
+def run(seeds: Iterable[int], processes: int) -> int:
+    """Check the seeds and print what was found; the number of failing worlds."""
+    seeds = list(seeds)
+    started = time.monotonic()
+    kinds: Counter[str] = Counter()
+    methods: Counter[str] = Counter()
+    failing = done = 0
+    with Pool(processes) as pool:
+        for seed, found, used in pool.imap_unordered(check, seeds, chunksize=_CHUNK):
+            done += 1
+            methods.update(used)
+            if found:
+                failing += 1
+                kinds.update({problem.partition(":")[0] for problem in found})
+                _say(f"seed {seed}: {len(found)} wrong, first: {found[0][:400]}")
+            if done % _EVERY == 0:
+                _say(f"… {done} of {len(seeds)} in {time.monotonic() - started:.0f} s, {failing} failing")
+    shares = ", ".join(f"{method} {100 * methods[method] // max(done, 1)} %" for method in METHODS)
+    _say(f"{done} worlds, {failing} failing {dict(kinds)}, seeds {seeds[0]} to {seeds[-1]}, "
+         f"{time.monotonic() - started:.0f} s; worlds with {shares}")  # fmt: skip
+    return failing
+
+
+def shrink(seed: int) -> int:
+    """Print the smallest world that still fails as the seed's does; 1 where it fails at all."""
+    snapshot = random_world(seed)
+    found = wrong(snapshot)
+    if not found:
+        _say(f"seed {seed}: nothing is wrong")
+        return 0
+    rule = found[0].partition(":")[0]
+    small = shrunk(snapshot, lambda one: any(line.startswith(rule) for line in wrong(one)))
+    for line in wrong(small):
+        _say(line)
+    _say(encode_snapshot(small).decode())
+    return 1
+
+
+def main() -> int:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description="Check disruptions of random worlds against the naive judge.")
+    parser.add_argument("--cases", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="make this one world small instead")
+    args = parser.parse_args()
+    if args.shrink is not None:
+        return shrink(args.shrink)
+    return 1 if run(range(args.seed, args.seed + args.cases), args.processes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""A second, naive reading of when nodes may go, to judge disruption plans by. It shares no code with `core.disruption`.
+
+Commands are judged one after the other, each in the world as those before it leave it; budgets over all of them together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+from tests.property.naive.places import is_pending
+from tests.property.naive_disruption.budget_rules import (
+    budget_violations,
+    counted,
+    eviction_violations,
+    most_at_once,
+)
+from tests.property.naive_disruption.illness import node_of
+from tests.property.naive_disruption.move_rules import carried_out, move_violations, static_limit_violations
+from tests.property.naive_disruption.price_rules import cost_violations, may_be_merged, price_violations
+from tests.property.naive_disruption.protection import guards, pods_on
+from tests.property.naive_disruption.reason_rules import may_not_go, reason_violations
+
+_METHODS = {
+    "emptiness": "Empty", "drift": "Drifted", "static-drift": "Drifted", "single": "Underutilized",
+    "multi": "Underutilized", "repack": "Underutilized", "repair": "Unhealthy",
+}  # fmt: skip
+
+_ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "nominated:")
+
+
+def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
+    """Everything that is wrong with a plan, one line each; the first word names the rule."""
+    found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(plan)]
+    found += _told_of(snapshot, plan)
+    world = snapshot
+    static: Counter[str] = Counter()
+    for number, command in enumerate(plan.commands):
+        later = plan.commands[number + 1 :]
+        problems = [problem for problem in _of(world, command) if not _is_excused(problem, later)]
+        found += [f"{problem} (command {number}: {command.method} {command.nodes})" for problem in problems]
+        if any(problem.startswith(("lists", "names", "moves")) for problem in found):
+            return found
+        world = carried_out(world, command)
+        static.update(claim.node_pool for claim in command.replacements if command.method == "static-drift")
+    found += static_limit_violations(snapshot, world, static)
+    found += cost_violations(snapshot, world, plan)
+    return found or list(_left_over(snapshot, world, plan))
+
+
+def _is_excused(problem: str, later: Sequence[Command]) -> bool:
+    """Whether a command may have been decided in another world than the one in which it is judged.
+
+    A deletion that was decided before it may have become part of a command after it (`may_be_merged`). Who is near whom, what a
+    pool is worth and where pending pods go differ then; the second look before a command is carried out asks again.
+    """
+    return problem.startswith(_ELSEWHERE) and any(len(command.nodes) > 1 for command in later)
+
+
+def _of(world: Snapshot, command: Command) -> Iterator[str]:
+    if _METHODS.get(command.method) != command.reason:
+        yield f"lists: {command.method} for {command.reason}"
+    if command.method == "repack" and world.options.karpenter_moves_only:
+        yield "lists: only Karpenter's moves are wanted"
+    yield from reason_violations(world, command)
+    yield from move_violations(world, command)
+    yield from price_violations(world, command)
+    yield from _pending_pods(world, command)
+
+
+def _pending_pods(world: Snapshot, command: Command) -> Iterator[str]:
+    """Pods that wait keep the nodes that they are about to have, and what they need elsewhere gets no dearer."""
+    if not any(is_pending(world, pod) for pod in world.pods) or command.method == "static-drift":
+        return
+    if may_be_merged(world, command):
+        return
+    before = schedule(world)
+    for binding in before.bindings:
+        if binding.node in command.nodes:
+            yield f"nominated: {binding.pod} is about to have {binding.node}"
+
+
+def _moved_twice(plan: DisruptionPlan) -> Iterator[str]:
+    """A pod moves once, unless who moved it to a node that goes has to stand for itself: both could not be one command."""
+    for number, command in enumerate(plan.commands):
+        if command.method == "static-drift":
+            continue
+        feeding = [one for one in plan.commands[:number] if any(move.to in command.nodes for move in one.moves)]
+        if feeding and not any(one.replacements or one.reason != command.reason for one in feeding):
+            yield f"twice: pods move to {command.nodes}, and on when these go"
+
+
+def _told_of(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    """Each node goes once, or is told what keeps it."""
+    gone = Counter(name for command in plan.commands for name in command.nodes)
+    kept = {block.node for block in plan.blocked}
+    for node in snapshot.nodes:
+        if gone[node.name] + (node.name in kept) != 1:
+            yield f"lists: {node.name} goes {gone[node.name]} times, kept: {node.name in kept}"
+
+
+def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    """Empty nodes that could have gone besides."""
+    gone = {name for command in plan.commands for name in command.claims}
+    expected = {binding.node for binding in schedule(world).bindings}
+    for claim in world.node_claims:
+        node = node_of(world, claim)
+        pool = next((pool for pool in world.node_pools if node and pool.name == claim.node_pool), None)
+        if node is None or pool is None or claim.created_at == world.now or node.name in expected:
+            continue
+        if any(may_not_go(world, node, claim, "Empty")) or any(guards(world, pod) for pod in pods_on(world, node.name)):
+            continue
+        nodes = counted(snapshot, pool)
+        away = [one for one, is_away in nodes if is_away or one.name in gone]
+        top = most_at_once(pool, len(nodes), "Empty", world.now)
+        if top is None or world.options.ignore_budgets or len(away) + 1 <= top:
+            yield f"left: {node.name} is empty and stays, {[b for b in plan.blocked if b.node == node.name]}"
+
+
+def expiry_violations(snapshot: Snapshot, named: tuple[str, ...]) -> list[str]:
+    """What is wrong with the claims whose time is said to be up (docs/adr/0034): never late, a tenth or a day early at most."""
+    found = [
+        f"expiry: {name} is named twice or unknown"
+        for name in named
+        if [c.name for c in snapshot.node_claims].count(name) != 1
+    ]
+    if len(set(named)) != len(named):
+        found.append(f"expiry: {named}")
+    for claim in snapshot.node_claims:
+        lasting = claim.expire_after
+        is_held = claim.hold is not None and claim.hold.until > snapshot.now
+        if lasting is None or claim.deleted_at is not None or claim.name in snapshot.marked_for_deletion or is_held:
+            if claim.name in named:
+                found.append(f"expiry: {claim.name} never expires, is going or is held")
+            continue
+        assert claim.created_at is not None
+        age = snapshot.now - claim.created_at
+        if age >= lasting and claim.name not in named:
+            found.append(f"expiry: {claim.name} is {age} old, allowed {lasting}")
+        if age < lasting - min(lasting / 10, timedelta(days=1)) and claim.name in named:
+            found.append(f"expiry: {claim.name} goes too early, {age} of {lasting}")
+    return found

@@ -1,0 +1,171 @@
+"""Whether every pod of a node that goes has a place where it may run: the scheduling judge on moves and replacements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from core.model.plan import Binding, Command, Plan
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from tests.property.naive.laws import launched
+from tests.property.naive.node_rules import node_violations
+from tests.property.naive.places import Place, existing_places, is_pending, must_move, places_after, stays
+from tests.property.naive.promises import claim_violations, is_usable, limit_violations
+from tests.property.naive.topology import Rules, too_near_violations, topology_violations
+from tests.property.naive_disruption.protection import is_going, pods_on, pool_of
+from tests.property.naive_disruption.reason_rules import is_resting
+
+
+def move_violations(snapshot: Snapshot, command: Command) -> Iterator[str]:
+    """Everything that is wrong with where a command's pods go, in the world as it is when its turn comes."""
+    yield from _each_pod_once(snapshot, command)
+    yield from _targets(snapshot, command)
+    if command.method == "static-drift":
+        yield from _static(snapshot, command)
+        return
+    needed = {key for claim in command.replacements for key in claim.pods} | {move.pod for move in command.moves}
+    world = msgspec.structs.replace(
+        snapshot,
+        pods=tuple(pod for pod in snapshot.pods if pod.key in needed or _remains(snapshot, command, pod)),
+        marked_for_deletion=(*snapshot.marked_for_deletion, *command.claims),
+    )
+    new = {claim.name for claim in command.replacements}
+    bindings = tuple(Binding(move.pod, move.to) for move in command.moves if move.to not in new)
+    plan = Plan(now=world.now, claims=command.replacements, bindings=bindings)
+    places = places_after(world, plan)
+    for place in places:
+        yield from node_violations(world, place)
+        yield from _replacement(world, place)
+    for pool in world.node_pools:
+        yield from limit_violations(world, pool, plan)
+    if is_quiet(snapshot):
+        yield from topology_violations(world, places)
+    else:
+        yield from too_near_violations(Rules(world, places))
+
+
+def _remains(snapshot: Snapshot, command: Command, pod: Pod) -> bool:
+    """Whether a pod that the command says nothing of is still somewhere afterwards: DaemonSets' pods go with their node."""
+    return pod.node_name not in command.nodes and not is_pending(snapshot, pod)
+
+
+def is_quiet(snapshot: Snapshot) -> bool:
+    """Whether no other pod looks for a place; what a command does not tell of cannot be reckoned with."""
+    if any(is_pending(snapshot, pod) for pod in snapshot.pods):
+        return False
+    return not any(place.is_leaving for place in existing_places(snapshot))
+
+
+def _each_pod_once(snapshot: Snapshot, command: Command) -> Iterator[str]:
+    present = [pod for node in command.nodes for pod in pods_on(snapshot, node)]
+    movable = {pod.key for pod in present if must_move(pod) and not stays(snapshot, pod)}
+    named = [move.pod for move in command.moves]
+    if command.method in ("emptiness", "static-drift"):
+        movable = set()  # nobody misses an empty node; the other kind is replaced whatever runs there
+    for key in sorted(movable | set(named)):
+        if key not in movable:
+            yield f"moves: {key} is moved, but need not or cannot"
+        elif named.count(key) != 1:
+            yield f"moves: {key} is moved {named.count(key)} times"
+
+
+def _targets(snapshot: Snapshot, command: Command) -> Iterator[str]:
+    places = {place.name: place for place in existing_places(snapshot)}
+    new = {claim.name: claim for claim in command.replacements}
+    if set(new) & {*places, *(claim.name for claim in snapshot.node_claims)} or len(new) != len(command.replacements):
+        yield f"names: replacements {[claim.name for claim in command.replacements]} are not new"
+    for move in command.moves:
+        if move.to in new:
+            if move.pod not in new[move.to].pods:
+                yield f"moves: {move.pod} goes to {move.to}, which is for {new[move.to].pods}"
+        elif move.to not in places or move.to in command.nodes:
+            yield f"moves: {move.pod} goes to {move.to}, which is no place"
+        elif command.method != "static-drift":
+            yield from _unfit(snapshot, command, move.to)
+    for claim in command.replacements:
+        strangers = set(claim.pods) - {move.pod for move in command.moves if move.to == claim.name}
+        waiting = {pod.key for pod in snapshot.pods if is_pending(snapshot, pod) or _is_fleeing(snapshot, pod.key)}
+        if strangers - waiting:
+            yield f"moves: {claim.name} is for {sorted(strangers - waiting)}, who do not move"
+
+
+def _is_fleeing(snapshot: Snapshot, key: str) -> bool:
+    leaving = [place for place in existing_places(snapshot) if place.is_leaving]
+    return any(pod.key == key for place in leaving for pod in place.running)
+
+
+def _unfit(snapshot: Snapshot, command: Command, name: str) -> Iterator[str]:
+    """Why pods of other nodes are not to be put on a node that exists."""
+    node = next((node for node in snapshot.nodes if node.name == name), None)
+    claim = next((c for c in snapshot.node_claims if node and c.provider_id == node.provider_id), None)
+    if node is None or claim is None:
+        return
+    if node.labels.get("karpenter.sh/initialized") != "true":
+        yield f"moves: {name} is not initialized"
+    if is_going(snapshot, claim):
+        yield f"moves: {name} is going"
+    pool = pool_of(snapshot, claim)
+    rests = pool is not None and pool.disruption.consolidate_after is not None and is_resting(pool, claim, snapshot.now)
+    if command.reason == "Underutilized" and rests:
+        yield f"rest: pods come to {name} before its consolidateAfter is over"
+
+
+def _replacement(world: Snapshot, place: Place) -> Iterator[str]:
+    if place.claim is None:
+        return
+    pool = next((pool for pool in world.node_pools if pool.name == place.claim.node_pool), None)
+    if pool is None or not is_usable(pool):
+        yield f"pool: {place.name} is of NodePool {place.claim.node_pool}, which launches nothing"
+    else:
+        yield from claim_violations(world, pool, place.claim, place)
+
+
+def _static(snapshot: Snapshot, command: Command) -> Iterator[str]:
+    """One for one of the same NodePool, which has no more than it wants and room for one more."""
+    claims = [claim for claim in snapshot.node_claims if claim.name in command.claims]
+    pools = {claim.node_pool for claim in claims}
+    if len(command.replacements) != 1 or {claim.node_pool for claim in command.replacements} != pools:
+        yield f"static: {command.claims} of {sorted(pools)} become {[c.name for c in command.replacements]}"
+        return
+    pool = next(pool for pool in snapshot.node_pools if pool.name in pools)
+    own = [claim for claim in snapshot.node_claims if claim.node_pool == pool.name]
+    running = [claim for claim in own if claim.deleted_at is None]
+    if pool.replicas is None or len(running) > pool.replicas:
+        yield f"static: {pool.name} wants {pool.replicas} and has {len(running)}"
+    new, place = (
+        command.replacements[0],
+        places_after(snapshot, Plan(now=snapshot.now, claims=command.replacements))[-1],
+    )
+    for problem in claim_violations(snapshot, pool, new, place):
+        if not problem.startswith("empty:"):
+            yield problem
+
+
+def static_limit_violations(before: Snapshot, after: Snapshot, launched_in: dict[str, int]) -> Iterator[str]:
+    """Whether the nodes of a static pool and their replacements together stay within `limits.nodes` while both are there."""
+    for pool in before.node_pools:
+        present = sum(claim.node_pool == pool.name for claim in before.node_claims)
+        most = present + launched_in.get(pool.name, 0)
+        if pool.replicas is not None and launched_in.get(pool.name) and most > pool.limits.get("nodes", most):
+            yield f"static: {pool.name} comes to {most} nodes of {pool.limits['nodes']}"
+
+
+def carried_out(snapshot: Snapshot, command: Command) -> Snapshot:
+    """The world once the command is done: its nodes gone, their pods moved, its replacements ready for pods."""
+    target = {move.pod: move.to for move in command.moves}
+    new = [launched(snapshot, claim, claim.name) for claim in command.replacements]
+    pods = []
+    for pod in snapshot.pods:
+        if pod.node_name in command.nodes:
+            if pod.key in target:
+                pods.append(msgspec.structs.replace(pod, node_name=target[pod.key]))
+        else:
+            pods.append(pod)
+    return msgspec.structs.replace(
+        snapshot,
+        pods=tuple(pods),
+        nodes=(*(n for n in snapshot.nodes if n.name not in command.nodes), *(node for _, node in new)),
+        node_claims=(*(c for c in snapshot.node_claims if c.name not in command.claims), *(claim for claim, _ in new)),
+    )

@@ -1,0 +1,102 @@
+"""What keeps a node, or a pod on it, from being disturbed: read one object at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from core import labels
+from core.model.node import Node
+from core.model.node_claim import INSTANCE_TERMINATING, NodeClaim
+from core.model.node_pool import NodePool
+from core.model.pod import Pod
+from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import Snapshot
+from core.model.values.taints import Taint
+from tests.property.naive.reading import is_protected, selects, tolerates
+
+
+def pool_of(snapshot: Snapshot, claim: NodeClaim) -> NodePool | None:
+    """The NodePool of a claim."""
+    name = claim.labels.get(labels.NODEPOOL)
+    return next((pool for pool in snapshot.node_pools if pool.name == name), None)
+
+
+def pods_on(snapshot: Snapshot, node: str) -> list[Pod]:
+    """Every pod on a node that has not finished."""
+    return [pod for pod in snapshot.pods if pod.node_name == node and pod.phase not in ("Succeeded", "Failed")]
+
+
+def is_going(snapshot: Snapshot, claim: NodeClaim) -> bool:
+    """Whether the node is on its way out already."""
+    told = claim.conditions.get(INSTANCE_TERMINATING)
+    is_ending = told is not None and told.status == "True"
+    return claim.deleted_at is not None or is_ending or claim.name in snapshot.marked_for_deletion
+
+
+def node_hindrances(snapshot: Snapshot, node: Node, claim: NodeClaim) -> Iterator[str]:
+    """Why nobody may disturb the node, its pods aside."""
+    if is_going(snapshot, claim) or node.deleted_at is not None:
+        yield "it is going already"
+    if node.labels.get(labels.INITIALIZED) != "true":
+        yield "it is not initialized"
+    for name in (node.name, claim.name):
+        if name in snapshot.nominated_until and snapshot.nominated_until[name] > snapshot.now:
+            yield "a pod was nominated to it"
+    if node.annotations.get(labels.DO_NOT_DISRUPT) == "true":
+        yield "the node is annotated do-not-disrupt"
+    if claim.hold is not None and claim.hold.until > snapshot.now:
+        yield "it is held"
+    if node.unreadable or any(pod.unreadable for pod in pods_on(snapshot, node.name)):
+        yield "it cannot be read"
+    pool = pool_of(snapshot, claim)
+    if pool is None:
+        yield "it has no NodePool"
+    elif pool.problem:
+        yield "its NodePool is invalid"
+    elif pool.name in snapshot.paused_pools:
+        yield "its NodePool is paused"
+    elif not snapshot.catalogue.types_for(pool.node_class.name):
+        yield "its NodePool has no types"
+
+
+def guards(snapshot: Snapshot, pod: Pod) -> list[PodDisruptionBudget]:
+    """The PodDisruptionBudgets that the eviction API would ask about the pod."""
+    if pod.deleted_at is not None or pod.phase in ("Succeeded", "Failed") or is_protected(pod, snapshot.now):
+        return []
+    if any(owner.kind == "Node" for owner in pod.owners):
+        return []
+    if tolerates(pod.spec.tolerations, [Taint(labels.DISRUPTED_TAINT, "NoSchedule")]):
+        return []
+    found = []
+    for budget in snapshot.budgets:
+        is_exempt = budget.unhealthy_pod_eviction_policy == "AlwaysAllow" and pod.is_ready is False
+        if budget.namespace == pod.namespace and selects(budget.selector, pod.labels) and not is_exempt:
+            found.append(budget)
+    return found
+
+
+def evictions_allowed(snapshot: Snapshot, budget: PodDisruptionBudget) -> int:
+    """How many pods of a budget may be evicted now: its status, or what the disruption controller would write there."""
+    if budget.disruptions_allowed is not None:
+        return budget.disruptions_allowed
+    own = [pod for pod in snapshot.pods if pod.namespace == budget.namespace and selects(budget.selector, pod.labels)]
+    own = [pod for pod in own if pod.phase not in ("Succeeded", "Failed")]
+    well = [pod for pod in own if pod.phase == "Running" and pod.deleted_at is None and pod.is_ready is not False]
+    text = budget.max_unavailable if budget.max_unavailable is not None else budget.min_available
+    if text is None:
+        return len(well)
+    number = -(-len(own) * int(text[:-1]) // 100) if text.endswith("%") else int(text)
+    desired = max(0, len(own) - number) if budget.max_unavailable is not None else number
+    return max(0, len(well) - desired)
+
+
+def pod_hindrances(snapshot: Snapshot, node: Node) -> Iterator[str]:
+    """Which pods of the node object to its going."""
+    for pod in pods_on(snapshot, node.name):
+        if is_protected(pod, snapshot.now):
+            yield f"pod {pod.key} is annotated do-not-disrupt"
+        asked = guards(snapshot, pod)
+        if len(asked) > 1:
+            yield f"pod {pod.key} has two budgets"
+        elif any(evictions_allowed(snapshot, budget) <= 0 for budget in asked):
+            yield f"the budget of pod {pod.key} lets nobody go"
