@@ -13,6 +13,9 @@ from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
 from core.model.values.requirements import Requirement
 from core.scheduling import schedule
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.requeue import RequeuingScheduler
+from core.scheduling.greedy.scheduler import Solution, queue_of
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
 from tests.unit.packing.problems import SIZES
 
@@ -49,3 +52,9 @@ def a_cluster(*, steps: int | None = 60, **changes: Any) -> Snapshot:
 def greedy(snapshot: Snapshot) -> Plan:
     """The plan without a search."""
     return schedule(msgspec.structs.replace(snapshot, options=Options()))
+
+
+def greedily_solved(snapshot: Snapshot) -> tuple[SchedulingContext, Solution]:
+    """The snapshot's context and its greedy plan, as the optimizer gets them."""
+    context = SchedulingContext(snapshot)
+    return context, RequeuingScheduler(context, lambda: queue_of(context, [(context.pending, False)])).solution()

@@ -1,4 +1,4 @@
-"""What packing anew does to pods with rules about their neighbours."""
+"""What repacking does to pods, with and without topology rules."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from core import labels
+from core.model.catalogue import Offering
 from core.model.plan import Plan
 from core.model.pod import (
     SCHEDULE_ANYWAY,
@@ -19,11 +20,12 @@ from core.model.pod import (
     VolumeUse,
     WeightedPodAffinityTerm,
 )
-from core.model.snapshot import Options, Snapshot
+from core.model.snapshot import BEST_EFFORT, Options, Snapshot
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass
+from core.model.values.requirements import Requirement
 from core.scheduling import schedule
-from tests.builders import a_pod, a_pool, a_selector, a_snapshot
-from tests.unit.scheduling.optimization.clusters import ON_DEMAND, instance_types, plain_pods
+from tests.builders import ZONES, a_pod, a_pool, a_selector, a_snapshot
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedy, instance_types, plain_pods
 
 OWN = a_selector(app="own")
 SPREAD_ZONES = TopologySpread(labels.ZONE, 1, selector=OWN)
@@ -36,14 +38,14 @@ SCRATCH = VolumeUse("", ephemeral="scratch", storage_class="gp3")
 
 
 def ruled(count: int, **rules: Any) -> tuple[Pod, ...]:
-    """Pods of one service, most of them hungry for memory."""
+    """Pods of one service, most of them with much memory."""
     return tuple(
         a_pod(f"own{i:02}", cpu="700m", memory="6Gi" if i % 3 else "1Gi", labels={"app": "own"}, **rules)
         for i in range(count)
     )
 
 
-def a_cluster(*own: Pod, steps: int | None = 120, **changes: Any) -> Snapshot:
+def a_ruled_cluster(*own: Pod, steps: int | None = 120, **changes: Any) -> Snapshot:
     """The pods, and sixty others without rules."""
     fields = {
         "types": instance_types(),
@@ -56,7 +58,7 @@ def a_cluster(*own: Pod, steps: int | None = 120, **changes: Any) -> Snapshot:
 
 def plans(*own: Pod, **changes: Any) -> tuple[Plan, Plan]:
     """The greedy plan and the improved one."""
-    cluster = a_cluster(*own, **changes)
+    cluster = a_ruled_cluster(*own, **changes)
     return schedule(msgspec.structs.replace(cluster, options=Options())), schedule(cluster)
 
 
@@ -70,9 +72,9 @@ def by_zone(plan: Plan) -> Counter[tuple[str, ...]]:
 
 
 def test_a_service_spread_over_zones_is_packed_anew_and_stays_even() -> None:
-    """A zone would be emptied to save money, or nothing saved because of the rule."""
-    greedy, plan = plans(*ruled(31, spreads=(SPREAD_ZONES,)))
-    assert plan.cost.hourly < greedy.cost.hourly * 0.9
+    """Otherwise, a zone is emptied to save money, or nothing is saved because of the rule."""
+    before, plan = plans(*ruled(31, spreads=(SPREAD_ZONES,)))
+    assert plan.cost.hourly < before.cost.hourly * 0.9
     counts = by_zone(plan)
     assert all(len(zones) == 1 for zones in counts)
     assert len(counts) == 3
@@ -91,64 +93,124 @@ def test_a_service_spread_over_zones_is_packed_anew_and_stays_even() -> None:
     ids=["anti-affinity", "spread", "both spreads", "preferred anti-affinity", "preferred spread"],
 )
 def test_replicas_stay_on_different_nodes(rules: dict[str, Any], most: int) -> None:
-    """One node's end would take the whole service with it; so would a preference that was met and given up for money."""
-    greedy, plan = plans(*ruled(16, **rules))
-    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    """Otherwise, one node's end takes the whole service with it; a preference that was met is kept, too."""
+    before, plan = plans(*ruled(16, **rules))
+    assert plan.cost.hourly < before.cost.hourly * 0.95
     assert max(on_nodes(plan)) <= most
 
 
 def test_pods_that_follow_each_other_to_a_zone_stay_in_one() -> None:
-    """Traffic between them would be paid for."""
-    greedy, plan = plans(*ruled(16, affinity=(ONE_ZONE,)))
-    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    """Otherwise, traffic between zones is paid for."""
+    before, plan = plans(*ruled(16, affinity=(ONE_ZONE,)))
+    assert plan.cost.hourly < before.cost.hourly * 0.95
     assert len(by_zone(plan)) == 1
 
 
 def test_pods_that_must_share_a_node_are_moved_together() -> None:
-    """The follower would wait for company that is elsewhere."""
-    greedy, plan = plans(*ruled(4, affinity=(APART,)))
-    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    """Otherwise, a pod stays pending because the pods that it must join are elsewhere."""
+    before, plan = plans(*ruled(4, affinity=(APART,)))
+    assert plan.cost.hourly < before.cost.hourly * 0.95
     assert on_nodes(plan) == [4]
 
 
-def test_a_pod_that_another_rule_minds_is_not_moved_beside_it() -> None:
+def test_a_pod_is_not_moved_beside_one_whose_rule_counts_it() -> None:
     """The rule belongs to the other pod, and holds whichever of the two comes last."""
     loners = tuple(a_pod(f"own-{i}", cpu="1", memory="1Gi", anti_affinity=(APART,)) for i in range(6))
     _, plan = plans(*loners, *ruled(12))
     for claim in plan.claims:
-        kinds = {pod.startswith("default/own-") for pod in claim.pods if "/own" in pod}
-        assert len(kinds) <= 1
+        has_rule = {pod.startswith("default/own-") for pod in claim.pods if "/own" in pod}
+        assert len(has_rule) <= 1
 
 
 def test_two_pods_that_open_one_port_stay_apart_and_the_others_move() -> None:
-    """The second of them would never start."""
+    """Otherwise, the second of them never starts."""
     listening = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", host_ports=(HostPort(9100),)) for i in range(3))
-    greedy, plan = plans(*listening)
-    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    before, plan = plans(*listening)
+    assert plan.cost.hourly < before.cost.hourly * 0.95
     assert on_nodes(plan) == [1, 1, 1]
 
 
 @pytest.mark.parametrize("rules", [{"host_ports": (HostPort(9100),)}, {"volumes": (SCRATCH,)}], ids=["port", "volume"])
-def test_a_pod_stays_with_company_that_is_not_moved_alone(rules: dict[str, Any]) -> None:
-    """It would be moved to a node where nobody is whom it follows, and wait there for ever."""
+def test_a_pod_stays_with_pods_that_is_not_moved_alone(rules: dict[str, Any]) -> None:
+    """Otherwise, it is moved to a node without any pod that it must join, and stays pending."""
     company = tuple(a_pod(f"own{i}", cpu="1", memory="1Gi", labels={"app": "own"}, **rules) for i in range(8))
     followers = tuple(a_pod(f"follower{i}", cpu="300m", memory="20Gi", affinity=(APART,)) for i in range(8))
-    greedy, plan = plans(*company, *followers, storage_classes=(GP3,))
-    assert plan.cost.hourly < greedy.cost.hourly * 0.95
+    before, plan = plans(*company, *followers, storage_classes=(GP3,))
+    assert plan.cost.hourly < before.cost.hourly * 0.95
     for claim in plan.claims:
         names = {pod.removeprefix("default/")[:3] for pod in claim.pods}
         assert "fol" not in names or "own" in names
 
 
-def test_the_bound_knows_that_pods_which_keep_apart_need_a_node_each() -> None:
-    """The proof would be too weak to say that nothing is left to save."""
-    one = min(
-        offering.price
-        for kind in instance_types()
-        for offering in kind.offerings
-        if offering.capacity_type == "on-demand"
-    )
-    cluster = a_cluster(pods=ruled(40, anti_affinity=(APART,)))
-    plan = schedule(cluster)
+def test_nodes_of_a_few_large_pods_are_cheap_too() -> None:
+    """Otherwise, GPU and database clusters pay for gaps that fractions of pods do not show."""
+    sizes = [("21", "60Gi"), ("11", "4Gi"), ("5", "6Gi"), ("3", "10Gi")]  # two and two fill a machine
+    large = tuple(a_pod(f"p{i:03}", cpu=sizes[i % 4][0], memory=sizes[i % 4][1]) for i in range(80))
+    plan = schedule(a_cluster(steps=80, pods=large))
     assert plan.cost.lower_bound is not None
-    assert plan.cost.lower_bound >= 40 * one * 0.999
+    assert plan.cost.hourly <= plan.cost.lower_bound * 1.01
+    assert plan.cost.hourly < greedy(a_cluster(pods=large)).cost.hourly * 0.95
+
+
+def test_pods_with_anti_affinity_stay_apart() -> None:
+    """Otherwise, two pods that must be apart share a node."""
+    apart = PodAffinityTerm(labels.HOSTNAME, a_selector(app="db"))
+    guarded = tuple(a_pod(f"db{i}", labels={"app": "db"}, anti_affinity=(apart,)) for i in range(4))
+    cluster = a_cluster(pods=guarded)
+    assert schedule(cluster).claims == greedy(cluster).claims
+    mixed = schedule(a_cluster(pods=(*plain_pods(60), *guarded)))
+    homes = [claim.name for claim in mixed.claims for pod in claim.pods if pod.startswith("default/db")]
+    assert len(set(homes)) == len(homes) == 4
+    assert mixed.cost.hourly < greedy(a_cluster(pods=(*plain_pods(60), *guarded))).cost.hourly
+
+
+def test_pods_that_ask_for_different_zones_never_share_a_node() -> None:
+    """A node is in one zone; packing problems know zones only by price and by which items may run there."""
+    zones = ("us-east-1a", "us-east-1b")
+    asking = tuple(
+        msgspec.structs.replace(
+            pod, spec=msgspec.structs.replace(pod.spec, node_selector=(Requirement.one_of(labels.ZONE, zones[i % 2]),))
+        )
+        for i, pod in enumerate(plain_pods(60))
+    )
+    zone_of = {pod.key: zones[i % 2] for i, pod in enumerate(asking)}
+    plan = schedule(a_cluster(pods=asking))
+    assert plan.cost.hourly <= greedy(a_cluster(pods=asking)).cost.hourly
+    for claim in plan.claims:
+        assert {zone_of[pod] for pod in claim.pods} == set(claim.zones)
+
+
+def test_claims_whose_min_values_were_lowered_stay_as_they_are() -> None:
+    """Otherwise, BestEffort lowers minValues further, or a claim demands again what was not available."""
+    choice = Requirement(labels.INSTANCE_TYPE, True, (), None, None, 900)
+    pool = a_pool("default", ON_DEMAND, choice)
+    cluster = a_cluster(node_pools=(pool,), options=Options(improve_iterations=60, min_values_policy=BEST_EFFORT))
+    plan = schedule(cluster)
+    assert all(claim.min_values_relaxed for claim in plan.claims)
+    assert plan.claims == schedule(a_cluster(node_pools=(pool,), options=Options(min_values_policy=BEST_EFFORT))).claims
+
+
+def test_places_in_reservations_are_kept_and_the_other_nodes_packed_anew() -> None:
+    """Otherwise, more claims count on a reservation than it has places, or a pool with one pays too much for the rest."""
+    first, *others = instance_types()
+    place = Offering(first.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=2)
+    types = (msgspec.structs.replace(first, offerings=(*first.offerings, place)), *others)
+    pool = a_pool("default", Requirement.one_of(labels.CAPACITY_TYPE, labels.ON_DEMAND, labels.RESERVED))
+    cluster = a_cluster(types=types, node_pools=(pool,))
+    before, plan = greedy(cluster), schedule(cluster)
+    held = [[claim for claim in one.claims if claim.capacity_types == (labels.RESERVED,)] for one in (before, plan)]
+    assert 1 <= len(held[1]) <= 2
+    assert [claim.pods for claim in held[0]] == [claim.pods for claim in held[1]]
+    assert plan.cost.hourly < before.cost.hourly * 0.97
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound <= plan.cost.hourly
+
+
+def test_pods_stay_in_the_node_pool_that_comes_first() -> None:
+    """The weight of a NodePool decides where pods run, whatever the other one costs."""
+    spot = a_pool("spot", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
+    dear = a_pool("dear", ON_DEMAND, weight=10)
+    plan = schedule(a_cluster(node_pools=(spot, dear)))
+    assert {claim.node_pool for claim in plan.claims} == {"dear"}
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound < plan.cost.hourly / 2

@@ -1,0 +1,71 @@
+"""Claims for the machines of a packing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.catalogue import InstanceType
+from core.model.snapshot import BEST_EFFORT, STRICT, Options
+from core.model.values.requirements import Requirement
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling import schedule
+from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_extraction import ItemExtraction
+from tests.builders import a_pod, a_pool
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, greedy, instance_types
+
+FAMILY = "karpenter.k8s.aws/instance-family"
+"""A label of these types, each value at a price of its own."""
+
+
+def of_families(types: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
+    """The same, each with its family as a label."""
+    return tuple(
+        msgspec.structs.replace(one, labels={**one.labels, FAMILY: (one.name.partition("-")[0],)}) for one in types
+    )
+
+
+def test_a_repacked_node_keeps_thirty_types_to_choose_from() -> None:
+    """Otherwise, one type out of capacity holds up the launch; all types of a claim hold its pods."""
+    plan = schedule(a_cluster())
+    for claim in plan.claims:
+        assert len(claim.instance_types) >= 30
+        shapes = {tuple(map(int, name.split("-")[1:])) for name in claim.instance_types}
+        assert all(cpu * 1000 >= claim.resources["cpu"] for cpu, _ in shapes)
+        assert all(gib * 2**30 >= claim.resources["memory"] for _, gib in shapes)
+
+
+@pytest.mark.parametrize("policy", [STRICT, BEST_EFFORT])
+@pytest.mark.parametrize(("key", "least"), [(labels.INSTANCE_TYPE, 50), (FAMILY, 12), (FAMILY, 35)])
+def test_repacked_claims_leave_the_choice_that_min_values_demand(key: str, least: int, policy: str) -> None:
+    """Otherwise, a launch has fewer types to fall back on than the NodePool demands, or the greedy plan's price is paid."""
+    types = {one.name: one for one in of_families(instance_types())}
+    choice = Requirement(key, True, (), None, None, least)
+    pool = a_pool("default", ON_DEMAND, choice)
+    options = Options(improve_iterations=60, min_values_policy=policy)
+    cluster = a_cluster(node_pools=(pool,), types=tuple(types.values()), options=options)
+    plan = schedule(cluster)
+    assert plan.cost.hourly < greedy(cluster).cost.hourly * 0.97
+    for claim in plan.claims:
+        of_key = (
+            claim.instance_types if key != FAMILY else [types[name].labels[FAMILY][0] for name in claim.instance_types]
+        )
+        assert len(set(of_key)) >= least
+        assert {requirement.key: requirement.min_values for requirement in claim.requirements}[key] == least
+        assert not claim.min_values_relaxed
+
+
+def test_pods_that_no_single_node_holds_get_no_claim() -> None:
+    """Otherwise, a claim without a type is launched."""
+    pods = tuple(a_pod(f"p{i}", cpu="20", memory="1Gi") for i in range(2))
+    context, solution = greedily_solved(a_cluster(pods=pods))
+    extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
+    scope = extraction.scope(solution.claims[0])
+    movable = [one for claim in solution.claims for one in extraction.items_of(claim, scope)]
+    builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
+    assert builder.claim(movable) is None
+    alone = [builder.claim([one]) for one in movable]
+    assert [claim.pods for claim in alone if claim is not None] == [one.pods for one in movable]

@@ -1,0 +1,88 @@
+"""Packing items in the places of a packing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from core.packing.problem import ItemIndex, MachineTypeIndex, Packing
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.optimization.claims.item_assignment import AssignedMachine, ItemAssignment
+from core.scheduling.optimization.items.packing_item import PackingItem
+from tests.unit.packing.problems import a_problem
+
+SETTINGS = DEFAULT_SETTINGS.repack
+PLAIN = PackingItem((1,), 0, 1)
+OWN = PackingItem((1,), 0, 1, counted=((7, 1),), caps=((7, 1),))
+OTHER = PackingItem((1,), 0, 1, counted=((8, 1),), caps=((8, 1),))
+"""Two services that must not meet their like; one item group, for the solver does not tell them apart."""
+
+ITEM = ItemIndex(0)
+GENERAL = MachineTypeIndex(4)
+
+
+def names(machines: list[AssignedMachine]) -> list[list[PackingItem]]:
+    return [[item for _, item in machine.items] for machine in machines]
+
+
+def test_items_fill_the_places_of_their_group() -> None:
+    problem = a_problem([(1, 4)], [10])
+    packing = Packing(np.array([4, 1]), np.array([[8], [2]]))
+    machines = ItemAssignment(problem, [{PLAIN: 10}], SETTINGS).machines(packing)
+    assert [len(machine.items) for machine in machines] == [8, 2]
+    assert [machine.type_index for machine in machines] == [4, 1]
+
+
+def test_items_of_one_group_that_may_not_meet_are_mixed() -> None:
+    """Otherwise, two replicas share a node, or a third machine is opened."""
+    problem = a_problem([(1, 4)], [4])
+    packing = Packing(np.array([1, 1]), np.array([[2], [2]]))
+    machines = ItemAssignment(problem, [{OWN: 2, OTHER: 2}], SETTINGS).machines(packing)
+    assert sorted(map(len, names(machines))) == [2, 2]
+    assert all({OWN, OTHER} == set(items) for items in names(machines))
+
+
+def test_an_item_without_place_goes_to_free_capacity_or_a_machine_of_its_own() -> None:
+    problem = a_problem([(1, 4)], [3])
+    packing = Packing(np.array([4]), np.array([[3]]))
+    machines = ItemAssignment(problem, [{OWN: 3}], SETTINGS).machines(packing)
+    assert names(machines) == [[OWN]] * 3
+    assert sorted(machine.type_index for machine in machines)[:2] == [0, 0]  # the cheapest that holds one alone
+
+
+def test_an_item_moves_where_another_takes_its_place() -> None:
+    """The first machine gets one of each and must refuse the second of a kind, unless an exchange makes room for it."""
+    problem = a_problem([(1, 4), (0.1, 0.1)], [4, 1])
+    members = [{OWN: 1, OTHER: 1, PLAIN: 2}, {OTHER: 1}]
+    packing = Packing(np.array([4, 4]), np.array([[2, 1], [2, 0]]))
+    machines = ItemAssignment(problem, members, SETTINGS).machines(packing)
+    assert sum(len(machine.items) for machine in machines) == 5
+    for items in names(machines):
+        assert items.count(OWN) <= 1
+        assert items.count(OTHER) <= 1
+    assert len(machines) == 2
+
+
+def test_a_machine_that_is_full_is_made_larger_where_that_costs_less() -> None:
+    """Otherwise, a node is bought for a pod for which the next size of another one would do."""
+    problem = a_problem([(1, 7)], [2])
+    small = AssignedMachine(MachineTypeIndex(1), np.array([1]))
+    assert problem.capacity[1][1] < 2 * problem.requests[0][1]
+    packing = Packing(np.array([small.type_index]), np.array([[1]]))
+    machines = ItemAssignment(problem, [{PLAIN: 2}], SETTINGS).machines(packing)
+    assert [(machine.type_index, len(machine.items)) for machine in machines] == [(2, 2)]
+    never = replace(SETTINGS, enlarged_machines_max=0)
+    apart = ItemAssignment(problem, [{PLAIN: 2}], never).machines(packing)
+    assert [machine.type_index for machine in apart] == [1, 1]
+
+
+def test_a_swap_keeps_the_rules_of_the_others() -> None:
+    machine = AssignedMachine(GENERAL, np.zeros(1, dtype=np.int64))
+    machine.add(ITEM, OWN)
+    machine.add(ITEM, PLAIN)
+    assert not machine.would_admit(OWN, instead_of=1)
+    assert machine.would_admit(OWN, instead_of=0)
+    assert machine.swap(0, OTHER) == OWN
+    assert machine.rules.admits(OWN)
+    assert not machine.rules.admits(OTHER)

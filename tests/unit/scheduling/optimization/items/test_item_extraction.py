@@ -1,0 +1,65 @@
+"""Which of a claim's pods may be moved alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from core import labels
+from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
+from core.scheduling.context import SchedulingContext
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_extraction import ItemExtraction
+from core.scheduling.optimization.items.packing_item import MovablePods
+from tests.builders import a_pod, a_selector
+from tests.unit.scheduling.optimization.clusters import a_cluster, greedily_solved, plain_pods
+
+OWN = a_selector(app="own")
+
+
+def own(count: int, **rules: Any) -> tuple[Pod, ...]:
+    return tuple(a_pod(f"own{i}", cpu="100m", memory="64Mi", labels={"app": "own"}, **rules) for i in range(count))
+
+
+def extracted(*pods: Pod) -> tuple[SchedulingContext, list[list[MovablePods]]]:
+    """Each claim's pods as items."""
+    context, solution = greedily_solved(a_cluster(pods=pods))
+    extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
+    return context, [extraction.items_of(claim, extraction.scope(claim)) for claim in solution.claims]
+
+
+def test_every_pod_is_in_one_item() -> None:
+    pods = (*plain_pods(20), *own(3, host_ports=(HostPort(9100),)))
+    _, claims = extracted(*pods)
+    found = [pod.key for items in claims for movable in items for pod in movable.pods]
+    assert sorted(found) == sorted(pod.key for pod in pods)
+
+
+def test_plain_pods_are_moved_alone_and_equal_ones_are_one_item() -> None:
+    _, claims = extracted(*plain_pods(20))
+    movable = [one for items in claims for one in items]
+    assert all(len(one.pods) == 1 and not one.item.is_fixed for one in movable)
+    assert len({one.item for one in movable}) == 2
+
+
+def test_pods_with_ports_stay_together_and_come_first() -> None:
+    """Otherwise, two pods open one port on a node."""
+    _, claims = extracted(*own(2, host_ports=(HostPort(9100),)), *plain_pods(4))
+    with_port = [items[0] for items in claims if any(pod.name.startswith("own") for pod in items[0].pods)]
+    assert len(with_port) == 2
+    assert all(one.item.is_fixed for one in with_port)
+
+
+def test_pods_with_hostname_affinity_are_one_item() -> None:
+    """Otherwise, a pod is moved away from those that it must join."""
+    _, claims = extracted(*own(3, affinity=(PodAffinityTerm(labels.HOSTNAME, OWN),)), *plain_pods(4))
+    together = [one for items in claims for one in items if len(one.pods) > 1]
+    assert [sorted(pod.name for pod in one.pods) for one in together] == [["own0", "own1", "own2"]]
+    assert not together[0].item.is_fixed
+
+
+def test_a_pod_keeps_the_zone_that_a_rule_about_it_got() -> None:
+    """Otherwise, moving it changes the skew of its spread."""
+    context, claims = extracted(*own(6, spreads=(TopologySpread(labels.ZONE, 1, selector=OWN),)))
+    zones = {context.table.single(one.item.reqs, labels.ZONE) for items in claims for one in items}
+    assert len(zones) == 3
+    assert None not in zones

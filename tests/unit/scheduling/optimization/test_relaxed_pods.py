@@ -1,0 +1,55 @@
+"""What a lower bound may count on of a plan's pods."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.pod import PodAffinityTerm, TopologySpread
+from core.model.values.requirements import Requirement
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.optimization.relaxed_pods import RelaxedPods
+from tests.builders import a_pod, a_pool, a_selector
+from tests.unit.scheduling.optimization.clusters import ON_DEMAND, a_cluster, greedily_solved, plain_pods
+
+OWN = a_selector(app="own")
+APART = PodAffinityTerm(labels.HOSTNAME, OWN)
+SPREAD = TopologySpread(labels.HOSTNAME, 1, selector=OWN)
+
+
+def relaxed(**changes: object) -> RelaxedPods:
+    context, solution = greedily_solved(a_cluster(**changes))
+    return RelaxedPods(context, solution, DEFAULT_SETTINGS)
+
+
+def test_equal_pods_are_one_item_group() -> None:
+    found = relaxed(pods=plain_pods(60))
+    assert sorted(found.counts.values()) == [30, 30]
+    assert found.hostname_capacity == {}
+
+
+def test_required_anti_affinity_is_kept_and_a_spread_left_out() -> None:
+    """How many pods of a spread may share a node depends on how many nodes there are."""
+    apart = tuple(a_pod(f"own{i}", labels={"app": "own"}, anti_affinity=(APART,)) for i in range(3))
+    assert list(relaxed(pods=apart).hostname_capacity.values()) == [1]
+    spread = tuple(a_pod(f"own{i}", labels={"app": "own"}, spreads=(SPREAD,)) for i in range(3))
+    assert relaxed(pods=spread).hostname_capacity == {}
+
+
+def test_a_pod_may_run_in_every_node_pool_that_it_tolerates() -> None:
+    """Otherwise, the bound is higher than what the cheaper pool costs."""
+    spot = a_pool("spot", Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT))
+    both = relaxed(node_pools=(a_pool("default", ON_DEMAND, weight=10), spot))
+    assert both.arithmetic_bound() < relaxed().arithmetic_bound() / 2
+    assert both.pairs_max == 2 * relaxed().pairs_max
+
+
+def test_the_loads_of_all_claims_are_all_pods() -> None:
+    context, solution = greedily_solved(a_cluster())
+    found = RelaxedPods(context, solution, DEFAULT_SETTINGS)
+    loads = [found.load(claim) for claim in solution.claims]
+    assert [sum(of_group) for of_group in zip(*loads, strict=True)] == list(found.counts.values())
+
+
+def test_the_arithmetic_bound_is_no_more_than_the_greedy_plan_costs() -> None:
+    context, solution = greedily_solved(a_cluster())
+    bound = RelaxedPods(context, solution, DEFAULT_SETTINGS).arithmetic_bound()
+    assert 0 < bound <= sum(claim.price for claim in solution.claims)
