@@ -1,1 +1,1 @@
-"""AMI families: what each kind of machine image means for sizing, launching and validating, one module a family."""
+"""AMI families: all that differs from one kind of machine image to the next, one module a family and one line in `registry`."""

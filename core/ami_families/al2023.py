@@ -1,4 +1,4 @@
-"""User data of Amazon Linux 2023: a MIME archive whose last document is a NodeConfig for nodeadm.
+"""Amazon Linux 2023: a MIME archive whose last document is a NodeConfig for nodeadm.
 
 nodeadm merges all NodeConfigs in order, so what we generate comes last and wins (Karpenter's order).
 """
@@ -9,6 +9,8 @@ import re
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.family import AmiFamily
+from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
 from core.ami_families.user_data.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive, write_archive
 from core.ami_families.user_data.yaml_text import write_yaml
 from core.errors import InvalidInputError
@@ -74,3 +76,31 @@ def _users_parts(text: str) -> tuple[Part, ...]:
         return read_archive(text)
     is_config = _DOCUMENT.match(text) is not None and _NODE_CONFIG.search(text) is not None
     return (Part.of(NODE_CONFIG if is_config else SHELL, text),)
+
+
+def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:
+    variants = (
+        ("x86_64", "standard", STANDARD),
+        ("arm64", "standard", STANDARD),
+        ("x86_64", "nvidia", NVIDIA),
+        ("arm64", "nvidia", NVIDIA),
+        ("x86_64", "neuron", NEURON),
+    )
+    root = f"/aws/service/eks/optimized-ami/{kubernetes}/amazon-linux-2023"
+    found = []
+    for architecture, variant, serves in variants:
+        pinned = f"amazon-eks-node-al2023-{architecture}-{variant}-{kubernetes}-{release}"
+        segment = "recommended" if release == LATEST else pinned
+        found.append(ImageParameter(f"{root}/{architecture}/{variant}/{segment}/image_id", (serves,)))
+    return tuple(found)
+
+
+AL2023: Final = AmiFamily(
+    name="AL2023",
+    alias="al2023",
+    renderer=al2023_user_data,
+    images=_images,
+    excluded_type_families=("a1",),
+    needs_service_cidr=True,
+    takes_any_kubelet_field=True,
+)

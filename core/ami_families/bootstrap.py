@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Any, Final
 
 import msgspec
@@ -46,7 +47,8 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
         max_pods: Pods that the plan counted on; the kubelet must admit as many.
         user_data: The user's own, merged in as the family allows.
         raids_instance_store: Local disks become one volume for pods.
-        image_version: Release of a Bottlerocket image such as `1.46.0`, `latest`, or empty where unknown.
+        alias_release: The release in the class' alias, such as `v1.46.0` or `latest`; empty without one.
+        image_name: Name of the image, empty where unknown.
     """
 
     cluster: Cluster
@@ -56,13 +58,28 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
     max_pods: int = 0
     user_data: str = ""
     raids_instance_store: bool = False
-    image_version: str = ""
+    alias_release: str = ""
+    image_name: str = ""
 
     @property
     def cluster_dns(self) -> tuple[str, ...]:
         """Addresses of the cluster DNS: the class' own, else the cluster's, else none."""
         own = self.kubelet.get("clusterDNS") or ()
         return tuple(str(ip) for ip in own) or ((self.cluster.dns_ip,) if self.cluster.dns_ip else ())
+
+    def dns_address(self) -> str:
+        """The first of `cluster_dns`, for families that take a single one; empty where there is none.
+
+        Raises:
+            InvalidInputError: If it is no address.
+        """
+        text = next(iter(self.cluster_dns), "")
+        try:
+            if self.cluster_dns:
+                ip_address(text.replace("%", " "))  # a zone after a percent sign may be any text
+        except ValueError as error:
+            raise InvalidInputError(f"{shown(text)} is no address", field="spec.kubelet.clusterDNS") from error
+        return text
 
 
 def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> dict[str, str]:

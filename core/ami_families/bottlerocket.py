@@ -1,4 +1,4 @@
-"""User data of Bottlerocket: TOML settings, the user's own with ours laid over `settings.kubernetes`."""
+"""Bottlerocket: TOML settings, the user's own with ours laid over `settings.kubernetes`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.family import AmiFamily
+from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
 from core.ami_families.user_data.toml_text import write_toml
 from core.errors import InvalidInputError
 from core.model.values.taints import Taint
@@ -35,7 +37,7 @@ def bottlerocket_user_data(bootstrap: Bootstrap) -> str:
     """The settings.
 
     Raises:
-        InvalidInputError: If the user's text is no TOML, or has something else where a table must be.
+        InvalidInputError: If the user's text is no TOML or has no table where one must be; if `clusterDNS` is no address.
     """
     document = _read(bootstrap.user_data)
     kubernetes = _table(document, "settings", "kubernetes")
@@ -46,8 +48,18 @@ def bottlerocket_user_data(bootstrap: Bootstrap) -> str:
     kubernetes["max-pods"] = bootstrap.max_pods
     if bootstrap.raids_instance_store:
         commands = _table(document, "settings", "bootstrap-commands")
-        commands["000-mount-instance-storage"] = _mount_commands(bootstrap.image_version)
+        commands["000-mount-instance-storage"] = _mount_commands(release_of(bootstrap))
     return write_toml(document)
+
+
+def release_of(bootstrap: Bootstrap) -> str:
+    """The release that the node runs, such as `1.46.0` or `latest`: from the alias, else from the image's name, else empty."""
+    if bootstrap.alias_release:
+        return bootstrap.alias_release.removeprefix("v")
+    for token in bootstrap.image_name.split("-"):
+        if token.startswith("v") and token[1:2].isdigit():
+            return token[1:]
+    return ""
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -71,12 +83,12 @@ def _table(document: dict[str, Any], *path: str) -> dict[str, Any]:
 
 
 def _cluster(bootstrap: Bootstrap) -> dict[str, Any]:
-    cluster, dns = bootstrap.cluster, bootstrap.cluster_dns
+    cluster = bootstrap.cluster
     settings = {
         "cluster-name": cluster.name,
         "api-server": cluster.endpoint,
         "cluster-certificate": cluster.certificate_authority,
-        "cluster-dns-ip": dns[0] if dns else "",
+        "cluster-dns-ip": bootstrap.dns_address(),
     }
     return {key: value for key, value in settings.items() if value}
 
@@ -103,7 +115,34 @@ def _mount_commands(version: str) -> dict[str, Any]:
 
 
 def _binds_by_itself(version: str) -> bool:
-    if version == "latest":
+    if version == LATEST:
         return True
     match = _VERSION.match(version)
     return match is not None and tuple(int(group) for group in match.groups()) >= _BINDS_BY_ITSELF_SINCE
+
+
+def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:
+    variants = (
+        ("", "x86_64", (STANDARD, NEURON)),
+        ("", "arm64", (STANDARD,)),
+        ("-nvidia", "x86_64", (NVIDIA,)),
+        ("-nvidia", "arm64", (NVIDIA,)),
+    )
+    segment = release.removeprefix("v")
+    root = f"/aws/service/bottlerocket/aws-k8s-{kubernetes}"
+    return tuple(
+        ImageParameter(f"{root}{suffix}/{architecture}/{segment}/image_id", serves)
+        for suffix, architecture, serves in variants
+    )
+
+
+BOTTLEROCKET: Final = AmiFamily(
+    name="Bottlerocket",
+    alias="bottlerocket",
+    renderer=bottlerocket_user_data,
+    images=_images,
+    unsupported_kubelet_fields=("podsPerCore",),
+    eni_limited_memory_overhead=False,
+    default_volumes=(("/dev/xvda", 4), ("/dev/xvdb", 20)),
+    ephemeral_device="/dev/xvdb",
+)

@@ -1,74 +1,116 @@
-"""What node sizing and booting depend on in an AMI family (Karpenter's AWS provider, feature flags of `amifamily`)."""
+"""What an AMI family is: all that differs from one kind of machine image to the next, in one object."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from core.ami_families.bootstrap import Bootstrap
+from core.ami_families.image_parameters import ImageParameter
+from core.errors import InvalidInputError
+
+USER_DATA_BYTES_MAX: Final = 16_384
+"""EC2's limit, before base64."""
+
 _GIB: Final = 2**30
+_DEFAULT_STORAGE_GIB: Final = 20
+"""Ephemeral storage where neither family nor class names a volume (Karpenter)."""
+
+KubernetesVersion = tuple[int, int]
+"""Major and minor."""
+
+
+def _published_nowhere(_kubernetes_version: str, _release: str) -> tuple[ImageParameter, ...]:
+    return ()
 
 
 class AmiFamily(msgspec.Struct, frozen=True, kw_only=True):
-    """One AMI family.
+    """One AMI family. Sizing flags are those of Karpenter's AWS provider.
 
     Attributes:
-        alias: Its name in an alias such as `al2023@latest`; empty for Custom, which has none.
-        eni_limited_memory_overhead: kubeReserved memory follows the interface limit instead of the resolved pod count.
-        pods_per_core: The kubelet setting `podsPerCore` is honoured.
+        name: As `spec.amiFamily` has it.
+        alias: Its name in an alias such as `al2023@latest`; empty where it has none.
+        renderer: The text that a node reads when it starts.
+        images: Kubernetes version and release in the alias → where AWS publishes the images.
+        has_releases: An alias may name a release; otherwise only `latest`.
+        kubernetes_from, kubernetes_until: The first and last Kubernetes that AWS publishes images for, None for no bound.
+        operating_system, windows_build: Labels of its nodes.
+        architectures: Those that it boots on.
+        excluded_type_families: Instance families that it does not boot on.
+        needs_service_cidr: Its nodes cannot start without the addresses of the cluster's Services.
+        registers_taints: Its nodes register with the taints that the user data names; where the user writes all of that,
+            nobody knows.
+        takes_any_kubelet_field: Its bootstrap passes on the kubelet block as it is; otherwise the fields that all families
+            know, without `unsupported_kubelet_fields`, and a single `clusterDNS` address.
         eni_limited_pods: Pods are limited by interface addresses; otherwise to 110.
-        ephemeral_device: Device that holds pods' ephemeral storage.
+        eni_limited_memory_overhead: kubeReserved memory follows the interface limit instead of the resolved pod count.
+        offers_private_addresses: Pods take addresses of the VPC one by one, as a resource (Windows).
         default_volumes: Device → GiB of the volumes that a node has when the class names none.
+        ephemeral_device: Device that holds pods' ephemeral storage; empty where it is the last one that the class names.
     """
 
     name: str
     alias: str = ""
-    eni_limited_memory_overhead: bool = True
-    pods_per_core: bool = True
-    eni_limited_pods: bool = True
-    ephemeral_device: str = "/dev/xvda"
-    default_volumes: tuple[tuple[str, int], ...] = (("/dev/xvda", 20),)
+    renderer: Callable[[Bootstrap], str]
+    images: Callable[[str, str], tuple[ImageParameter, ...]] = _published_nowhere
+    has_releases: bool = True
+    kubernetes_from: KubernetesVersion | None = None
+    kubernetes_until: KubernetesVersion | None = None
+    operating_system: str = "linux"
     windows_build: str = ""
-
-    @property
-    def is_windows(self) -> bool:
-        """Whether its nodes run Windows."""
-        return bool(self.windows_build)
+    architectures: tuple[str, ...] = ("amd64", "arm64")
+    excluded_type_families: tuple[str, ...] = ()
+    needs_service_cidr: bool = False
+    registers_taints: bool = True
+    takes_any_kubelet_field: bool = False
+    unsupported_kubelet_fields: tuple[str, ...] = ()
+    eni_limited_pods: bool = True
+    eni_limited_memory_overhead: bool = True
+    offers_private_addresses: bool = False
+    default_volumes: tuple[tuple[str, int], ...] = (("/dev/xvda", _DEFAULT_STORAGE_GIB),)
+    ephemeral_device: str = "/dev/xvda"
 
     @property
     def default_ephemeral_bytes(self) -> int:
-        """Size of the ephemeral device when the class says nothing; Custom counts as 20 GiB."""
-        return dict(self.default_volumes).get(self.ephemeral_device, 20) * _GIB
+        """Size of the ephemeral device when the class says nothing."""
+        return dict(self.default_volumes).get(self.ephemeral_device, _DEFAULT_STORAGE_GIB) * _GIB
+
+    def supports_kubelet_field(self, field: str) -> bool:
+        """Whether its bootstrap passes on a kubelet field that other families know."""
+        return field not in self.unsupported_kubelet_fields
+
+    def boots(self, instance_type: str, architecture: str) -> bool:
+        """Whether an instance type of this name and architecture can become a node."""
+        is_excluded = instance_type.partition(".")[0] in self.excluded_type_families
+        return architecture in self.architectures and not is_excluded
+
+    def why_not_published(self, kubernetes_version: str) -> str:
+        """Why AWS publishes no image of the family for this Kubernetes, such as `1.34`; empty where it does."""
+        running = tuple(int(part) for part in kubernetes_version.split(".")[:2] if part.isdecimal())
+        if self.kubernetes_until is not None and running > self.kubernetes_until:
+            bound = f"end with Kubernetes {_shown(self.kubernetes_until)}"
+        elif self.kubernetes_from is not None and running < self.kubernetes_from:
+            bound = f"begin with Kubernetes {_shown(self.kubernetes_from)}"
+        else:
+            return ""
+        return f"{self.name} images {bound}, the cluster runs {kubernetes_version}: use another family"
+
+    def user_data(self, bootstrap: Bootstrap) -> str:
+        """The text as the node reads it, not yet base64.
+
+        Raises:
+            InvalidInputError: If the user's text cannot be merged, or the result is larger than EC2 takes.
+        """
+        text = self.renderer(bootstrap)
+        size = len(text.encode())
+        if size > USER_DATA_BYTES_MAX:
+            raise InvalidInputError(
+                f"user data comes to {size} bytes, EC2 takes {USER_DATA_BYTES_MAX}: shorten it", field="spec.userData"
+            )
+        return text
 
 
-def _windows(year: int, build: str) -> AmiFamily:
-    return AmiFamily(
-        name=f"Windows{year}",
-        alias=f"windows{year}",
-        eni_limited_memory_overhead=False,
-        eni_limited_pods=False,
-        ephemeral_device="/dev/sda1",
-        default_volumes=(("/dev/sda1", 50),),
-        windows_build=build,
-    )
-
-
-AL2: Final = AmiFamily(name="AL2", alias="al2")
-AL2023: Final = AmiFamily(name="AL2023", alias="al2023")
-BOTTLEROCKET: Final = AmiFamily(
-    name="Bottlerocket",
-    alias="bottlerocket",
-    eni_limited_memory_overhead=False,
-    pods_per_core=False,
-    ephemeral_device="/dev/xvdb",
-    default_volumes=(("/dev/xvda", 4), ("/dev/xvdb", 20)),
-)
-CUSTOM: Final = AmiFamily(name="Custom", default_volumes=())
-WINDOWS: Final = (
-    _windows(2019, "10.0.17763"),
-    _windows(2022, "10.0.20348"),
-    _windows(2025, "10.0.26100"),
-)
-
-FAMILIES: Final = {family.name: family for family in (AL2, AL2023, BOTTLEROCKET, CUSTOM, *WINDOWS)}
-BY_ALIAS: Final = {family.alias: family for family in FAMILIES.values() if family.alias}
+def _shown(version: KubernetesVersion) -> str:
+    return ".".join(map(str, version))

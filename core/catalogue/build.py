@@ -74,9 +74,7 @@ def instance_types(shapes: Iterable[Shape], market: Market, sizing: Sizing = BY_
 
 def is_compatible(shape: Shape, sizing: Sizing) -> bool:
     """Whether the class' settings work on this type at all (Karpenter, NodeClass compatibility)."""
-    if sizing.family.name == "AL2023" and shape.instance_type.startswith("a1."):
-        return False
-    if sizing.family.is_windows and shape.architecture != "amd64":
+    if not sizing.family.boots(shape.instance_type, shape.architecture):
         return False
     if sizing.needs_nitro and shape.hypervisor != "nitro":
         return False

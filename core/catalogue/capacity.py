@@ -30,13 +30,14 @@ def capacity(shape: Shape, sizing: Sizing) -> dict[str, int]:
         quantity.EPHEMERAL_STORAGE: _ephemeral_storage(shape, sizing),
         quantity.PODS: pod_count(shape, sizing),
     }
+    family = sizing.family
     devices = {
         **_gpus(shape),
         **_neuron(shape),
         EFA: _efa(shape, sizing),
         POD_ENI: branch_interfaces(shape.instance_type),
     }
-    if sizing.family.is_windows and shape.architecture == "amd64":
+    if family.offers_private_addresses and family.boots(shape.instance_type, shape.architecture):
         devices[PRIVATE_ADDRESSES] = shape.network_info.ipv4_addresses_per_interface - 1
     return amounts | {name: count for name, count in sorted(devices.items()) if count}
 
@@ -58,7 +59,7 @@ def pod_count(shape: Shape, sizing: Sizing) -> int:
         count = interface_pods(shape, sizing, reserved_enis=sizing.settings.reserved_enis)
     else:
         count = DEFAULT_PODS
-    if kubelet.pods_per_core and family.pods_per_core:
+    if kubelet.pods_per_core and family.supports_kubelet_field("podsPerCore"):
         count = min(count, kubelet.pods_per_core * shape.v_cpu_info.default_v_cpus)
     return count
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from core.ami_families import family as ami_family
 from core.ami_families.family import AmiFamily
+from core.ami_families.registry import family_of
 from core.errors import InvalidInputError
 
 RAID0: Final = "RAID0"
@@ -185,12 +185,12 @@ class NodeClass(_Wire, frozen=True, kw_only=True):
     @property
     def family(self) -> AmiFamily:
         """`spec.amiFamily`, else the alias' family, else Custom; one that is unknown counts as Custom."""
-        if self.spec.ami_family:
-            return ami_family.FAMILIES.get(self.spec.ami_family, ami_family.CUSTOM)
-        for term in self.spec.ami_selector_terms:
-            if term.alias:
-                return ami_family.BY_ALIAS.get(term.alias.partition("@")[0].lower(), ami_family.CUSTOM)
-        return ami_family.CUSTOM
+        return family_of(self.spec.ami_family, self.alias)
+
+    @property
+    def alias(self) -> str:
+        """The alias that selects its images, such as `al2023@latest`; empty without one."""
+        return next((term.alias for term in self.spec.ami_selector_terms if term.alias), "")
 
     @property
     def zones(self) -> tuple[str, ...]:

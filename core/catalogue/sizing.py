@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from core.ami_families.family import AL2023, AmiFamily
+from core.ami_families.al2023 import AL2023
+from core.ami_families.family import AmiFamily
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
 from core.catalogue.node_class import RAID0, BlockDevice, NetworkInterface, NodeClass
 from core.errors import InvalidInputError
@@ -111,7 +112,7 @@ def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int
     for device, size in sizes:
         if device.root_volume and size is not None:
             return size
-    if sizes and family.name == "Custom":
+    if sizes and not family.ephemeral_device:
         last = sizes[-1][1]
         return family.default_ephemeral_bytes if last is None else last
     for device, size in sizes:

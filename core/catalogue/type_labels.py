@@ -36,9 +36,7 @@ def type_labels(shape: Shape, family: AmiFamily, region: str) -> dict[str, tuple
 
 
 def _operating_system(shape: Shape, family: AmiFamily) -> str:
-    if not family.is_windows:
-        return "linux"
-    return "windows" if shape.architecture == "amd64" else ""
+    return family.operating_system if shape.architecture in family.architectures else ""
 
 
 def _name(shape: Shape) -> dict[str, str]:

@@ -15,14 +15,3 @@ def image_for(instance_type: InstanceType, node_class: NodeClass) -> Ami | None:
         if carried.compatible(asked):
             return ami
     return None
-
-
-def bottlerocket_version(node_class: NodeClass, ami: Ami) -> str:
-    """Release of a Bottlerocket image: from the alias, else from the image's name, else empty."""
-    for term in node_class.spec.ami_selector_terms:
-        if term.alias:
-            return term.alias.partition("@")[2].removeprefix("v")
-    for token in ami.name.split("-"):
-        if token.startswith("v") and token[1:2].isdigit():
-            return token[1:]
-    return ""

@@ -9,12 +9,11 @@ import msgspec
 
 from core import labels
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.ami_families.rendering import user_data
 from core.catalogue.capacity import EFA
 from core.catalogue.node_class import RAID0, Ami, NodeClass
 from core.errors import InvalidInputError
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
-from core.launch.images import bottlerocket_version, image_for
+from core.launch.images import image_for
 from core.launch.selection import one_request
 from core.launch.template import LaunchTemplate, TemplateParts, launch_template, ownership_tags
 from core.model.catalogue import Offering
@@ -90,17 +89,18 @@ def _template(
     node_labels = {**order.node_labels, labels.CAPACITY_TYPE: capacity_type}
     bootstrap = Bootstrap(
         cluster=cluster,
-        labels=registered_labels(node_labels, syncs_taints=family.name == "Custom"),
+        labels=registered_labels(node_labels, syncs_taints=not family.registers_taints),
         taints=registered_taints(order.taints),
         kubelet=spec.kubelet,
         max_pods=group.max_pods,
         user_data=spec.user_data,
         raids_instance_store=spec.instance_store_policy == RAID0,
-        image_version=bottlerocket_version(node_class, Ami(id=group.image_id, name=group.image_name)),
+        alias_release=node_class.alias.partition("@")[2],
+        image_name=group.image_name,
     )
     parts = TemplateParts(
         image_id=group.image_id,
-        user_data=user_data(family, bootstrap),
+        user_data=family.user_data(bootstrap),
         capacity_type=capacity_type,
         tags={**spec.tags, **ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)},
         efa_count=group.efa_count,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
 from core import labels
+from core.ami_families.custom import CUSTOM
+from core.ami_families.family import AmiFamily
+from core.ami_families.registry import BY_ALIAS, FAMILIES, family_of
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas import fields
@@ -16,7 +20,6 @@ from core.api.schemas.kubelet import rules as kubelet
 from core.api.schemas.kubelet.rules import KubeletConfiguration
 from core.api.schemas.metadata import Metadata
 from core.api.schemas.selector_terms import (
-    AMI_FAMILY_OF_ALIAS,
     TERMS_MAX,
     AmiTerm,
     ReservationTerm,
@@ -26,7 +29,10 @@ from core.api.schemas.selector_terms import (
     every_term_mixes,
 )
 
-CUSTOM: Final = "Custom"
+if TYPE_CHECKING:
+    AmiFamilyName = str
+else:
+    AmiFamilyName = Literal[tuple(FAMILIES)]  # pydantic makes the enum of it; a type checker takes no computed Literal
 
 _RESERVED_TAGS: Final = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLAIM, labels.NODECLASS)
 _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
@@ -35,8 +41,7 @@ _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 def ami_family(spec: JsonObject) -> str:
     """The family that boots the nodes: the one named, else the alias', else Custom."""
     aliases = [term["alias"] for term in spec.get("amiSelectorTerms", []) if "alias" in term]
-    of_alias = AMI_FAMILY_OF_ALIAS.get(aliases[0].partition("@")[0].lower(), CUSTOM) if aliases else CUSTOM
-    return str(spec.get("amiFamily") or of_alias)
+    return str(spec.get("amiFamily") or family_of("", aliases[0] if aliases else "").name)
 
 
 class MetadataOptions(ApiModel):
@@ -110,11 +115,10 @@ def _family_without_alias(spec: JsonObject) -> list[Location]:
 
 
 def _family_against_alias(spec: JsonObject) -> list[Location]:
-    family = spec.get("amiFamily", CUSTOM)
-    wanted = (
-        AMI_FAMILY_OF_ALIAS.get(term["alias"].partition("@")[0]) for term in spec["amiSelectorTerms"] if "alias" in term
-    )
-    return [("amiFamily",)] if family != CUSTOM and any(w not in (None, family) for w in wanted) else []
+    family = spec.get("amiFamily", CUSTOM.name)
+    aliases = (term["alias"].partition("@")[0] for term in spec["amiSelectorTerms"] if "alias" in term)
+    wanted = {BY_ALIAS[alias].name for alias in aliases if alias in BY_ALIAS}
+    return [("amiFamily",)] if family != CUSTOM.name and wanted - {family} else []
 
 
 def _reserved_tags(spec: JsonObject) -> list[Location]:
@@ -153,22 +157,32 @@ def _second_efa_of_card(spec: JsonObject) -> list[Location]:
 
 
 def _beyond_family(spec: JsonObject) -> list[Location]:
-    return [("kubelet", *place) for place in kubelet.unsupported(spec.get("kubelet", {}), ami_family(spec))]
+    return [
+        ("kubelet", *place) for place in kubelet.unsupported(spec.get("kubelet", {}), family_of(ami_family(spec), ""))
+    ]
 
 
 _TERMS: Final = ("amiSelectorTerms",)
-_CEL_FAMILIES: Final = "{" + ", ".join(f"'{alias}': '{family}'" for alias, family in AMI_FAMILY_OF_ALIAS.items()) + "}"
+_CEL_FAMILIES: Final = "{" + ", ".join(f"'{alias}': '{family.name}'" for alias, family in BY_ALIAS.items()) + "}"
 _CEL_OF_ALIAS: Final = "term.alias.split('@')[0]"
 _CEL_HAS_ALIAS: Final = "self.amiSelectorTerms.exists(term, has(term.alias))"
 _CEL_IS_EFA: Final = "{0}.interfaceType == 'efa-only'"
 
 
-def _cel_family_is(*families: str) -> str:
+def _cel_family_is(families: Iterable[AmiFamily]) -> str:
     """For the API server: whether `ami_family` is one of these."""
-    aliases = [alias for alias, family in AMI_FAMILY_OF_ALIAS.items() if family in families]
+    names = [family.name for family in families]
+    aliases = [alias for alias, family in BY_ALIAS.items() if family.name in names]
     of_alias = f"self.amiSelectorTerms.exists(term, has(term.alias) && {_CEL_OF_ALIAS} in {aliases})"
-    return f"(has(self.amiFamily) ? self.amiFamily in {list(families)} : {of_alias})"
+    return f"(has(self.amiFamily) ? self.amiFamily in {names} : {of_alias})"
 
+
+_CEL_TAKES_ANY_FIELD: Final = _cel_family_is(family for family in FAMILIES.values() if family.takes_any_kubelet_field)
+_CEL_LACKS: Final = {
+    field: _cel_family_is(family for family in FAMILIES.values() if not family.supports_kubelet_field(field))
+    for field in sorted({field for family in FAMILIES.values() for field in family.unsupported_kubelet_fields})
+}
+"""Kubelet field → whether the class is of a family that does not support it."""
 
 _TERM_RULES: Final = (
     Rule(
@@ -193,7 +207,7 @@ _TERM_RULES: Final = (
         (*_TERMS, "amiFamily"),
         _family_against_alias,
         "is not the alias' family; leave it out, or use Custom",
-        f"!has(self.amiFamily) || self.amiFamily == '{CUSTOM}' || self.amiSelectorTerms.all(term, !has(term.alias)"
+        f"!has(self.amiFamily) || self.amiFamily == '{CUSTOM.name}' || self.amiSelectorTerms.all(term, !has(term.alias)"
         f" || !({_CEL_OF_ALIAS} in {_CEL_FAMILIES}) || {_CEL_FAMILIES}[{_CEL_OF_ALIAS}] == self.amiFamily)",
     ),
     every_term_mixes("subnetSelectorTerms", "id", ("tags",)),
@@ -243,7 +257,7 @@ _INSTANCE_RULES: Final = (
         ("kubelet", "amiFamily", *_TERMS),
         _beyond_family,
         "is not supported by this AMI family; AL2023 takes it",
-        kubelet.cel_supported(_cel_family_is("AL2023", CUSTOM), _cel_family_is("Bottlerocket")),
+        kubelet.cel_supported(_CEL_TAKES_ANY_FIELD, _CEL_LACKS),
     ),
 )
 
@@ -255,9 +269,7 @@ class EC2NodeClassSpec(ApiModel):
     security_group_selector_terms: Annotated[list[SecurityGroupTerm], Field(min_length=1, max_length=TERMS_MAX)]
     capacity_reservation_selector_terms: Annotated[list[ReservationTerm], Field(max_length=TERMS_MAX)] = []
     ami_selector_terms: Annotated[list[AmiTerm], Field(min_length=1, max_length=TERMS_MAX)]
-    ami_family: (
-        Literal["AL2", "AL2023", "Bottlerocket", "Custom", "Windows2019", "Windows2022", "Windows2025"] | None
-    ) = None
+    ami_family: AmiFamilyName | None = None
     role: fields.NonEmpty | None = None
     instance_profile: fields.NonEmpty | None = None
     placement_group_selector: PlacementGroupSelector | None = None

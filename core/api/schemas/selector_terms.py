@@ -11,6 +11,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
+from core.ami_families.image_parameters import LATEST
+from core.ami_families.registry import BY_ALIAS
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas import fields
@@ -18,14 +20,7 @@ from core.api.schemas.base import ApiModel, Rule
 
 TERMS_MAX: Final = 30
 
-AMI_FAMILY_OF_ALIAS: Final = {
-    "al2": "AL2",
-    "al2023": "AL2023",
-    "bottlerocket": "Bottlerocket",
-    "windows2019": "Windows2019",
-    "windows2022": "Windows2022",
-    "windows2025": "Windows2025",
-}
+_ONLY_LATEST: Final = [alias for alias, family in BY_ALIAS.items() if not family.has_releases]
 
 Tags = Annotated[dict[str, str], Field(max_length=20)]
 
@@ -86,12 +81,12 @@ class ReservationTerm(ApiModel):
 
 def _unknown_family(term: JsonObject) -> list[Location]:
     family = term.get("alias", "al2@").partition("@")[0]
-    return [] if family in AMI_FAMILY_OF_ALIAS else [("alias",)]
+    return [] if family in BY_ALIAS else [("alias",)]
 
 
-def _pinned_windows(term: JsonObject) -> list[Location]:
-    family, _, version = term.get("alias", "").partition("@")
-    return [("alias",)] if family.startswith("windows") and version != "latest" else []
+def _without_releases(term: JsonObject) -> list[Location]:
+    family, _, release = term.get("alias", "").partition("@")
+    return [("alias",)] if family in _ONLY_LATEST and release != LATEST else []
 
 
 def _alone(*names: str) -> Rule:
@@ -123,14 +118,14 @@ class AmiTerm(ApiModel):
         Rule(
             ("alias",),
             _unknown_family,
-            f"its family is not one of {', '.join(AMI_FAMILY_OF_ALIAS)}",
-            f"!has(self.alias) || self.alias.split('@')[0] in {list(AMI_FAMILY_OF_ALIAS)}",
+            f"its family is not one of {', '.join(BY_ALIAS)}",
+            f"!has(self.alias) || self.alias.split('@')[0] in {list(BY_ALIAS)}",
         ),
         Rule(
             ("alias",),
-            _pinned_windows,
-            "of Windows images there is only the version latest",
-            "!has(self.alias) || !self.alias.startsWith('windows') || self.alias.find('@.*') == '@latest'",
+            _without_releases,
+            "of this family there is only the version latest",
+            f"!has(self.alias) || !(self.alias.split('@')[0] in {_ONLY_LATEST}) || self.alias.find('@.*') == '@{LATEST}'",
         ),
         _alone("id", "alias", "tags", "name", "owner"),
         _alone("alias", "tags", "name", "owner"),

@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[-A-Za-z0-9_/.=]+")
 
 def outline(family: AmiFamily, text: str, planted: str) -> Outline:
     """What the user data says, without values. Where a key is the text that was planted, it counts as one of ours."""
-    if family.is_windows:
+    if family.operating_system == "windows":
         return _windows(text, planted)
     if family.name == "Bottlerocket":
         return _names(tomllib.loads(text), planted)

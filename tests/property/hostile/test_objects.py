@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.ami_families.bootstrap import Cluster
-from core.ami_families.family import FAMILIES
+from core.ami_families.registry import FAMILIES
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.render import render_launch

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.ami_families.al2 import AL2
+from core.ami_families.al2023 import AL2023
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, FAMILIES
-from core.ami_families.rendering import user_data
+from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.registry import FAMILIES
 from core.errors import InvalidInputError
 from tests.property.hostile.reading import outline
 from tests.property.hostile.texts import HARMLESS, hostile
@@ -68,11 +70,11 @@ _FIELDS: dict[str, Callable[[str], Bootstrap]] = {
 def test_no_setting_gets_out_of_its_place(text: str, family: Any, field: str) -> None:
     """Whoever may set one field of a pod, a pool or a class would be root on a node, or open its kubelet to everyone."""
     try:
-        told = user_data(family, _FIELDS[field](text))
+        told = family.user_data(_FIELDS[field](text))
     except InvalidInputError:
         return
     harmless = "10.1.0.11" if field in ("clusterDNS", "cluster dns_ip") else HARMLESS
-    plain = user_data(family, _FIELDS[field](harmless))
+    plain = family.user_data(_FIELDS[field](harmless))
     assert outline(family, told, text) == outline(family, plain, harmless)
 
 
@@ -81,6 +83,6 @@ def test_no_setting_gets_out_of_its_place(text: str, family: Any, field: str) ->
 @given(text=hostile)
 def test_a_users_document_ends_where_it_ends(text: str, family: Any) -> None:
     """A line of the user's own script that looks like a boundary would cut off what makes the machine a node."""
-    told = user_data(family, _node(user_data=f"#!/bin/sh\necho {text}\n"))
-    plain = user_data(family, _node(user_data=f"#!/bin/sh\necho {HARMLESS}\n"))
+    told = family.user_data(_node(user_data=f"#!/bin/sh\necho {text}\n"))
+    plain = family.user_data(_node(user_data=f"#!/bin/sh\necho {HARMLESS}\n"))
     assert outline(family, told, "") == outline(family, plain, "")

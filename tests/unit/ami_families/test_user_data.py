@@ -15,9 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import labels
+from core.ami_families.al2 import AL2
+from core.ami_families.al2023 import AL2023
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
-from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, BY_ALIAS, CUSTOM
-from core.ami_families.rendering import USER_DATA_BYTES_MAX, user_data
+from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.custom import CUSTOM
+from core.ami_families.family import USER_DATA_BYTES_MAX, AmiFamily
+from core.ami_families.registry import BY_ALIAS
 from core.ami_families.user_data.toml_text import write_toml
 from core.ami_families.user_data.yaml_text import write_yaml
 from core.errors import InvalidInputError
@@ -53,7 +57,7 @@ def node_config(text: str) -> Any:
 
 def test_an_al2023_node_joins_with_its_labels_and_taints() -> None:
     """Without any of this the instance runs, costs money, and never becomes a node."""
-    config = node_config(user_data(AL2023, NODE))
+    config = node_config(AL2023.user_data(NODE))
     assert (config["apiVersion"], config["kind"]) == ("node.eks.aws/v1alpha1", "NodeConfig")
     assert config["spec"]["cluster"] == {
         "name": "shop",
@@ -79,7 +83,7 @@ def test_al2023_passes_every_kubelet_setting_on() -> None:
         "topologyManagerPolicy": "single-numa-node",
         "allowedUnsafeSysctls": ["net.core.somaxconn"],
     }
-    config = node_config(user_data(AL2023, changed(kubelet=block, raids_instance_store=True)))
+    config = node_config(AL2023.user_data(changed(kubelet=block, raids_instance_store=True)))
     assert config["spec"]["kubelet"]["config"].items() >= block.items()
     assert config["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
 
@@ -87,7 +91,7 @@ def test_al2023_passes_every_kubelet_setting_on() -> None:
 def test_al2023_without_service_addresses_is_refused() -> None:
     """Nodeadm fails on the node, where nobody looks."""
     with pytest.raises(InvalidInputError, match="Services"):
-        user_data(AL2023, changed(cluster=msgspec.structs.replace(CLUSTER, service_cidr="")))
+        AL2023.user_data(changed(cluster=msgspec.structs.replace(CLUSTER, service_cidr="")))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +110,7 @@ def test_al2023_without_service_addresses_is_refused() -> None:
 )
 def test_the_users_own_document_comes_first_under_its_type(own: str, content_type: str) -> None:
     """Nodeadm lets later documents win: the user's must not undo how the node joins."""
-    first, last = documents(user_data(AL2023, changed(user_data=own)))
+    first, last = documents(AL2023.user_data(changed(user_data=own)))
     assert first.get_content_type() == content_type
     assert str(first.get_payload()).strip() == own.strip()
     assert last.get_content_type() == "application/node.eks.aws"
@@ -121,7 +125,7 @@ def test_the_users_archive_is_taken_apart_and_kept(family: Any, ending: str) -> 
         "Content-Type: text/x-shellscript\r\nX-Note: kept\r\n\r\n#!/bin/sh\r\necho 1\r\n\r\n--BOUND\r\n"
         f"Content-Type: text/cloud-config\r\n\r\npackages: [jq]\r\n{ending}"
     )
-    first, second, _ = documents(user_data(family, changed(user_data=own)))
+    first, second, _ = documents(family.user_data(changed(user_data=own)))
     assert (first.get_content_type(), first["X-Note"]) == ("text/x-shellscript", "kept")
     assert str(first.get_payload()).strip() == "#!/bin/sh\necho 1"
     assert second.get_content_type() == "text/cloud-config"
@@ -131,7 +135,7 @@ def test_the_users_archive_is_taken_apart_and_kept(family: Any, ending: str) -> 
 def test_a_broken_archive_names_the_field(own: str) -> None:
     """The user must learn that userData is at fault, not EC2."""
     with pytest.raises(InvalidInputError, match=r"spec\.userData"):
-        user_data(AL2023, changed(user_data=own))
+        AL2023.user_data(changed(user_data=own))
 
 
 def test_bottlerocket_keeps_the_users_settings_under_ours() -> None:
@@ -157,7 +161,7 @@ essential = false
         "cpuCFSQuota": False,
         "clusterDNS": ["10.1.2.3"],
     }
-    settings = tomllib.loads(user_data(BOTTLEROCKET, changed(user_data=own, kubelet=block)))["settings"]
+    settings = tomllib.loads(BOTTLEROCKET.user_data(changed(user_data=own, kubelet=block)))["settings"]
     kubernetes = settings["kubernetes"]
     assert kubernetes["node-labels"] == {"team": "a", "own": "kept", "karpenter.sh/nodepool": "general"}
     assert kubernetes["node-taints"] == {"gpu": ["yes:NoSchedule"], "karpenter.sh/unregistered": [":NoExecute"]}
@@ -180,24 +184,32 @@ essential = false
 )
 def test_bottlerocket_mounts_local_disks(version: str, names_directories: bool) -> None:
     """Older releases bind nothing unless told which directories; pods would fill the small root volume."""
-    text = user_data(BOTTLEROCKET, changed(raids_instance_store=True, image_version=version))
+    text = BOTTLEROCKET.user_data(changed(raids_instance_store=True, alias_release=version))
     command = tomllib.loads(text)["settings"]["bootstrap-commands"]["000-mount-instance-storage"]
     assert command["commands"][0] == ["apiclient", "ephemeral-storage", "init"]
     assert ("--dirs" in command["commands"][1]) == names_directories
     assert (command["mode"], command["essential"]) == ("always", True)
 
 
+@pytest.mark.parametrize("family", [AL2, BOTTLEROCKET, BY_ALIAS["windows2022"]], ids=lambda family: family.name)
+@pytest.mark.parametrize("text", ["", "dns", "10.0.0.10%x"])
+def test_a_dns_server_that_is_no_address_names_the_field(family: AmiFamily, text: str) -> None:
+    """Bottlerocket left an empty one out and started pods with another server than the class names."""
+    with pytest.raises(InvalidInputError, match="clusterDNS"):
+        family.user_data(changed(kubelet={"clusterDNS": [text]}))
+
+
 @pytest.mark.parametrize("own", ["not toml", "[settings]\nkubernetes = 3"])
 def test_bottlerocket_settings_that_cannot_be_merged_name_the_field(own: str) -> None:
     """Otherwise the node boots without the user's settings."""
     with pytest.raises(InvalidInputError, match=r"spec\.userData"):
-        user_data(BOTTLEROCKET, changed(user_data=own))
+        BOTTLEROCKET.user_data(changed(user_data=own))
 
 
 def test_an_al2_node_calls_the_bootstrap_script() -> None:
     """AL2 nodes still exist on clusters that have not moved on."""
     block = {"systemReserved": {"memory": "100Mi"}, "evictionHard": {"memory.available": "7%"}, "podsPerCore": 2}
-    text = user_data(AL2, changed(kubelet=block, raids_instance_store=True, user_data="#!/bin/sh\necho x\n"))
+    text = AL2.user_data(changed(kubelet=block, raids_instance_store=True, user_data="#!/bin/sh\necho x\n"))
     own, script = (str(part.get_payload()) for part in documents(text))
     assert own.strip() == "#!/bin/sh\necho x"
     assert "/etc/eks/bootstrap.sh 'shop' --apiserver-endpoint 'https://api.example' --b64-cluster-ca 'Q0E='" in script
@@ -213,7 +225,7 @@ def test_an_al2_node_calls_the_bootstrap_script() -> None:
 
 def test_a_windows_node_calls_the_bootstrap_script() -> None:
     """Windows pods would wait for ever."""
-    text = user_data(BY_ALIAS["windows2022"], changed(user_data="Write-Host hi"))
+    text = BY_ALIAS["windows2022"].user_data(changed(user_data="Write-Host hi"))
     assert text.startswith("<powershell>\nWrite-Host hi\n")
     assert "-EKSClusterName 'shop' -APIServerEndpoint 'https://api.example' -Base64ClusterCA 'Q0E='" in text
     assert text.endswith("</powershell>")
@@ -221,13 +233,13 @@ def test_a_windows_node_calls_the_bootstrap_script() -> None:
 
 def test_custom_user_data_is_left_alone() -> None:
     """Custom images are bootstrapped by the user alone."""
-    assert user_data(CUSTOM, changed(user_data="anything")) == "anything"
+    assert CUSTOM.user_data(changed(user_data="anything")) == "anything"
 
 
 def test_user_data_that_ec2_would_refuse_is_refused_here() -> None:
     """EC2's message names no object; ours does."""
     with pytest.raises(InvalidInputError, match=str(USER_DATA_BYTES_MAX)):
-        user_data(CUSTOM, changed(user_data="x" * (USER_DATA_BYTES_MAX + 1)))
+        CUSTOM.user_data(changed(user_data="x" * (USER_DATA_BYTES_MAX + 1)))
 
 
 def test_the_kubelet_is_given_only_labels_that_it_may_set() -> None:

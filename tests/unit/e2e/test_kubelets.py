@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.ami_families.family import AL2023
+from core.ami_families.al2023 import AL2023
 from lambdas.ports import ConflictError, DeniedError, JsonObject, PortError, TransientError
 from simulator.aws.exchange import Exchange, Pool
 from simulator.aws.instances import RUNNING, Instance, Instances, Subnet

@@ -11,9 +11,8 @@ import pytest
 
 from core import labels
 from core.ami_families.bootstrap import Cluster
-from core.catalogue.node_class import Ami, NodeClass, read_node_class
+from core.catalogue.node_class import NodeClass, read_node_class
 from core.errors import InvalidInputError
-from core.launch.images import bottlerocket_version
 from core.launch.placement import tenancy
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
@@ -297,17 +296,22 @@ def test_a_custom_image_brings_its_own_volumes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("term", "name", "version"),
+    ("term", "name", "is_told"),
     [
-        ({"alias": "bottlerocket@v1.30.0"}, "", "1.30.0"),
-        ({"alias": "bottlerocket@latest"}, "", "latest"),
-        ({"id": "ami-1"}, "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-abc", "1.46.0"),
-        ({"id": "ami-1"}, "my-rocket", ""),
+        ({"alias": "bottlerocket@v1.30.0"}, "", True),
+        ({"alias": "bottlerocket@latest"}, "", False),
+        ({"id": "ami-1"}, "bottlerocket-aws-k8s-1.34-x86_64-v1.46.0-abc", False),
+        ({"id": "ami-1"}, "my-rocket", True),
     ],
 )
-def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name: str, version: str) -> None:
+def test_the_release_of_a_bottlerocket_image_is_known(term: dict[str, str], name: str, is_told: bool) -> None:
     """Older releases must be told where pods' directories are."""
-    assert bottlerocket_version(a_node_class({"amiSelectorTerms": [term]}), Ami(id="ami-1", name=name)) == version
+    image = {"id": "ami-x86", "name": name, "requirements": [_image("amd64")]}
+    node_class = a_node_class(
+        {"amiFamily": "Bottlerocket", "amiSelectorTerms": [term], "instanceStorePolicy": "RAID0"}, {"amis": [image]}
+    )
+    text = base64.b64decode(template_data(rendered(a_type("m5.large"), node_class=node_class))["UserData"]).decode()
+    assert ("--dirs" in text) is is_told
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from core import labels
+from core.ami_families.al2 import AL2
+from core.ami_families.al2023 import AL2023
 from core.ami_families.bootstrap import Bootstrap, Cluster
-from core.ami_families.family import AL2, AL2023, BOTTLEROCKET, AmiFamily
-from core.ami_families.rendering import user_data
+from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.ami_families.family import AmiFamily
 from core.model.values import resources
 from core.model.values.taints import Taint
 from simulator.aws.boot import Boot
@@ -39,7 +41,7 @@ def rendered(family: AmiFamily, own: str = "") -> str:
         max_pods=42,
         user_data=own,
     )
-    return base64.b64encode(user_data(family, bootstrap).encode()).decode()
+    return base64.b64encode(family.user_data(bootstrap).encode()).decode()
 
 
 @pytest.mark.parametrize("family", [AL2, AL2023, BOTTLEROCKET], ids=lambda family: family.name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from core.ami_families.family import AmiFamily
 from core.api.objects import JsonObject
 from core.api.problem import Location
 from core.api.schemas.base import Rule
@@ -48,13 +49,13 @@ _PERCENTS: Final = ("imageGCHighThresholdPercent", "imageGCLowThresholdPercent")
 _PERCENTAGE: Final = re.compile(r"[+]?([0-9]+\.?[0-9]*|\.[0-9]+)%\Z")
 
 
-def unsupported(kubelet: JsonObject, family: str) -> Iterator[Location]:
-    """The fields that the family's bootstrapping cannot pass on (Karpenter: AL2023 and Custom take everything)."""
-    if family in ("AL2023", "Custom"):
+def unsupported(kubelet: JsonObject, family: AmiFamily) -> Iterator[Location]:
+    """The fields that the family's bootstrapping cannot pass on."""
+    if family.takes_any_kubelet_field:
         return
     for name, value in kubelet.items():
         has_one_server = name != "clusterDNS" or len(value) <= 1
-        if name not in _UNIVERSAL or not has_one_server or (family == "Bottlerocket" and name == "podsPerCore"):
+        if name not in _UNIVERSAL or not has_one_server or not family.supports_kubelet_field(name):
             yield (name,)
 
 
@@ -137,17 +138,22 @@ def _cel_same_keys(one: str, other: str) -> str:
     return f"{within.format(one, other)} && {within.format(other, one)}"
 
 
-def cel_supported(is_free: str, is_bottlerocket: str) -> str:
-    """The opposite of `unsupported` for the API server; both arguments are expressions over the class' `self`."""
+def cel_supported(takes_any_field: str, lacks: Mapping[str, str]) -> str:
+    """The opposite of `unsupported` for the API server.
+
+    Args:
+        takes_any_field: An expression over the class' `self`: whether its family passes on every field.
+        lacks: Field that most families know → an expression: whether the family does not.
+    """
     others = sorted(
         field.alias or name
         for name, field in KubeletFields.model_fields.items()
         if field.alias not in (*_UNIVERSAL, "registerWithTaints")
     )
-    none = " && ".join(f"!has(self.kubelet.{name})" for name in others)
+    none = [f"!has(self.kubelet.{name})" for name in others]
     one_server = "(!has(self.kubelet.clusterDNS) || self.kubelet.clusterDNS.size() <= 1)"
-    no_pods_per_core = f"(!{is_bottlerocket} || !has(self.kubelet.podsPerCore))"
-    return f"!has(self.kubelet) || {is_free} || ({one_server} && {no_pods_per_core} && {none})"
+    known = [f"(!{is_lacking} || !has(self.kubelet.{field}))" for field, is_lacking in lacks.items()]
+    return f"!has(self.kubelet) || {takes_any_field} || ({' && '.join([one_server, *known, *none])})"
 
 
 class KubeletConfiguration(KubeletFields):

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from core import labels
+from core.ami_families.registry import family_of
 from core.catalogue.node_class import SelectorTerm
 from core.catalogue.shape import ARCHITECTURES
-from lambdas.adapters.aws.node_class.ami_alias import parameters_of
 from lambdas.adapters.aws.node_class.network import tag_filters
 from lambdas.adapters.aws.service import Service
 from lambdas.ports import JsonObject
@@ -63,7 +63,7 @@ class Images:
     def _by_alias(
         self, alias: str, kubernetes_version: str
     ) -> Iterator[tuple[JsonObject, Sequence[Sequence[JsonObject]]]]:
-        parameters = parameters_of(alias, kubernetes_version)
+        parameters = family_of("", alias).images(kubernetes_version, alias.partition("@")[2])
         values = self._values([parameter.path for parameter in parameters])
         found = {i["ImageId"]: i for i in self._images([{"Name": "image-id", "Values": sorted(set(values.values()))}])}
         for parameter in parameters:

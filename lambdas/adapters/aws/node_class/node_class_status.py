@@ -9,8 +9,7 @@ import msgspec
 
 from core import api, labels
 from core.ami_families.bootstrap import Bootstrap, registered_taints
-from core.ami_families.family import AL2023
-from core.ami_families.rendering import user_data
+from core.ami_families.registry import family_of
 from core.catalogue.kubelet import expressions
 from core.catalogue.node_class import NodeClass, read_node_class
 from core.catalogue.sizing import Settings, sizing_of
@@ -18,7 +17,6 @@ from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
-from lambdas.adapters.aws.node_class.ami_alias import unsupported
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import Network
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
@@ -88,11 +86,8 @@ class NodeClassResolver:
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
     def _ami_problem(self, node_class: NodeClass, described: ClusterDescription) -> _Verdict | None:
-        for term in node_class.spec.ami_selector_terms:
-            problem = unsupported(term.alias, described.version) if term.alias else ""
-            if problem:
-                return _Verdict("UnsupportedAlias", problem)
-        return None
+        problem = family_of("", node_class.alias).why_not_published(described.version)
+        return _Verdict("UnsupportedAlias", problem) if problem else None
 
     def _conditions(self, manifest: JsonObject, verdicts: Mapping[str, _Verdict]) -> list[JsonObject]:
         """One condition for each verdict and the root; the time of the last change is kept where nothing changed."""
@@ -153,9 +148,9 @@ def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: M
     try:
         sizing_of(node_class, Settings())
         block_device_mappings(node_class.spec.block_device_mappings, family)
-        user_data(family, bootstrap)
+        family.user_data(bootstrap)
     except InvalidInputError as error:
-        needs_cidr = family.name == AL2023.name and not described.cluster.service_cidr
+        needs_cidr = family.needs_service_cidr and not described.cluster.service_cidr
         return _Verdict("ClusterCIDRResolutionFailed" if needs_cidr else "InvalidConfiguration", str(error))
     if computed:
         problem = f"spec.kubelet: {', '.join(computed)} must be plain values, expressions are not evaluated"
