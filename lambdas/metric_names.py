@@ -23,6 +23,9 @@ SKIPPED_SWEEPS: Final = "skippedSweeps"
 UNKNOWN_INSTANCES: Final = "unknownInstances"
 """Instances that carry our claim tag and belong to no claim, and for which none can be rebuilt."""
 
+LOST_INSTANCES_HELD: Final = "lostInstancesHeld"
+"""Claims whose instance EC2 knows no more and that stay for now, because so many at once may be a mistake."""
+
 SWEEP_BRAKE: Final = "unknownInstancesBrake"
 """1 while so many instances are unknown that nothing is ended or disrupted until a person looks."""
 

@@ -20,7 +20,7 @@ from lambdas.decisions import Decision, Outcome
 from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, in_cloudwatch
 
 NAMESPACE: Final = "Fleetwright"
-DENIED: Final = ("DeniedError", "LaunchDenied")
+DENIED: Final = ("DeniedError", "LaunchDenied", "Denied", "SurgeDenied")
 """Reasons of decisions that a refused permission, a quota or a request that cannot be is behind."""
 
 LAST_SECONDS: Final = 2.0

@@ -63,5 +63,6 @@ class Breakers(Protocol):
 def skipped(brake: Brake, subject: str, outcome: Outcome) -> None:
     """Say that `subject` is left as it is because of `brake`: a decision, and a count by which an alarm goes off."""
     outcome.decide("skip", subject, brake.kind, brake.message)
-    outcome.count(STOPPED)
+    if brake.kind is not BrakeKind.UNREADABLE:  # that one has an alarm of its own, which forgives a single failure
+        outcome.count(STOPPED)
     outcome.count(stopped_by(brake.kind))

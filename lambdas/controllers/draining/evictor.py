@@ -83,7 +83,7 @@ class Evictor:
             done.wait = max(done.wait, refusal.retry_after)
             before = deletion.tries.get(identity(pod))
             if before is None or before.reason != refusal.answer:
-                outcome.decide("drain", pod.key, refusal.answer, error.detail)
+                outcome.decide("drain", pod.key, refusal.answer, str(error))
         else:
             done.moved += 1
             outcome.decide("drain", pod.key, deletion.reason, f"evicted from {node}")
@@ -94,7 +94,7 @@ class Evictor:
         except (NotFoundError, ConflictError):
             return
         except PortError as error:
-            outcome.decide("drain", pod.key, _refusal(error).answer, f"could not be deleted: {error.detail}")
+            outcome.decide("drain", pod.key, _refusal(error).answer, f"{error}: it could not be deleted")
         else:
             done.moved += 1
             outcome.decide("drain", pod.key, FORCED, f"deleted from {node}")

@@ -9,7 +9,7 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.pod import Pod
 from lambdas.decisions import Outcome
-from lambdas.ports import Kubernetes, PortError
+from lambdas.ports import DeniedError, Kubernetes, PortError
 
 
 class Surge:
@@ -26,7 +26,8 @@ class Surge:
         try:
             self._restart(pod, claim, outcome)
         except PortError as error:
-            outcome.decide("drain", pod.key, "SurgeFailed", str(error))
+            reason = "SurgeDenied" if isinstance(error, DeniedError) else "SurgeFailed"
+            outcome.decide("drain", pod.key, reason, str(error))
 
     def _restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
         replica_set = self._owner(kinds.REPLICA_SETS, pod.namespace, pod.controller)

@@ -19,6 +19,7 @@ from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
 from lambdas.controllers.sweeps.sweep import Round, Seen
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
+from lambdas.metric_names import LOST_INSTANCES_HELD
 from lambdas.ports import Impairment
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
@@ -364,3 +365,62 @@ def test_a_launch_that_was_never_tried_does_not_count_in_the_breaker(attempts: i
     lab.execute(work_on_claim(stored.name, now))
     assert lab.claims == ()
     assert (lab.brakes.engaged().stopping(Action.EXPIRE, "default") is not None) == bool(attempts)
+
+
+def test_a_node_object_that_only_somebody_elses_finalizer_keeps_is_told_of_once() -> None:
+    """Else each round says that it let it go, for as long as the other finalizer stays."""
+    lab = a_working_node()
+    name = lab.claim.node_name
+    lab.rows.claims.clear()
+    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.clock.advance(seconds=STRAY_AFTER.total_seconds())
+    both = {"finalizers": [*finalizers(lab), "example.com/theirs"]}
+    lab.kubernetes.amend(kinds.NODES, name, {**NOT_READY, "metadata": both})
+    lab.kubernetes.delete(kinds.NODES, name)
+    told = [d for _ in range(3) for d in lab.reconcile().decisions if d.reason == "StrayNode"]
+    assert len(told) == 1
+    assert finalizers(lab) == ["example.com/theirs"]
+
+
+def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
+    """Else a list of another account or region ends a fleet whose nodes a network fault has cut off."""
+    lab = Lab()
+    lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="3") for number in range(3)))
+    lab.settle()
+    assert len(lab.claims) == 3
+    for name in lab.kubernetes.names(kinds.NODES):
+        lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
+    lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
+    lab.clock.advance(minutes=5)
+    outcome = lab.reconcile()
+    assert len([claim for claim in lab.claims if claim.deletion is not None]) == 1
+    assert outcome.counts[LOST_INSTANCES_HELD] == 2
+    assert "ManyInstancesGone" in {d.reason for d in outcome.decisions}
+    lab.tick(6)
+    for _ in range(4):
+        lab.clock.advance(minutes=2)
+        lab.reconcile()
+        lab.tick(10)
+    assert lab.claims == ()
+
+
+def test_a_registration_puts_no_taint_back_that_came_off_after_the_list() -> None:
+    """A node that was Ready when it was registered became not-ready for good, and was never initialized (seed 82)."""
+    lab = Lab()
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    lab.boot()
+    (name,) = lab.kubernetes.names(kinds.NODES)
+    not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    own = lab.kubernetes.raw(kinds.NODES, name)["spec"]["taints"]
+    lab.kubernetes.amend(kinds.NODES, name, {"spec": {"taints": [*own, not_ready]}})
+
+    def becomes_ready(call: str) -> None:
+        if call == "get nodes":
+            lab.kubernetes.before_call = lambda _: None
+            lab.kubernetes.amend(kinds.NODES, name, {"spec": {"taints": own}})
+
+    lab.kubernetes.before_call = becomes_ready
+    lab.tick(4)
+    assert lab.kubernetes.raw(kinds.NODES, name)["spec"].get("taints", []) == []
+    assert lab.claim.is_resting

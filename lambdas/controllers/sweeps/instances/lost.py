@@ -9,15 +9,18 @@ from typing import Final
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
+from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.metric_names import LOST_INSTANCES_HELD
 from lambdas.ports import Clock, CloudProvider
 
 
 class LostInstances:
     """Lets them go once the node shows it, too (Karpenter asks both), and EC2 does not know them by id either.
 
-    A list may leave out what is there; where a zone is cut off, no node in it is Ready.
+    A list may leave out what is there; where a zone is cut off, no node in it is Ready. So no more than a share of the claims
+    goes in a round (docs/adr/0024): what truly ended is told by EC2's events and by its Node object, too, which do not wait.
     """
 
     name: Final = "lostInstances"
@@ -42,7 +45,16 @@ class LostInstances:
             message = f"instance {record.instance_id} is gone and its node is not ready"
             self._letting_go.begin(record.name, "InstanceGone", message, round_.outcome)
 
-        round_.each(lost, let_go, subject=lambda record: record.name)
+        may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
+        round_.each(lost[:may_go], let_go, subject=lambda record: record.name)
+        if len(lost) > may_go:
+            held, first = len(lost) - may_go, lost[may_go]
+            message = (
+                f"EC2 knows the instances of {len(lost)} of {len(view.claims)} claims no more, {first.instance_id} for one; "
+                f"{may_go} go in a round, the others later: check that region, account and permissions are right"
+            )
+            round_.outcome.count(LOST_INSTANCES_HELD, held)
+            round_.outcome.decide("skip", first.name, "ManyInstancesGone", message)
 
     def _is_lost(self, record: ClaimRecord, present: Container[str], snapshot: Snapshot) -> bool:
         if record.machine is None or record.deletion is not None or record.instance_id in present:

@@ -29,7 +29,7 @@ UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
 """A younger instance may still join: until `REGISTRATION_TIMEOUT` its claim is rebuilt without its node."""
 
 SHARE_PERCENT: Final = 5
-"""Of the fleet's instances, rounded down, at least one: no more than so many are ended in a round."""
+"""Of the fleet's instances, rounded down, at least one: no more than so many are ended, or taken for gone, in a round."""
 
 REASON: Final = "UnknownInstance"
 

@@ -55,8 +55,10 @@ class StrayNodes:
         round_.each(gone, remove, subject=lambda node: node.name)
 
     def _is_dead(self, node: Node) -> bool:
+        """Whether it is ours to free: without our finalizer only somebody else's keeps it."""
         old = node.created_at is None or self._clock.now() - node.created_at >= STRAY_AFTER
-        return old and not node.is_ready and node.deleted_at is not None
+        is_held = node.deleted_at is not None and labels.TERMINATION_FINALIZER in node.finalizers
+        return old and not node.is_ready and is_held
 
 
 def _instance_of(node: Node) -> str:

@@ -9,6 +9,7 @@ import pytest
 from core.lifecycle.draining.evictions import EvictionAnswer
 from core.manifests.wire import api_resources as kinds
 from lambdas.messages import work_on_claim
+from lambdas.observability import DENIED
 from lambdas.ports import (
     DeniedError,
     EvictionBlockedError,
@@ -108,3 +109,11 @@ def test_a_server_that_is_too_busy_is_left_alone() -> None:
     assert lab.work.sent[-1][1] == timedelta(seconds=40)
     lab.tick(seconds=40)
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
+
+
+def test_an_eviction_that_a_role_does_not_permit_counts_as_a_denied_call() -> None:
+    """Else drains stand still for a missing permission, and no alarm says so."""
+    lab = a_lab()
+    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionAnswer.DENIED]}
+    told = [decision for outcome in lab.tick(3) for decision in outcome.decisions if decision.reason in DENIED]
+    assert {decision.message.partition(": ")[0] for decision in told} == {CALL}
