@@ -17,7 +17,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
 from core.scheduling import Planner
-from core.scheduling.explanation.diagnosis import Verdict
+from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.primitives import reasons as scheduling_reasons
 
 POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons.MEANINGS))

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
+from functools import partial
 
 from core import labels
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.model.values.resources import subtract
-from core.model.values.taints import first_untolerated
+from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.scheduling.capacity.daemon_overhead import daemon_pods
 from core.scheduling.capacity.existing_node import ExistingNodes
 from core.scheduling.capacity.node_index import NodeIndex
 from core.scheduling.capacity.node_pool_limits import RemainingLimits, used_by_pool
-from core.scheduling.capacity.nodeclaim_template import templates_of
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, templates_of
+from core.scheduling.constraints.constraint import PlanStart
+from core.scheduling.constraints.plan_constraints import CONSTRAINTS, ConstraintTypes, PlanConstraints, reads_of
 from core.scheduling.pod_grouping import PodGroups
 from core.scheduling.pods.pending_pods import pending_pods
 from core.scheduling.pods.pod_group import RelaxationStep
 from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis
 from core.scheduling.topology.topology import Topology
@@ -35,11 +39,13 @@ class SchedulingContext:
         pending: Pods that wait for a node, virtual ones of capacity buffers included; by key.
         moving: Pods of nodes that are going anyway; by key.
         leaving: Positions of the nodes that are going.
+        constraints: The constraints to plan by.
         positions: Names of nodes and of their claims → position.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, constraints: ConstraintTypes = CONSTRAINTS) -> None:
         self.snapshot = snapshot
+        self.constraints = constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot)
         self.pending = pending_pods(snapshot)
         bound = [pod for state in self.states for pod in state.pods]
@@ -47,7 +53,7 @@ class SchedulingContext:
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
         volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
-        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis)
+        signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads_of(constraints))
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(
             self.states
         )
@@ -67,8 +73,10 @@ class SchedulingContext:
         self._count_bound(signatures)
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
-        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table)
-        self._open_templates: dict[object, tuple[bool, ...]] = {}
+        self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
+        self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
+            partial(_tolerated, self.templates)
+        )
 
     def below(self, price: int) -> SchedulingContext:
         """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
@@ -78,11 +86,12 @@ class SchedulingContext:
 
     def open_templates(self, step: RelaxationStep) -> tuple[bool, ...]:
         """For each template, whether the stage tolerates its taints."""
-        known = self._open_templates.get(step.demands.tolerations)
-        if known is None:
-            known = tuple(first_untolerated(t.taints, step.demands.tolerations) is None for t in self.templates)
-            self._open_templates[step.demands.tolerations] = known
-        return known
+        return self._tolerated(step.demands.tolerations)
+
+    def plan_constraints(self, vanished: Iterable[int]) -> PlanConstraints:
+        """The constraints of a new plan, see `remaining_limits`."""
+        start = PlanStart(self.templates, self.remaining_limits(vanished), self.table)
+        return PlanConstraints.of(self.constraints, start)
 
     def remaining_limits(self, vanished: Iterable[int]) -> tuple[RemainingLimits, ...]:
         """For each template, what its NodePool's limits leave; nodes that are going, and the given ones, take nothing."""
@@ -111,8 +120,12 @@ class SchedulingContext:
             position = node.index
             for pod in node.state.pods:
                 if not pod.is_terminating and id(pod) not in moving:
-                    bound = signatures.of(pod).signature.bound
+                    bound = signatures.of(pod)[0].bound
                     bound[position] = bound.get(position, 0) + 1
+
+
+def _tolerated(templates: tuple[NodeClaimTemplate, ...], tolerations: tuple[Toleration, ...]) -> tuple[bool, ...]:
+    return tuple(first_untolerated(template.taints, tolerations) is None for template in templates)
 
 
 def _requested(snapshot: Snapshot, pods: Iterable[Pod]) -> set[str]:

@@ -20,6 +20,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_v
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.instance_types.min_values import cut
 from core.scheduling.pods.pending_pods import buffer_of, is_virtual
+from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
 MAX_TYPES: Final = 600
@@ -68,7 +69,7 @@ class _Forms:
 
     def of(self, claim: InFlightClaim) -> _Form:
         types = claim.template.types
-        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         wanted = tuple(claim.min_values.items())
         question = (claim.template.index, claim.reqs, left, claim.reservations, wanted, claim.min_values_relaxed)
         known = self._known.get(question)
@@ -76,10 +77,10 @@ class _Forms:
             known = self._known[question] = self._form(claim, left)
         return known
 
-    def _form(self, claim: InFlightClaim, left: int) -> _Form:
+    def _form(self, claim: InFlightClaim, left: TypeMask) -> _Form:
         template, types = claim.template, claim.template.types
         mask = cut(types, left, claim.reqs, claim.min_values, MAX_TYPES)
-        zones, capacity_types = types.markets(mask, claim.reqs)
+        zones, capacity_types = types.offerings.zones_and_capacity_types(mask, claim.reqs)
         requirements = _requirements(claim, types.names(mask), capacity_types)
         blank = PlannedClaim(
             name="",
@@ -93,12 +94,12 @@ class _Forms:
             instance_types=types.names_in_price_order(mask, claim.reqs),
             zones=zones,
             capacity_types=capacity_types,
-            price=types.cheapest(mask, claim.reqs) or 0,
+            price=types.offerings.cheapest(mask, claim.reqs) or 0,
             expire_after=template.pool.expire_after,
             termination_grace_period=template.pool.termination_grace_period,
             min_values_relaxed=claim.min_values_relaxed,
         )
-        return _Form(blank, types.least_overhead(mask))
+        return _Form(blank, types.room.least_overhead(mask))
 
 
 def _filled(form: _Form, claim: InFlightClaim, name: str, axis: ResourceAxis) -> PlannedClaim:

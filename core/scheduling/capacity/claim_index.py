@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.primitives.handles import ClaimMask
 
 
 class ClaimIndex:
@@ -15,8 +16,8 @@ class ClaimIndex:
     """
 
     def __init__(self) -> None:
-        self.open = 0
-        self.by_count: list[int] = [0]
+        self.open = ClaimMask(0)
+        self.by_count: list[ClaimMask] = [ClaimMask(0)]
         self.profiles: list[ClaimProfile] = []
 
     def add(self, profile: ClaimProfile) -> None:
@@ -30,7 +31,7 @@ class ClaimIndex:
     def fill(self, claim: int, before: int, after: int) -> None:
         """Note that a claim has more pods than before."""
         while len(self.by_count) <= after:
-            self.by_count.append(0)
+            self.by_count.append(ClaimMask(0))
         bit = 1 << claim
         self.by_count[before] ^= bit
         self.by_count[after] |= bit

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.primitives.handles import NO_CLAIMS, ClaimMask, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector, within
 
 
@@ -21,16 +22,16 @@ class ClaimProfile:
 
     index: int
     template: NodeClaimTemplate
-    reqs: int
-    allowed: int
-    mask: int
-    claims: int = 0
+    reqs: RequirementId
+    allowed: TypeMask
+    mask: TypeMask
+    claims: ClaimMask = NO_CLAIMS
     _front: Sequence[Vector] | None = None
 
     def holds(self, total: Vector) -> bool:
         """Whether any of its types has room for so much."""
         if self._front is None:
-            self._front = self.template.types.front(self.mask)
+            self._front = self.template.types.room.front(self.mask)
         for room in self._front:  # noqa: SIM110 - a generator takes twice as long, and this is asked most of all
             if within(total, room):
                 return True
@@ -43,7 +44,7 @@ class ClaimProfiles:
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, int], ClaimProfile] = {}
 
-    def of(self, template: NodeClaimTemplate, reqs: int, allowed: int) -> ClaimProfile:
+    def of(self, template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask) -> ClaimProfile:
         """The look with these requirements and types."""
         question = (template.index, reqs, allowed)
         known = self._known.get(question)

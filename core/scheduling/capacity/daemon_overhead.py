@@ -9,8 +9,10 @@ from core.model.pod import HostPort
 from core.model.policy import DaemonSet
 from core.model.values.requirements import Requirements
 from core.model.values.taints import Taint, first_untolerated
-from core.scheduling.instance_types.type_filter import TypeFilter, positions
+from core.scheduling.instance_types.type_filter import TypeFilter
 from core.scheduling.pods.preferences import TOLERATE_PREFERENCES, required_alternatives
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, plus
 
@@ -25,7 +27,7 @@ class DaemonPod:
 
     source: DaemonSet
     requests: Vector
-    alternatives: tuple[int, ...]
+    alternatives: tuple[RequirementId, ...]
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
@@ -53,31 +55,27 @@ def _daemon_pod(source: DaemonSet, axis: ResourceAxis, table: RequirementTable) 
     return DaemonPod(source, axis.vector({"pods": 1, **source.spec.requests}), possible)
 
 
-def reserve_daemon_overhead(
-    types: TypeFilter, offered: int, taints: tuple[Taint, ...], daemons: tuple[DaemonPod, ...], table: RequirementTable
-) -> None:
-    """Take from each type of a NodePool what the DaemonSets' pods need there.
+def without_overhead(
+    types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...], daemons: tuple[DaemonPod, ...]
+) -> TypeFilter:
+    """The types of a NodePool without what the DaemonSets' pods need there.
 
     A daemon counts on every type that could carry it, whatever else a claim is narrowed to later (Karpenter).
     """
-    zero = tuple(0 for _ in daemons[0].requests) if daemons else ()
-    overhead: list[Vector] = [zero] * len(types.types)
+    if not daemons:
+        return types
+    overhead: list[Vector] = [tuple(0 for _ in daemons[0].requests)] * len(types.types)
     ports: list[tuple[HostPort, ...]] = [()] * len(types.types)
     for daemon in daemons:
-        for position in positions(_carriers(daemon, types, offered, taints, table)):
+        for position in positions(_carriers(daemon, types, offered, taints)):
             overhead[position] = plus(overhead[position], daemon.requests)
             ports[position] = (*ports[position], *daemon.ports)
-    if daemons:
-        types.reserve(overhead, ports)
+    return types.with_overhead(overhead, ports)
 
 
-def _carriers(
-    daemon: DaemonPod, types: TypeFilter, offered: int, taints: tuple[Taint, ...], table: RequirementTable
-) -> int:
-    if not daemon.tolerates(taints):
-        return 0
-    mask = 0
-    for alternative in daemon.alternatives:
-        narrowed = table.narrowed(offered, alternative)
+def _carriers(daemon: DaemonPod, types: TypeFilter, offered: RequirementId, taints: tuple[Taint, ...]) -> TypeMask:
+    mask = TypeMask(0)
+    for alternative in daemon.alternatives if daemon.tolerates(taints) else ():
+        narrowed = types.table.narrowed(offered, asked=alternative)
         mask |= types.mask(narrowed) if narrowed != IMPOSSIBLE else 0
     return mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
 from core import labels
@@ -17,7 +17,6 @@ from core.model.values.taints import Taint
 from core.scheduling.capacity.daemon_overhead import DaemonPod
 from core.scheduling.pods.pod_signatures import PodSignatures
 from core.scheduling.pods.volumes import VolumeIndex
-from core.scheduling.primitives.host_ports import conflict
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector, minus
 
@@ -56,30 +55,6 @@ class ExistingNode:
         """Where the node is along a topology key."""
         found = self.offered.get(key)
         return found.values[0] if found is not None and found.values else None
-
-
-@dataclass(slots=True)
-class NodeUsage:
-    """What one plan has put on one node so far."""
-
-    free: Vector
-    ports: list[HostPort] = field(default_factory=list)
-    attached: set[tuple[str, str]] = field(default_factory=set)
-
-
-def can_attach(node: ExistingNode, held: Iterable[tuple[str, str]], wanted: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the node can attach these volumes beside those it holds; drivers without a stated limit have none."""
-    union = {*node.attached, *held, *wanted}
-    for driver in sorted({driver for driver, _ in wanted}):
-        limit = node.attach_limits.get(driver)
-        if limit is not None and sum(1 for owner, _ in union if owner == driver) > limit:
-            return False
-    return True
-
-
-def ports_free(node: ExistingNode, held: Iterable[HostPort], wanted: tuple[HostPort, ...]) -> bool:
-    """Whether the host ports are free."""
-    return not conflict(wanted, (*node.ports, *held))
 
 
 class ExistingNodes:

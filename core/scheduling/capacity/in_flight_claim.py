@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.model.pod import HostPort, Pod
+from core.model.pod import Pod
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.pods.pod_group import PodGroup, PodSignature
-from core.scheduling.pods.volumes import EBS_DRIVER
+from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 
@@ -20,7 +20,7 @@ class InFlightClaim:
         index: Its position in the order of opening.
         reqs: Number of its requirements so far.
         classes: The classes of its pods, in the same order.
-        allowed: Types that limits, ports and attachments leave it; requirements and room are asked anew each time.
+        allowed: Types that constraints leave it; requirements and room are asked anew each time.
         used: What its pods request.
         charged: Types for which the pool's limits, if there are any, were charged.
         reservations: The capacity reservations that it holds a place in.
@@ -29,14 +29,12 @@ class InFlightClaim:
 
     index: int
     template: NodeClaimTemplate
-    reqs: int
-    allowed: int
+    reqs: RequirementId
+    allowed: TypeMask
     used: Vector
     pods: list[Pod] = field(default_factory=list)
     pod_groups: list[PodGroup] = field(default_factory=list)
-    ports: tuple[HostPort, ...] = ()
-    attached: frozenset[tuple[str, str]] = frozenset()
-    charged: int = 0
+    charged: TypeMask = NO_TYPES
     reservations: tuple[str, ...] = ()
     min_values: Mapping[str, int] = field(default_factory=dict)
     min_values_relaxed: bool = False
@@ -50,23 +48,10 @@ class InFlightClaim:
     def price(self) -> int:
         """Nano-dollars per hour of the cheapest offering that it may be launched with."""
         types = self.template.types
-        left = types.survivors(types.mask(self.reqs) & self.allowed, self.used)
-        return types.cheapest(left, self.reqs) or 0
+        left = types.room.survivors(types.mask(self.reqs) & self.allowed, self.used)
+        return types.offerings.cheapest(left, self.reqs) or 0
 
     def add_pod(self, pod: Pod, pod_group: PodGroup) -> None:
         """Take in a pod; `used` and what follows from it are the caller's."""
         self.pods.append(pod)
         self.pod_groups.append(pod_group)
-        if not pod_group.is_plain:
-            self.ports += pod_group.ports
-            self.attached |= frozenset(pod_group.volumes.attachments)
-
-    def allowed_with(self, pod_group: PodGroup) -> int:
-        """Its types that have a pod's host ports free and can attach the pod's volumes too."""
-        allowed = self.allowed
-        if pod_group.ports:
-            allowed &= self.template.types.port_mask(pod_group.ports)
-        if pod_group.volumes.attachments:
-            union = {*self.attached, *pod_group.volumes.attachments}
-            allowed &= self.template.types.attach_mask(sum(1 for driver, _ in union if driver == EBS_DRIVER))
-        return allowed

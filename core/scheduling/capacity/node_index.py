@@ -2,92 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from core.model.values.requirements import Requirement
 from core.model.values.taints import Toleration, first_untolerated
 from core.scheduling.capacity.existing_node import ExistingNode
-from core.scheduling.instance_types.type_index import bits
+from core.scheduling.primitives.bit_set import bits
+from core.scheduling.primitives.handles import NodeMask, RequirementId
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.primitives.threshold_index import ThresholdIndex
 
+Tolerations = tuple[Toleration, ...]
+Domains = Mapping[str | None, NodeMask]
+"""Value of a label → the nodes that have it; None stands for nodes without the label."""
+
 
 class NodeIndex:
-    """Answers about nodes as they are when planning begins; shared by all plans of a snapshot, each answer given once.
+    """Answers about nodes as they are when planning begins; the same for all plans of a snapshot.
 
     Attributes:
-        views: The nodes, by position.
+        nodes: The nodes, by position.
         leaving: Nodes that are going and offer nothing.
-        resting: Nodes that consolidation has to let rest.
+        resting: Nodes that consolidation leaves alone for now (`consolidateAfter`).
+        values: Label key → its value on each node, None where the node has none.
+        domains: Label key → its values, each with its nodes.
+        suitable: Requirement alternatives and tolerations → nodes that stay, whose taints are tolerated and whose labels are
+            what any of the alternatives asks for.
     """
 
-    def __init__(self, existing_nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
-        self.existing_nodes = existing_nodes
-        self._table = table
-        self._all = (1 << len(existing_nodes)) - 1
-        self.leaving = bits(node.index for node in existing_nodes if node.is_leaving)
-        self.resting = bits(node.index for node in existing_nodes if node.rests)
-        self._by_room = [ThresholdIndex(column) for column in zip(*(node.free for node in existing_nodes), strict=True)]
-        for column in self._by_room:
+    def __init__(self, nodes: Sequence[ExistingNode], table: RequirementTable) -> None:
+        self.nodes = nodes
+        self._all = _every(nodes)
+        self.leaving = NodeMask(bits(node.index for node in nodes if node.is_leaving))
+        self.resting = NodeMask(bits(node.index for node in nodes if node.rests))
+        self._by_resource = [ThresholdIndex(column) for column in zip(*(node.free for node in nodes), strict=True)]
+        for column in self._by_resource:
             column.prepare()
-        self._values: dict[str, list[str | None]] = {}
-        self._domains: dict[str, dict[str | None, int]] = {}
-        self._suitable: dict[tuple[tuple[int, ...], tuple[Toleration, ...]], int] = {}
+        self.values: Callable[[str], Sequence[str | None]] = memo(partial(_values, nodes))
+        self.domains: Callable[[str], Domains] = memo(partial(_domains, self.values))
+        self.suitable: Callable[[tuple[RequirementId, ...], Tolerations], NodeMask] = memo(
+            partial(_suitable, nodes, self.domains, table)
+        )
 
-    def with_room(self, requests: Vector) -> int:
+    def with_room(self, requests: Vector) -> NodeMask:
         """Nodes with so much room."""
         found = self._all
-        for column, amount in zip(self._by_room, requests, strict=True):
+        for column, amount in zip(self._by_resource, requests, strict=True):
             found &= column.at_least(amount)
         return found
 
-    def values(self, key: str) -> Sequence[str | None]:
-        """The value of a label on each node, None where it has none."""
-        known = self._values.get(key)
-        if known is None:
-            known = self._values[key] = [node.domain(key) for node in self.existing_nodes]
-        return known
 
-    def domains(self, key: str) -> Mapping[str | None, int]:
-        """Value of a label → the nodes that have it; None stands for nodes without the label."""
-        known = self._domains.get(key)
-        if known is None:
-            members: dict[str | None, list[int]] = {}
-            for position, value in enumerate(self.values(key)):
-                members.setdefault(value, []).append(position)
-            known = self._domains[key] = {value: bits(found) for value, found in members.items()}
-        return known
+def _every(nodes: Sequence[ExistingNode]) -> NodeMask:
+    return NodeMask((1 << len(nodes)) - 1)
 
-    def suitable(self, alternatives: tuple[int, ...], tolerations: tuple[Toleration, ...]) -> int:
-        """Nodes that stay, whose taints are tolerated and whose labels are what any of the alternatives asks for."""
-        question = (alternatives, tolerations)
-        known = self._suitable.get(question)
-        if known is None:
-            offering = 0
-            for alternative in alternatives:
-                offering |= self._offering(alternative)
-            known = self._suitable[question] = offering & self._tolerated(tolerations) & ~self.leaving
-        return known
 
-    def _tolerated(self, tolerations: Iterable[Toleration]) -> int:
-        granted = tuple(tolerations)
-        repelling = (
-            v.index for v in self.existing_nodes if v.taints and first_untolerated(v.taints, granted) is not None
-        )
-        return self._all & ~bits(repelling)
+def _values(nodes: Sequence[ExistingNode], key: str) -> Sequence[str | None]:
+    return [node.domain(key) for node in nodes]
 
-    def _offering(self, alternative: int) -> int:
-        found = self._all
-        for key in self._table.needed(alternative):
-            found &= ~self.domains(key).get(None, 0)
-        for key, asked in self._table[alternative].items():
-            found &= self._meeting(key, asked)
-        return found
 
-    def _meeting(self, key: str, asked: Requirement) -> int:
-        found = 0
-        for value, nodes in self.domains(key).items():
-            if asked.tolerates_absence if value is None else asked.has(value):
-                found |= nodes
-        return found
+def _domains(values: Callable[[str], Sequence[str | None]], key: str) -> Domains:
+    members: dict[str | None, list[int]] = {}
+    for position, value in enumerate(values(key)):
+        members.setdefault(value, []).append(position)
+    return {value: NodeMask(bits(found)) for value, found in members.items()}
+
+
+def _suitable(
+    nodes: Sequence[ExistingNode],
+    domains: Callable[[str], Domains],
+    table: RequirementTable,
+    alternatives: tuple[RequirementId, ...],
+    tolerations: Tolerations,
+) -> NodeMask:
+    offering = NodeMask(0)
+    for alternative in alternatives:
+        offering |= _offering(nodes, domains, table, alternative)
+    repelling = (
+        n.index for n in nodes if n.is_leaving or (n.taints and first_untolerated(n.taints, tolerations) is not None)
+    )
+    return offering & ~NodeMask(bits(repelling))
+
+
+def _offering(
+    nodes: Sequence[ExistingNode],
+    domains: Callable[[str], Domains],
+    table: RequirementTable,
+    alternative: RequirementId,
+) -> NodeMask:
+    """Nodes with the labels that are asked for."""
+    found = _every(nodes)
+    for key in table.needed(alternative):
+        found &= ~domains(key).get(None, NodeMask(0))
+    for key, asked in table[alternative].items():
+        found &= _meeting(domains(key), asked)
+    return found
+
+
+def _meeting(domains: Domains, asked: Requirement) -> NodeMask:
+    found = NodeMask(0)
+    for value, nodes in domains.items():
+        if asked.tolerates_absence if value is None else asked.has(value):
+            found |= nodes
+    return found

@@ -9,6 +9,7 @@ from core.model.node_pool import NodePool
 from core.model.state_node import StateNode
 from core.model.values import quantity, resources
 from core.scheduling.instance_types.type_filter import TypeFilter
+from core.scheduling.primitives.handles import TypeMask
 
 
 class RemainingLimits:
@@ -26,31 +27,31 @@ class RemainingLimits:
         """Whether the number of nodes leaves one more."""
         return self.left.get(quantity.NODES, 1) >= 1
 
-    def mask(self, types: TypeFilter, among: int) -> int:
+    def mask(self, types: TypeFilter, among: TypeMask) -> TypeMask:
         """Those of the types that could be launched once more."""
         if not self.nodes_left or any(amount < 0 for amount in self.left.values()):
-            return 0
+            return TypeMask(0)
         for name, amount in self.left.items():
             if name != quantity.NODES:
-                among &= types.capacities(name).at_most(amount)
+                among &= types.room.capacities(name).at_most(amount)
         return among
 
-    def charge(self, types: TypeFilter, mask: int) -> None:
+    def charge(self, types: TypeFilter, mask: TypeMask) -> None:
         """Book a claim that may become any of these types."""
         for name in self.left:
             self.left[name] -= dearest(types, mask, name)
 
-    def refund(self, types: TypeFilter, mask: int) -> None:
+    def refund(self, types: TypeFilter, mask: TypeMask) -> None:
         """Take a booking back."""
         for name in self.left:
             self.left[name] += dearest(types, mask, name)
 
 
-def dearest(types: TypeFilter, mask: int, name: str) -> int:
+def dearest(types: TypeFilter, mask: TypeMask, name: str) -> int:
     """The most of a resource that a claim of these types may turn out to have; a node is one node."""
     if name == quantity.NODES:
         return 1
-    return types.capacities(name).largest(mask)
+    return types.room.capacities(name).largest(mask)
 
 
 def used_by_pool(

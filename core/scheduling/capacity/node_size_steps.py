@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.model.values import quantity
-from core.scheduling.instance_types.type_filter import TypeFilter, positions
+from core.scheduling.instance_types.type_filter import TypeFilter
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import TypeMask
 
 
-def sizes_of(types: TypeFilter, mask: int, largest: Mapping[str, int]) -> tuple[int, ...]:
+def sizes_of(types: TypeFilter, mask: TypeMask, largest: Mapping[str, int]) -> tuple[TypeMask, ...]:
     """Sets of types to open a node from, tried in turn.
 
     First those within the bound; then, for a pod that fits none of them, ever larger ones, each CPU size by itself, so that
@@ -21,9 +23,9 @@ def sizes_of(types: TypeFilter, mask: int, largest: Mapping[str, int]) -> tuple[
     """
     small = mask
     for resource, most in sorted(largest.items()):
-        small &= types.capacities(resource).at_most(most)
-    by_cpu: dict[int, int] = {}
+        small &= types.room.capacities(resource).at_most(most)
+    by_cpu: dict[int, TypeMask] = {}
     for position in positions(mask & ~small):
         cpu = types.types[position].capacity.get(quantity.CPU, 0)
-        by_cpu[cpu] = by_cpu.get(cpu, 0) | 1 << position
+        by_cpu[cpu] = by_cpu.get(cpu, TypeMask(0)) | 1 << position
     return (small, *(by_cpu[cpu] for cpu in sorted(by_cpu)))

@@ -13,10 +13,11 @@ from core.model.values.requirements import Requirement, Requirements
 from core.model.values.taints import Taint
 from core.pools.pool_template import template_labels, template_parts
 from core.pools.pool_types import pool_types
-from core.scheduling.capacity.daemon_overhead import DaemonPod, reserve_daemon_overhead
+from core.scheduling.capacity.daemon_overhead import DaemonPod, without_overhead
 from core.scheduling.capacity.node_size_steps import sizes_of
 from core.scheduling.instance_types.type_filter import TypeFilter
 from core.scheduling.instance_types.type_index import index_of
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
@@ -35,17 +36,17 @@ class NodeClaimTemplate:
 
     index: int
     pool: NodePool
-    offered: int
+    offered: RequirementId
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     types: TypeFilter
-    mask: int
-    sizes: tuple[int, ...]
+    mask: TypeMask
+    sizes: tuple[TypeMask, ...]
     min_values: Mapping[str, int]
 
-    def size_for(self, requests: Vector) -> int:
+    def size_for(self, requests: Vector) -> TypeMask:
         """The first of the sizes with a type that has room for so much; all types where none has."""
-        return next((size for size in self.sizes if self.types.fits(size, requests)), self.mask)
+        return next((size for size in self.sizes if self.types.room.fits(size, requests)), self.mask)
 
     def below(self, price: int) -> NodeClaimTemplate:
         """The same NodePool while it may launch only what costs less than `price`."""
@@ -132,8 +133,8 @@ def _template(
     requirements = template_parts(pool)
     offered = table.conjunction(requirements)
     keys = snapshot.catalogue.label_keys()
-    types = TypeFilter(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
-    reserve_daemon_overhead(types, offered, pool.taints, daemons, table)
+    types = TypeFilter.of(index_of(pool_types(snapshot).of(pool.name)), keys, table, axis)
+    types = without_overhead(types, offered, pool.taints, daemons)
     mask = types.mask(offered)
     return NodeClaimTemplate(
         index=index,

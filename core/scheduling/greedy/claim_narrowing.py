@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
-from core.scheduling.topology.domain_choice import ClaimDraft
+from core.scheduling.topology.domain_choice import DomainChoice
 
 Held = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
 """What a claim becomes that has one value of every key already, where the rules still admit these values."""
@@ -17,11 +18,11 @@ Held = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
 class ClaimNarrowing:
     """Answers for looks instead of claims, and remembers what cannot change while a plan is made."""
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
-        self._domain_counts = state.usage.domain_counts
-        self._domain_choice = state.domain_choice
-        self._profiles = state.profiles
+        self._domain_counts = state.domain_counts
+        self._domain_choice = domain_choice
+        self._profiles = profiles
         self._steady: dict[tuple[int, int], Sequence[ClaimProfile]] = {}
         self._held: dict[tuple[int, int], Held] = {}
         self._granted_by: dict[tuple[int, int], tuple[ClaimProfile, ...]] = {}
@@ -86,7 +87,7 @@ class ClaimNarrowing:
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
-        asked = (table.narrowed(profile.reqs, alternative) for alternative in step.alternatives)
+        asked = (table.narrowed(profile.reqs, asked=alternative) for alternative in step.alternatives)
         granted = (self._profiles.of(template, reqs, profile.allowed) for reqs in asked if reqs != IMPOSSIBLE)
         return tuple(one for one in granted if one.mask)
 

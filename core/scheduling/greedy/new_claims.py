@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from core.model.snapshot import BEST_EFFORT
-from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.resource_vector import Vector
-from core.scheduling.topology.domain_choice import ClaimDraft
+from core.scheduling.topology.domain_choice import DomainChoice
 
 
 class PodPlacement(NamedTuple):
@@ -29,15 +30,15 @@ class NewClaims:
         limited: Templates whose limits have kept pods out.
     """
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
-        self._domain_counts = state.usage.domain_counts
-        self._domain_choice = state.domain_choice
-        self._limits = state.usage.limits
-        self._reservations = state.usage.reservations
-        self._profiles = state.profiles
+        self._domain_counts = state.domain_counts
+        self._domain_choice = domain_choice
+        self._constraints = state.constraints
+        self._reservations = state.constraints.reservations
+        self._profiles = profiles
         self._infeasible: set[tuple[int, int, int]] = set()
-        self._alike: dict[tuple[int, int, int, int], ClaimProfile] = {}
+        self._first_profiles: dict[tuple[int, int, int, int], ClaimProfile] = {}
         self.limited: set[int] = set()
 
     def open(self, index: int, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
@@ -59,40 +60,43 @@ class NewClaims:
     def _opened(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """A claim that may become any type of one size."""
         template, size = claim.template, claim.allowed
-        room = self._limits[template.index]
-        claim.allowed = room.mask(template.types, size) if room.left else size
+        for constraint in self._constraints.all:
+            claim.allowed = constraint.launchable(template, claim.allowed)
         claim.min_values = template.min_values
         question = (pod_group.index, step.number, template.index, claim.allowed)
         is_barred = any(self._domain_counts.bars_new_node(rule) for rule in step.host_rules)
-        profile = self._alike.get(question)
+        profile = self._first_profiles.get(question)
         if profile is not None and not is_barred:
             return PodPlacement(claim, profile, pod_group.requests)
         placement = None if is_barred else self._first_fit(claim, pod_group, step)
         if placement is None and claim.allowed != size:
             self.limited.add(template.index)
         if placement is not None and not (step.keys or claim.min_values or self._reservations.left):
-            self._alike[question] = placement.profile
+            self._first_profiles[question] = placement.profile
         return placement
 
     def _first_fit(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """What a claim without pods becomes with its first one."""
-        allowed = claim.allowed_with(pod_group)
+        allowed = claim.allowed
+        for constraint in self._constraints.concerning(pod_group):
+            allowed &= constraint.types(claim, pod_group)
         for alternative in step.alternatives:
-            reqs = self._context.table.narrowed(claim.reqs, alternative)
+            reqs = self._context.table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(claim.template, reqs, allowed, pod_group.requests, claim.min_values)
-            placement = self._settled(claim, draft, pod_group, step) if draft.is_possible else None
+            placement = self._within_reservations(claim, draft, pod_group, step) if draft.is_possible else None
             if placement is not None:
                 return placement
         return None
 
-    def _settled(
+    def _within_reservations(
         self, claim: InFlightClaim, draft: ClaimDraft, pod_group: PodGroup, step: RelaxationStep
     ) -> PodPlacement | None:
         """What a claim becomes; where minValues cannot be met within reservations, without them."""
-        if not self._reservations.left:
-            return self._held(claim, draft, pod_group, step)
-        placement = self._held(claim, self._reservations.without_spent(draft), pod_group, step)
-        if placement is None and claim.min_values:
+        narrowed = draft
+        for constraint in self._constraints.all:
+            narrowed = constraint.narrowed(narrowed)
+        placement = self._held(claim, narrowed, pod_group, step)
+        if placement is None and claim.min_values and self._reservations.left:
             placement = self._held(claim, self._reservations.without_any(draft), pod_group, step)
         return placement
 
@@ -134,6 +138,6 @@ class NewClaims:
         """Whether minValues may be lowered: by the first pod, and with BestEffort only."""
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
-    def forget(self) -> None:
+    def forget_refusals(self) -> None:
         """Look at every NodePool anew: limits have room again."""
         self._infeasible.clear()

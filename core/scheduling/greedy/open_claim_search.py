@@ -8,32 +8,32 @@ from core import labels
 from core.model.pod import Pod
 from core.model.values.requirements import Requirement
 from core.scheduling.capacity.claim_index import ClaimIndex
-from core.scheduling.capacity.claim_profile import ClaimProfile
+from core.scheduling.capacity.claim_profile import ClaimProfile, ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import any_value
 from core.scheduling.greedy.claim_narrowing import ClaimNarrowing
 from core.scheduling.greedy.new_claims import PodPlacement
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.instance_types.type_filter import positions
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.primitives.host_ports import conflict
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import ClaimMask, PodGroupId, RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector, plus
+from core.scheduling.topology.domain_choice import DomainChoice
 
 
 class OpenClaimSearch:
     """The claims of one plan."""
 
-    def __init__(self, state: PlanState) -> None:
+    def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
-        self._domain_counts = state.usage.domain_counts
-        self._limits = state.usage.limits
-        self._reservations = state.usage.reservations
-        self._profiles = state.profiles
+        self._domain_counts = state.domain_counts
+        self._constraints = state.constraints
+        self._profiles = profiles
         self._index = ClaimIndex()
-        self._narrowing = ClaimNarrowing(state)
-        self._without_room: dict[Vector, int] = {}
-        self._unfit: dict[tuple[int, int], int] = {}
+        self._narrowing = ClaimNarrowing(state, domain_choice, profiles)
+        self._without_room: dict[Vector, ClaimMask] = {}
+        self._unfit: dict[tuple[PodGroupId, int], ClaimMask] = {}
         self.claims: list[InFlightClaim] = []
 
     def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
@@ -50,7 +50,9 @@ class OpenClaimSearch:
             while here:
                 bit = here & -here
                 claim = self.claims[bit.bit_length() - 1]
-                profile = self._index.profiles[claim.index] if pod_group.is_plain else self._burdened(claim, pod_group)
+                profile = (
+                    self._index.profiles[claim.index] if pod_group.is_plain else self._constrained(claim, pod_group)
+                )
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
                     left &= ~(profile.claims | bit)
@@ -63,19 +65,21 @@ class OpenClaimSearch:
                 here ^= bit
         return None
 
-    def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> int:
+    def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
         """Claims that are worth a look, as a bit set."""
-        ruled_out = self._without_room.get(pod_group.requests, 0) | self._unfit.get((pod_group.index, step.number), 0)
+        ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
+            (pod_group.index, step.number), ClaimMask(0)
+        )
         for rule in step.host_rules:
             ruled_out |= self._domain_counts.barred_claims(rule)
         return self._index.open & ~ruled_out
 
-    def _burdened(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
-        """The claim's look once the pod's ports and volumes are there; None where the ports are taken."""
-        if conflict(pod_group.ports, claim.ports):
-            return None
-        profile = self._index.profiles[claim.index]
-        return self._profiles.of(profile.template, profile.reqs, claim.allowed_with(pod_group))
+    def _constrained(self, claim: InFlightClaim, pod_group: PodGroup) -> ClaimProfile | None:
+        """The claim's profile under the constraints that concern a pod; None where they leave no type."""
+        allowed = claim.allowed
+        for constraint in self._constraints.concerning(pod_group):
+            allowed &= constraint.types(claim, pod_group)
+        return self._profiles.of(claim.template, claim.reqs, allowed) if allowed else None
 
     def _placement(self, claim: InFlightClaim, ways: Sequence[ClaimProfile], total: Vector) -> PodPlacement | None:
         for way in ways:
@@ -85,20 +89,20 @@ class OpenClaimSearch:
 
     def _lacks_values(self, claim: InFlightClaim, profile: ClaimProfile, total: Vector) -> bool:
         types = profile.template.types
-        return bool(unmet(types, types.survivors(profile.mask, total), claim.min_values))
+        return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
         """Remember, where it is for good, that a claim takes no such pod: it only fills up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
-            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, 0) | bit
+            self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
             if not profile.holds(plus(claim.used, smallest)):
                 self._index.close(claim.index)
         elif step.is_monotone:
             question = (pod_group.index, step.number)
-            self._unfit[question] = self._unfit.get(question, 0) | bit
+            self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
 
-    def put(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
+    def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
         """Make the claim what `fit` says and count the pod."""
         claim, profile = placement.claim, placement.profile
         if claim.index == len(self.claims):
@@ -108,9 +112,12 @@ class OpenClaimSearch:
         claim.used = placement.total
         self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
         claim.add_pod(pod, pod_group)
+        if not pod_group.is_plain:
+            for constraint in self._constraints.concerning(pod_group):
+                constraint.reserve_on_claim(claim, pod_group)
         self._domain_counts.record_on_claim(pod_group.signature, profile, claim.index)
 
-    def hold(self, claim: InFlightClaim, allowed: int) -> None:
+    def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
         """Leave a claim no other types than these."""
         self._turn(claim, self._profiles.of(claim.template, claim.reqs, allowed))
 
@@ -119,11 +126,9 @@ class OpenClaimSearch:
         self.claims.append(claim)
         self._index.add(profile)
         claim.reqs, claim.allowed, claim.reservations = profile.reqs, profile.allowed, placement.reservations
-        self._reservations.take(placement.reservations)
-        room, types = self._limits[claim.template.index], claim.template.types
-        if room.left:
-            claim.charged = types.survivors(profile.mask, placement.total)
-            room.charge(types, claim.charged)
+        claim.used = placement.total
+        for constraint in self._constraints.all:
+            constraint.open(claim)
 
     def _turn(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
         """Narrower requirements say more about where the claim's pods are: count them anew."""
@@ -133,7 +138,7 @@ class OpenClaimSearch:
         self._index.turn(claim.index, profile)
         claim.reqs, claim.allowed = profile.reqs, profile.allowed
 
-    def settle(self) -> bool:
+    def fix_open_labels(self) -> bool:
         """Hold every claim to the types and labels that it would come out with now, and say whether that changed any.
 
         Until then its pods count for a spread's worse case: the claim might become a node that the spread does not look at.
@@ -146,11 +151,11 @@ class OpenClaimSearch:
                 changed = True
         return changed
 
-    def _settled_requirements(self, claim: InFlightClaim) -> int:
+    def _settled_requirements(self, claim: InFlightClaim) -> RequirementId:
         table, types = self._context.table, claim.template.types
-        left = types.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+        left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))
-        reqs = table.narrowed(claim.reqs, table.conjunction((names,)))
+        reqs = table.narrowed(claim.reqs, asked=table.conjunction((names,)))
         for key, requirement in table[claim.reqs].items():
             if key not in table.well_known:
                 value = any_value(requirement)

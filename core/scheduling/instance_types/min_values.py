@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from core.scheduling.instance_types.type_filter import TypeFilter
-from core.scheduling.instance_types.type_index import bits
+from core.scheduling.primitives.bit_set import bits
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 
 
-def unmet(types: TypeFilter, mask: int, wanted: Mapping[str, int]) -> dict[str, int]:
+def unmet(types: TypeFilter, mask: TypeMask, wanted: Mapping[str, int]) -> dict[str, int]:
     """Label key → how many distinct values the types have, for each key that has fewer than wanted."""
     found = {key: types.distinct(mask, key) for key in sorted(wanted)}
     return {key: count for key, count in found.items() if count < wanted[key]}
 
 
-def cut(types: TypeFilter, mask: int, reqs: int, wanted: Mapping[str, int], most: int) -> int:
+def cut(types: TypeFilter, mask: TypeMask, reqs: RequirementId, wanted: Mapping[str, int], most: int) -> TypeMask:
     """The cheapest `most` of the types in a set; dearer ones get in where minValues needs them."""
     if mask.bit_count() <= most:
         return mask
-    ordered = [position for _, position in types.in_price_order(mask, reqs)]
+    ordered = [position for _, position in types.offerings.in_price_order(mask, reqs)]
     chosen = first_of_each(types, ordered, wanted)
     for position in ordered:
         if len(chosen) >= most:
             break
         chosen.add(position)
-    return bits(chosen)
+    return TypeMask(bits(chosen))
 
 
 def first_of_each(types: TypeFilter, ordered: list[int], wanted: Mapping[str, int]) -> set[int]:
     """The first types in this order that have as many values as wanted, or all that bring a value where there are fewer."""
     chosen: set[int] = set()
-    mask = 0
+    mask = TypeMask(0)
     for key in sorted(wanted):
         for position in ordered:
             if types.distinct(mask, key) >= wanted[key]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import compress
 from operator import itemgetter
 
-from core.scheduling.instance_types.type_index import flags_of
+from core.scheduling.primitives.bit_set import flags_of
+from core.scheduling.primitives.handles import TypeMask
 
 
 class PriceOrder:
@@ -24,14 +25,14 @@ class PriceOrder:
         self._length = length
         self._in_order = itemgetter(*self._positions, 0, 0)  # two more, for itemgetter gives a tuple from two on only
 
-    def among(self, mask: int) -> Iterator[tuple[int, int]]:
+    def among(self, mask: TypeMask) -> Iterator[tuple[int, int]]:
         """(price, position) of those that are in the mask."""
         return compress(self._entries, self._flags(mask))
 
-    def positions_among(self, mask: int) -> Iterator[int]:
+    def positions_among(self, mask: TypeMask) -> Iterator[int]:
         """Positions of those that are in the mask."""
         return compress(self._positions, self._flags(mask))
 
-    def _flags(self, mask: int) -> tuple[int, ...]:
+    def _flags(self, mask: TypeMask) -> tuple[int, ...]:
         flags: tuple[int, ...] = self._in_order(flags_of(mask, max(1, self._length)))
         return flags

@@ -10,18 +10,21 @@ from typing import Final
 
 from core.identity_cache import ByIdentity
 from core.model.catalogue import InstanceType, Offering
+from core.scheduling.primitives.bit_set import bits
+from core.scheduling.primitives.handles import TypeMask
 
 Market = tuple[str, str, str]
 """Zone, capacity type and reservation: where and how a type can be had."""
 
 LISTS_REMEMBERED: Final = 16
-_DIGITS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class TypeIndex:
     """Types in order of name; bit i stands for `types[i]`.
 
     Attributes:
+        full: All types.
+        names: Their names, by position.
         sound: Types whose allocatable is nowhere below zero.
         by_value: Label → value → types that may carry it.
         markets: Market → types with an available offering there.
@@ -31,8 +34,12 @@ class TypeIndex:
 
     def __init__(self, types: Iterable[InstanceType]) -> None:
         self.types = tuple(sorted(types, key=lambda t: t.name))
+        self.names = [one.name for one in self.types]
+        self.full = TypeMask((1 << len(self.types)) - 1)
         self.allocatable = [t.allocatable() for t in self.types]
-        self.sound = bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
+        self.sound = TypeMask(
+            bits(i for i, amounts in enumerate(self.allocatable) if all(a >= 0 for a in amounts.values()))
+        )
         self.by_value = _labels(self.types)
         self.prices = _prices(self.types)
         self._cheapest_first = _growing(self.prices)
@@ -42,7 +49,8 @@ class TypeIndex:
     def below(self, price: int) -> TypeIndex:
         """The same types with only the offerings that cost less than `price`."""
         cheap = object.__new__(TypeIndex)
-        cheap.types, cheap.allocatable, cheap.sound = self.types, self.allocatable, self.sound
+        cheap.types, cheap.names, cheap.full = self.types, self.names, self.full
+        cheap.allocatable, cheap.sound = self.allocatable, self.sound
         cheap.by_value, cheap.reservations = self.by_value, self.reservations
         counts = {market: bisect_left(entries, (price,)) for market, entries in self.prices.items()}
         cheap.prices = {market: self.prices[market][:count] for market, count in counts.items() if count}
@@ -55,31 +63,18 @@ index_of: Final = ByIdentity(TypeIndex, size=LISTS_REMEMBERED)
 """The index of a tuple of types."""
 
 
-def bits(positions: Iterable[int]) -> int:
-    """The set of these positions."""
-    mask = 0
-    for position in positions:
-        mask |= 1 << position
-    return mask
-
-
-def flags_of(mask: int, length: int) -> bytes:
-    """A set as a byte for each of so many positions, 1 where it is in the set: what Python's loops in C can walk."""
-    return f"{mask | 1 << length:b}".encode().translate(_DIGITS)[:0:-1]
-
-
 def market_of(offering: Offering) -> Market:
     """Where and how an offering is to be had."""
     return (offering.zone, offering.capacity_type, offering.reservation_id)
 
 
-def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, int]]:
-    index: dict[str, dict[str, int]] = {}
+def _labels(types: Sequence[InstanceType]) -> Mapping[str, dict[str, TypeMask]]:
+    index: dict[str, dict[str, TypeMask]] = {}
     for position, instance_type in enumerate(types):
         for key, values in instance_type.labels.items():
             known = index.setdefault(key, {})
             for value in values:
-                known[value] = known.get(value, 0) | 1 << position
+                known[value] = known.get(value, TypeMask(0)) | 1 << position
     return index
 
 
@@ -92,10 +87,10 @@ def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]
     return {market: sorted(index[market]) for market in sorted(index)}
 
 
-def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[int]]:
+def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[TypeMask]]:
     """Market → the set of none, of the cheapest one, of the cheapest two and so on."""
     return {
-        market: list(accumulate((1 << position for _, position in entries), or_, initial=0))
+        market: list(accumulate((TypeMask(1 << position) for _, position in entries), or_, initial=TypeMask(0)))
         for market, entries in prices.items()
     }
 

@@ -92,7 +92,7 @@ class RelaxedPods:
         for parts in required_alternatives(pod_group.signature.spec):
             alternative = table.conjunction(parts)
             for template in self._context.templates if alternative != IMPOSSIBLE else ():
-                reqs = table.narrowed(template.offered, alternative)
+                reqs = table.narrowed(template.offered, asked=alternative)
                 if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
                     yield LaunchOption(template.index, reqs, template.mask)
 
@@ -101,6 +101,8 @@ class RelaxedPods:
         found: list[Offer] = []
         for option in group.options:
             types = self._context.templates[option.template_index].types
-            fitting = types.survivors(types.mask(option.reqs) & option.allowed, group.requests)
-            found += [(price, types.room[i]) for price, i in types.in_price_order(fitting, option.reqs)]
+            fitting = types.room.survivors(types.mask(option.reqs) & option.allowed, group.requests)
+            found += [
+                (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
+            ]
         return found

@@ -43,7 +43,7 @@ class Repacker:
         """The solution with cheaper claims, or as it is. Limits are charged anew."""
         if self._budget.is_spent:
             return solution
-        limits = solution.usage.limits
+        limits = solution.state.limits
         left_before = [dict(of_pool.left) for of_pool in limits]
         began = self._budget.elapsed_share
         claims, replaceable = self._taken_apart(solution)
@@ -65,8 +65,8 @@ class Repacker:
             claim.index = index
         changed = replace(solution, claims=claims)
         domain_counts = recounted(self._context, changed)
-        if keeps_counts(self._context, before=solution.usage.domain_counts, after=domain_counts):
-            return replace(changed, usage=replace(solution.usage, domain_counts=domain_counts))
+        if keeps_counts(self._context, before=solution.state.domain_counts, after=domain_counts):
+            return replace(changed, state=replace(solution.state, domain_counts=domain_counts))
         for of_pool, left in zip(limits, left_before, strict=True):
             of_pool.left = left
         return solution
@@ -102,12 +102,10 @@ class Repacker:
         return kept, found
 
     def _may_repack(self, claim: InFlightClaim, solution: Solution) -> bool:
-        """Whether nothing but capacity, rules and price decides about a claim.
-
-        Where pods were left over, a NodePool with limits is left as it is: who gets the last of them is for the greedy planner.
-        """
-        is_scarce = bool(solution.unplaced and solution.usage.limits[claim.template.index].left)
-        return not (is_scarce or claim.reservations or claim.min_values_relaxed)
+        """Whether nothing but capacity, rules and price decides about a claim, as far as the constraints can say."""
+        pods_wait = bool(solution.unplaced)
+        constraints = solution.state.constraints.all
+        return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
 
     def _subproblems(
         self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]], budget: SearchBudget

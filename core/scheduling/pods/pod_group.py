@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
-from core.model.pod import HostPort, Pod, PodSpec, TopologySpread
+from core.model.pod import Pod, PodSpec, TopologySpread
 from core.scheduling.pods.preferences import PodDemands, required_alternatives
 from core.scheduling.pods.volumes import VolumeNeeds
+from core.scheduling.primitives.handles import PodGroupId, RequirementId, StepId, TopologyGroupId
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.resource_vector import Vector
+
+ConstraintFacts = tuple[tuple[type, Hashable], ...]
+"""Constraint → what it reads of a pod beside its spec, namespace and labels."""
 
 
 @dataclass(eq=False, slots=True)
@@ -17,11 +23,14 @@ class PodSignature:
 
     Attributes:
         spreads: The spread constraints, those of the cluster's defaults included.
+        facts: Constraint → what it reads of a pod beside all that.
         selected_by: Numbers of the topology groups whose selector picks these pods.
         pinned_keys: Topology keys (hostname aside) along which a hard rule speaks of these pods.
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
+        may_run_anywhere: Label key → whether their own required node affinity says nothing of it.
+        may_run_at: Label key and value → whether that affinity admits the value (volumes and preferences aside).
     """
 
     index: int
@@ -29,38 +38,35 @@ class PodSignature:
     labels: Mapping[str, str]
     spec: PodSpec
     spreads: tuple[TopologySpread, ...]
-    selected_by: tuple[int, ...] = ()
+    facts: Mapping[type, Hashable] = field(default_factory=dict)
+    selected_by: tuple[TopologyGroupId, ...] = ()
     domain_keys: tuple[str, ...] = ()
-    repelled_by: tuple[int, ...] = ()
-    avoids: tuple[int, ...] = ()
+    repelled_by: tuple[TopologyGroupId, ...] = ()
+    avoids: tuple[TopologyGroupId, ...] = ()
     bound: dict[int, int] = field(default_factory=dict)
-    _anywhere: dict[str, bool] = field(default_factory=dict)
-    _eligible: dict[tuple[str, str], bool] = field(default_factory=dict)
+    may_run_anywhere: Callable[[str], bool] = field(init=False)
+    may_run_at: Callable[[str, str], bool] = field(init=False)
 
-    def may_run_anywhere(self, key: str) -> bool:
-        """Whether the pod's own required node affinity says nothing of a label."""
-        known = self._anywhere.get(key)
-        if known is None:
-            ways = required_alternatives(self.spec)
-            known = self._anywhere[key] = bool(ways) and all(asked.key != key for way in ways for asked in way)
-        return known
+    def __post_init__(self) -> None:
+        self.may_run_anywhere = memo(partial(_may_run_anywhere, self.spec))
+        self.may_run_at = memo(partial(_may_run_at, self.spec))
 
-    def may_run_at(self, key: str, value: str) -> bool:
-        """Whether the pod's own required node affinity leaves it this value of a label (volumes and preferences aside)."""
-        question = (key, value)
-        known = self._eligible.get(question)
-        if known is None:
-            ways = required_alternatives(self.spec)
-            known = any(all(asked.has(value) for asked in way if asked.key == key) for way in ways)
-            self._eligible[question] = known
-        return known
+
+def _may_run_anywhere(spec: PodSpec, key: str) -> bool:
+    alternatives = required_alternatives(spec)
+    return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
+
+
+def _may_run_at(spec: PodSpec, key: str, value: str) -> bool:
+    alternatives = required_alternatives(spec)
+    return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
 
 
 @dataclass(eq=False, slots=True, frozen=True)
 class TopologyRule:
     """One topology group that a pod has to obey; `selects_self` where the pod is one of those the rule speaks of."""
 
-    group: int
+    group: TopologyGroupId
     kind: str
     key: str
     is_hostname: bool
@@ -80,10 +86,10 @@ class RelaxationStep:
         is_monotone: Whether a failure is for good as pods are added: true without affinity and spread along shared domains.
     """
 
-    index: int
+    index: StepId
     number: int
     demands: PodDemands
-    alternatives: tuple[int, ...]
+    alternatives: tuple[RequirementId, ...]
     host_rules: tuple[TopologyRule, ...]
     zone_rules: tuple[TopologyRule, ...]
     keys: tuple[str, ...]
@@ -97,36 +103,17 @@ class PodGroup:
     Attributes:
         stages: What they ask for, step by step; shared by classes that differ in nothing but what they request.
         reason, message: Set where no node could ever help.
-        ports: Host ports that one pod takes.
-        is_plain: Whether a pod takes nothing of a node but what it requests: no host port, no volume to attach.
+        is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
 
-    index: int
+    index: PodGroupId
     signature: PodSignature
     requests: Vector
     volumes: VolumeNeeds
     steps: tuple[RelaxationStep, ...] = ()
     reason: str = ""
     message: str = ""
-    ports: tuple[HostPort, ...] = field(init=False)
-    is_plain: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ports = self.signature.spec.host_ports
-        self.is_plain = not self.ports and not self.volumes.attachments
-
-
-@dataclass(eq=False, slots=True)
-class Alike:
-    """Pods of one shape that request the same.
-
-    Attributes:
-        pod_class: Their class where they have no volumes, once it is known.
-    """
-
-    signature: PodSignature
-    requests: Vector
-    pod_group: PodGroup | None = None
+    is_plain: bool = True
 
 
 @dataclass(eq=False, slots=True)

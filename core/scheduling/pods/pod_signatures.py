@@ -1,21 +1,39 @@
-"""Sorts pods into shapes: everything about a pod that scheduling reads, but for how much it requests."""
+"""Gives each pod its signature: everything about it that scheduling reads, but for how much it requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.pods.default_topology_spread import DefaultSpreads
-from core.scheduling.pods.pod_group import Alike, PodSignature
+from core.scheduling.pods.pod_group import ConstraintFacts, PodSignature
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
+
+SizedSignature = tuple[PodSignature, Vector]
+"""All that pods of a group have in common but their volumes: the signature, and what one pod requests."""
 
 
 class PodSignatures:
-    """The shapes of all pods of a snapshot, numbered in the order in which the pods are given."""
+    """The signatures of all pods of a snapshot, numbered in the order in which the pods are given."""
 
-    def __init__(self, snapshot: Snapshot, pods: Sequence[Pod], axis: ResourceAxis) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pods: Sequence[Pod],
+        axis: ResourceAxis,
+        reads: Callable[[Pod], ConstraintFacts] | None = None,
+    ) -> None:
+        """Sort the pods.
+
+        Args:
+            snapshot: The cluster.
+            pods: Pods that need a place, and those that run.
+            axis: The resources that count.
+            reads: What constraints read of a pod beside its spec, namespace and labels.
+        """
         self._defaults = DefaultSpreads(snapshot)
+        self._reads = reads
         self._has_defaults = bool(snapshot.options.default_spreads)
         specs = {id(pod.spec): pod.spec for pod in pods}
         numbers: dict[tuple[object, ...], int] = {}
@@ -24,41 +42,50 @@ class PodSignatures:
         distinct = {self._terms[identity]: spec for identity, spec in specs.items()}
         self._read_keys = sorted(_label_keys_read(snapshot, distinct.values()))
         self._signatures: dict[tuple[object, ...], PodSignature] = {}
-        self._known: dict[tuple[object, ...], Alike] = {}
-        self._of = {id(pod): self._alike(pod) for pod in pods}
+        self._sized_signatures: dict[tuple[object, ...], SizedSignature] = {}
+        self._of = {id(pod): self._sized(pod) for pod in pods}
 
     @property
     def all(self) -> list[PodSignature]:
-        """Every shape, by index."""
+        """Every signature, by index."""
         return list(self._signatures.values())
 
-    def of(self, pod: Pod) -> Alike:
-        """Those that are like a pod of the snapshot; asked with the very object, which is quicker than by name."""
+    def of(self, pod: Pod) -> SizedSignature:
+        """A pod of the snapshot; asked with the very object, which is quicker than by name."""
         return self._of[id(pod)]
 
     def requests(self, pod: Pod) -> Vector:
         """What a pod of the snapshot requests."""
         return self._requests[id(pod.spec)]
 
-    def _alike(self, pod: Pod) -> Alike:
+    def _sized(self, pod: Pod) -> SizedSignature:
         spec, own = pod.spec, pod.labels
         read = tuple(map(own.get, self._read_keys))
         spreads = self._defaults.of(pod) if self._has_defaults else None
-        question = (id(spec), pod.namespace, read, spreads)
-        known = self._known.get(question)
+        facts = self._reads(pod) if self._reads else ()
+        question = (id(spec), pod.namespace, read, spreads, facts)
+        known = self._sized_signatures.get(question)
         if known is None:
-            signature = self._signature((self._terms[id(spec)], pod.namespace, read, spreads), pod, spreads)
-            known = self._known[question] = Alike(signature, self._requests[id(spec)])
+            signature = self._signature(
+                (self._terms[id(spec)], pod.namespace, read, spreads, facts), pod, spreads, dict(facts)
+            )
+            known = self._sized_signatures[question] = (signature, self._requests[id(spec)])
         return known
 
     def _signature(
-        self, question: tuple[object, ...], pod: Pod, spreads: tuple[TopologySpread, ...] | None
+        self,
+        question: tuple[object, ...],
+        pod: Pod,
+        spreads: tuple[TopologySpread, ...] | None,
+        facts: Mapping[type, Hashable],
     ) -> PodSignature:
         known = self._signatures.get(question)
         if known is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
             own = pod.spec.spreads if spreads is None else spreads
-            known = self._signatures[question] = PodSignature(len(self._signatures), pod.namespace, read, pod.spec, own)
+            known = self._signatures[question] = PodSignature(
+                len(self._signatures), pod.namespace, read, pod.spec, own, facts
+            )
         return known
 
 

@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.memo import memo
 
-IMPOSSIBLE: Final = -1
+IMPOSSIBLE: Final = RequirementId(-1)
+"""Requirements that contradict each other: no node meets them."""
+
+_Entry = tuple[Requirements, frozenset[str]]
+"""Requirements, and the labels among them that must be there although the requirement alone would do without."""
+
+
+class _Entries:
+    """Entries by number and numbers by entry."""
+
+    def __init__(self) -> None:
+        self.all: list[_Entry] = []
+        self._numbers: dict[_Entry, RequirementId] = {}
+
+    def number(self, entry: _Entry) -> RequirementId:
+        number = self._numbers.get(entry)
+        if number is None:
+            number = self._numbers[entry] = RequirementId(len(self.all))
+            self.all.append(entry)
+        return number
 
 
 class RequirementTable:
-    """Interns `Requirements` and remembers what combining two of them gives.
+    """Numbers `Requirements` and remembers what combining two of them gives.
 
     An entry also knows which of its labels must be there: merging `Exists` with `NotIn` leaves `NotIn`, which alone would
-    be content without the label. Numbers depend on the order of interning and mean nothing outside of one planner.
+    be content without the label. Numbers depend on the order of asking and mean nothing outside of one planner.
+
+    Attributes:
+        well_known: Labels that every cloud node gets by itself.
     """
 
     def __init__(self, well_known: frozenset[str]) -> None:
         self.well_known = well_known
-        self._numbers: dict[tuple[Requirements, frozenset[str]], int] = {}
-        self._all: list[tuple[Requirements, frozenset[str]]] = []
-        self._narrowed: dict[tuple[int, int], int] = {}
-        self._single: dict[tuple[int, str], str | None] = {}
-        self._with_value: dict[tuple[int, str, str], int] = {}
+        self._entries = _Entries()
+        self._narrowed: Callable[[RequirementId, RequirementId], RequirementId] = memo(
+            partial(_narrowed, self._entries, well_known)
+        )
+        self._one_value: Callable[[str, str], RequirementId] = memo(partial(_one_value, self._entries))
+        self._single: Callable[[RequirementId, str], str | None] = memo(partial(_single, self._entries))
 
-    def intern(self, requirements: Requirements, needed: frozenset[str] = frozenset()) -> int:
+    def intern(self, requirements: Requirements, needed: frozenset[str] = frozenset()) -> RequirementId:
         """The number of these requirements; the labels in `needed` have to exist."""
-        entry = (requirements, needed)
-        number = self._numbers.get(entry)
-        if number is None:
-            number = self._numbers[entry] = len(self._all)
-            self._all.append(entry)
-        return number
+        return self._entries.number((requirements, needed))
 
-    def conjunction(self, parts: Iterable[Requirement]) -> int:
+    def conjunction(self, parts: Iterable[Requirement]) -> RequirementId:
         """The number of all these together, or `IMPOSSIBLE` where they contradict each other."""
         merged = Requirements()
         needed: set[str] = set()
@@ -46,57 +67,55 @@ class RequirementTable:
                 needed.add(part.key)
         return self.intern(merged, frozenset(key for key in needed if merged[key].tolerates_absence))
 
-    def __getitem__(self, number: int) -> Requirements:
-        return self._all[number][0]
+    def __getitem__(self, number: RequirementId) -> Requirements:
+        return self._entries.all[number][0]
 
-    def needed(self, number: int) -> frozenset[str]:
+    def needed(self, number: RequirementId) -> frozenset[str]:
         """Labels that must exist although the requirement alone would do without."""
-        return self._all[number][1]
+        return self._entries.all[number][1]
 
-    def narrowed(self, offered: int, asked: int) -> int:
+    def narrowed(self, offered: RequirementId, *, asked: RequirementId) -> RequirementId:
         """What a new node that offers `offered` is held to once `asked` is granted, or `IMPOSSIBLE`.
 
-        Labels that every cloud node gets by itself may be asked for although nobody offers them (Karpenter). A label that
-        nobody offers and that is asked to be absent stays absent.
+        A label that every cloud node gets by itself may be asked for although `offered` does not name it (Karpenter). A label
+        that is neither offered nor well known, and that is asked to be absent, stays absent.
         """
-        key = (offered, asked)
-        known = self._narrowed.get(key)
-        if known is None:
-            known = self._narrowed[key] = self._narrow(offered, asked)
-        return known
+        return self._narrowed(offered, asked)
 
-    def offers(self, offered: Requirements, asked: int) -> bool:
+    def offers(self, offered: Requirements, asked: RequirementId) -> bool:
         """Whether an existing node with these labels meets what is asked."""
-        theirs, needed = self._all[asked]
+        theirs, needed = self._entries.all[asked]
         return all(key in offered for key in needed) and offered.compatible(theirs)
 
-    def with_value(self, offered: int, key: str, value: str) -> int:
+    def with_value(self, offered: RequirementId, key: str, value: str) -> RequirementId:
         """`offered` held to one value of a label, or `IMPOSSIBLE`."""
-        question = (offered, key, value)
-        known = self._with_value.get(question)
-        if known is None:
-            asked = self.intern(Requirements([Requirement.one_of(key, value)]))
-            known = self._with_value[question] = self.narrowed(offered, asked)
-        return known
+        return self._narrowed(offered, self._one_value(key, value))
 
-    def single(self, number: int, key: str) -> str | None:
+    def single(self, number: RequirementId, key: str) -> str | None:
         """The one value that a label is held to, None where it is open."""
-        question = (number, key)
-        if question not in self._single:
-            found = self[number].get(key)
-            only = found.values[0] if found is not None and found.is_finite and len(found.values) == 1 else None
-            self._single[question] = only
-        return self._single[question]
+        return self._single(number, key)
 
-    def _narrow(self, offered: int, asked: int) -> int:
-        (ours, held), (theirs, needed) = self._all[offered], self._all[asked]
-        if not all(key in ours or key in self.well_known for key in needed):
-            return IMPOSSIBLE
-        if not ours.compatible(theirs, allow_undefined=self.well_known):
-            return IMPOSSIBLE
-        added = [r for key, r in theirs.items() if key in ours or key in self.well_known]
-        merged = ours.merged(added)
-        there = held | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
-        if any(merged.of(key).operator == "DoesNotExist" for key in there):
-            return IMPOSSIBLE
-        return self.intern(merged, frozenset(key for key in there if merged.of(key).tolerates_absence))
+
+def _one_value(entries: _Entries, key: str, value: str) -> RequirementId:
+    return entries.number((Requirements([Requirement.one_of(key, value)]), frozenset()))
+
+
+def _single(entries: _Entries, number: RequirementId, key: str) -> str | None:
+    found = entries.all[number][0].get(key)
+    return found.values[0] if found is not None and found.is_finite and len(found.values) == 1 else None
+
+
+def _narrowed(
+    entries: _Entries, well_known: frozenset[str], offered: RequirementId, asked: RequirementId
+) -> RequirementId:
+    (ours, held), (theirs, needed) = entries.all[offered], entries.all[asked]
+    if not all(key in ours or key in well_known for key in needed):
+        return IMPOSSIBLE
+    if not ours.compatible(theirs, allow_undefined=well_known):
+        return IMPOSSIBLE
+    added = [r for key, r in theirs.items() if key in ours or key in well_known]
+    merged = ours.merged(added)
+    there = held | needed | {key for key, requirement in ours.items() if not requirement.tolerates_absence}
+    if any(merged.of(key).operator == "DoesNotExist" for key in there):
+        return IMPOSSIBLE
+    return entries.number((merged, frozenset(key for key in there if merged.of(key).tolerates_absence)))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import or_
 
+from core.scheduling.primitives.handles import TypeMask
+
 
 class ThresholdIndex:
     """One amount for each bit position, ready to be asked which ones are at least, or at most, so much.
@@ -33,7 +35,7 @@ class ThresholdIndex:
         self.prepare()
         return self._prefixes[bisect_right(self._steps, bound)]
 
-    def largest(self, mask: int) -> int:
+    def largest(self, mask: TypeMask) -> int:
         """The largest amount in the mask, zero in an empty one."""
         self.prepare()
         mask &= self._all

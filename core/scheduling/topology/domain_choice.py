@@ -6,75 +6,22 @@ the first pod that any hard rule concerns, so every later count is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
 
 from core.model.values.requirements import Requirement
+from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, any_value
-from core.scheduling.instance_types.min_values import unmet
-from core.scheduling.pods.pod_group import PendingGroup, PodSignature, RelaxationStep, TopologyRule
+from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
+from core.scheduling.primitives.handles import RequirementId, StepId, TopologyGroupId, TypeMask
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
-_NOT_FOR_SALE = 1 << 62
-_NO_MIN_VALUES: Final[Mapping[str, int]] = {}
 _WHOLE = 1000
 """A pod that can go to one value only weighs so much; one with n values an n-th of it."""
-
-
-class ClaimDraft(NamedTuple):
-    """A claim as it might become: requirements, the types that limits leave, and what all its pods request.
-
-    Attributes:
-        min_values: Label key → how many distinct values the types that are left must have.
-    """
-
-    template: NodeClaimTemplate
-    reqs: int
-    allowed: int
-    total: Vector
-    min_values: Mapping[str, int] = _NO_MIN_VALUES
-
-    @property
-    def mask(self) -> int:
-        """Types that are left, room aside."""
-        return self.template.types.mask(self.reqs) & self.allowed
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether any type is left that has room."""
-        return self.reqs != IMPOSSIBLE and self.template.types.fits(self.mask, self.total)
-
-    @property
-    def price(self) -> int:
-        """The lowest price among the types that are left; beyond all prices where none is."""
-        found = self.template.types.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
-        return _NOT_FOR_SALE if found is None else found
-
-    def narrowed(self, reqs: int) -> ClaimDraft:
-        """The same with other requirements."""
-        return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
-
-    def held_to(self, allowed: int) -> ClaimDraft:
-        """The same with these types only."""
-        return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
-
-    def demanding(self, min_values: Mapping[str, int]) -> ClaimDraft:
-        """The same with minValues."""
-        return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
-
-    def undemanding(self) -> ClaimDraft:
-        """The same without minValues."""
-        return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
-
-    def missing_values(self) -> dict[str, int]:
-        """Label key → how many distinct values are left, for each key that has too few for minValues."""
-        types = self.template.types
-        return unmet(types, types.survivors(self.mask, self.total), self.min_values) if self.min_values else {}
 
 
 _Preference = tuple[int, int, int, int, str]
@@ -90,9 +37,9 @@ class _PreferenceGroups:
         ties: Affinities and anti-affinities, of their own and of others.
     """
 
-    spreads: tuple[int, ...]
-    crowds: tuple[int, ...]
-    ties: tuple[int, ...]
+    spreads: tuple[TopologyGroupId, ...]
+    crowds: tuple[TopologyGroupId, ...]
+    ties: tuple[TopologyGroupId, ...]
 
 
 class DomainChoice:
@@ -102,15 +49,15 @@ class DomainChoice:
         self._topology = topology
         self._domain_counts = domain_counts
         self._table: RequirementTable = topology.table
-        self._concerned: dict[int, list[PendingGroup]] = {}
-        self._open_values: dict[tuple[int, int, str], tuple[str, ...]] = {}
-        self._bonds: dict[tuple[int, str], _PreferenceGroups] = {}
-        self._prices: dict[tuple[int, int, int, str, str], int] = {}
+        self._concerned: dict[TopologyGroupId, list[PendingGroup]] = {}
+        self._preference_groups: dict[tuple[StepId, str], _PreferenceGroups] = {}
+        self._price: Callable[[NodeClaimTemplate, RequirementId, TypeMask, str, str], int] = memo(_price)
+        self._possible: Callable[[PodGroup, NodeClaimTemplate, str], tuple[str, ...]] = memo(_possible)
         for pending_group in pending_groups:
             for number in _groups_of(pending_group):
                 self._concerned.setdefault(number, []).append(pending_group)
 
-    def pin(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> int | None:
+    def pin(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
         """The first choice that leaves as many types as minValues wants, or None where no choice will do."""
         return next((c.reqs for c in self.choices(draft, signature, step, step.keys) if not c.missing_values()), None)
 
@@ -172,10 +119,10 @@ class DomainChoice:
         self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep, key: str
     ) -> Callable[[str], _Preference]:
         """Ranks values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
-        bonds = self._bonds_of(signature, step, key)
-        spreads = [self._domain_counts.of(number) for number in bonds.spreads]
-        crowds = [self._domain_counts.of(number) for number in bonds.crowds]
-        needs = self._needs(draft.template, signature, bonds.ties, key)
+        groups = self._preference_groups_of(signature, step, key)
+        spreads = [self._domain_counts.of(number) for number in groups.spreads]
+        crowds = [self._domain_counts.of(number) for number in groups.crowds]
+        needs = self._needs(draft.template, signature, groups.ties, key)
 
         def rank(value: str) -> _Preference:
             spread = crowd = 0
@@ -183,20 +130,18 @@ class DomainChoice:
                 spread += counts.get(value, 0)
             for counts in crowds:
                 crowd += counts.get(value, 0)
-            return (spread, needs.get(value, 0), self._price(draft, key, value), crowd, value)
+            return (
+                spread,
+                needs.get(value, 0),
+                self._price(draft.template, draft.reqs, draft.allowed, key, value),
+                crowd,
+                value,
+            )
 
         return rank
 
-    def _price(self, draft: ClaimDraft, key: str, value: str) -> int:
-        """The lowest price of a draft once it is held to a value."""
-        question = (draft.template.index, draft.reqs, draft.allowed, key, value)
-        known = self._prices.get(question)
-        if known is None:
-            known = self._prices[question] = draft.narrowed(self._table.with_value(draft.reqs, key, value)).price
-        return known
-
-    def _bonds_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
-        known = self._bonds.get((step.index, key))
+    def _preference_groups_of(self, signature: PodSignature, step: RelaxationStep, key: str) -> _PreferenceGroups:
+        known = self._preference_groups.get((step.index, key))
         if known is None:
             groups = self._topology.groups
             rules = [rule for rule in step.zone_rules if rule.key == key]
@@ -205,7 +150,7 @@ class DomainChoice:
                 | set(signature.selected_by)
                 | set(signature.avoids)
             )
-            known = self._bonds[step.index, key] = _PreferenceGroups(
+            known = self._preference_groups[step.index, key] = _PreferenceGroups(
                 spreads=tuple(rule.group for rule in rules if rule.kind == SPREAD),
                 crowds=tuple(n for n in signature.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
                 ties=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
@@ -213,7 +158,7 @@ class DomainChoice:
         return known
 
     def _needs(
-        self, template: NodeClaimTemplate, signature: PodSignature, ties: Iterable[int], key: str
+        self, template: NodeClaimTemplate, signature: PodSignature, ties: Iterable[TopologyGroupId], key: str
     ) -> dict[str, int]:
         """Value → how much waiting pods want this pod there (below zero) or away from there (above)."""
         needs: dict[str, int] = {}
@@ -221,28 +166,32 @@ class DomainChoice:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
             for pending_group in self._concerned.get(number, ()):
                 if pending_group.waiting and pending_group.pod_group.signature is not signature:
-                    possible = self._possible(pending_group, template, key)
+                    possible = self._possible(pending_group.pod_group, template, key)
                     for value in possible:
                         weight = _WHOLE if sign < 0 else _WHOLE // len(possible)
                         needs[value] = needs.get(value, 0) + sign * weight
         return needs
 
-    def _possible(self, pending_group: PendingGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:
-        """Values of a label that pods of a batch could get from a NodePool."""
-        question = (pending_group.pod_group.index, template.index, key)
-        known = self._open_values.get(question)
-        if known is None:
-            found: set[str] = set()
-            for alternative in pending_group.pod_group.steps[0].alternatives if pending_group.pod_group.steps else ():
-                reqs = self._table.narrowed(template.offered, alternative)
-                if reqs != IMPOSSIBLE:
-                    roomy = template.types.survivors(template.types.mask(reqs), pending_group.pod_group.requests)
-                    found.update(template.types.values(roomy, reqs, key))
-            known = self._open_values[question] = tuple(sorted(found))
-        return known
+
+def _price(template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask, key: str, value: str) -> int:
+    """The lowest price of a claim once it is held to a value."""
+    held = template.types.table.with_value(reqs, key, value)
+    return ClaimDraft(template, held, allowed, ()).price
 
 
-def _groups_of(pending_group: PendingGroup) -> tuple[int, ...]:
+def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tuple[str, ...]:
+    """Values of a label that pods of a group could get from a NodePool."""
+    found: set[str] = set()
+    types = template.types
+    for alternative in pod_group.steps[0].alternatives if pod_group.steps else ():
+        reqs = types.table.narrowed(template.offered, asked=alternative)
+        if reqs != IMPOSSIBLE:
+            roomy = types.room.survivors(types.mask(reqs), pod_group.requests)
+            found.update(types.values(roomy, reqs, key))
+    return tuple(sorted(found))
+
+
+def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:
     """Affinity and anti-affinity groups that a batch owns, inverse ones that select it among them."""
     steps = pending_group.pod_group.steps
     own = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()

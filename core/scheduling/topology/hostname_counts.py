@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.scheduling.primitives.handles import ClaimMask
+
 
 class HostnameCounts:
     """Counts by claim, and the claims that have reached a count as bit sets, so that a rule answers for all at once.
@@ -18,7 +20,7 @@ class HostnameCounts:
         """
         self.total = 0
         self._counts: dict[int, int] = {}
-        self._reached = [0] * (highest + 1)
+        self._reached = [ClaimMask(0)] * (highest + 1)
 
     def copy(self) -> HostnameCounts:
         """The counts as they are now."""
@@ -41,6 +43,6 @@ class HostnameCounts:
                 reached[before] &= ~bit
             before -= 1
 
-    def with_at_least(self, count: int) -> int:
+    def with_at_least(self, count: int) -> ClaimMask:
         """The claims with so many pods, at least one, as a bit set."""
         return self._reached[count]

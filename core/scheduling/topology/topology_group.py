@@ -51,12 +51,16 @@ class TopologyNodeFilter(msgspec.Struct, frozen=True, order=True):
                 return False
         return any(
             all(offered.compatible(Requirements((asked,)), allow_undefined=well_known) for asked in way)
-            for way in self.ways()
+            for way in self.alternatives()
         )
 
-    def ways(self) -> tuple[tuple[Requirement, ...], ...]:
+    def alternatives(self) -> tuple[tuple[Requirement, ...], ...]:
         """The node selector with each alternative of the affinity; one empty way where neither is looked at."""
         return tuple((*self.selector, *term.requirements) for term in self.terms) or (self.selector,)
+
+
+ANY_NODE: Final = TopologyNodeFilter()
+"""Every node is looked at."""
 
 
 class TopologyGroup(msgspec.Struct, frozen=True, order=True):
@@ -68,7 +72,7 @@ class TopologyGroup(msgspec.Struct, frozen=True, order=True):
     selector: LabelSelector | None
     max_skew: int = 0
     min_domains: int = 0
-    node_filter: TopologyNodeFilter = TopologyNodeFilter()
+    node_filter: TopologyNodeFilter = ANY_NODE
 
     @property
     def is_hostname(self) -> bool:

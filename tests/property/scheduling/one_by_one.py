@@ -6,21 +6,17 @@ from collections.abc import Iterator
 
 from core.model.values.taints import first_untolerated
 from core.scheduling.capacity.claim_profile import ClaimProfiles
-from core.scheduling.capacity.existing_node import can_attach, ports_free
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
 from core.scheduling.greedy.new_claims import NewClaims, PodPlacement
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.greedy.scheduler import GreedyScheduler
-from core.scheduling.instance_types.type_filter import positions
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup, PodSignature, RelaxationStep, TopologyRule
-from core.scheduling.primitives.host_ports import conflict
+from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus, within
 from core.scheduling.topology.domain_choice import ClaimDraft, DomainChoice
-from core.scheduling.topology.domain_counts import DomainCounts
 from core.scheduling.topology.topology_group import AFFINITY, INVERSE, SPREAD
 
 
@@ -30,19 +26,20 @@ class OneByOne(GreedyScheduler):
     def __post_init__(self) -> None:
         """Take plain searches in place of those that ask all at once."""
         super().__post_init__()
-        domain_counts = self.usage.domain_counts
-        self.nodes = EachNode(self.context, domain_counts, self.leaving)
+        domain_counts = self.state.domain_counts
+        self.nodes = EachNode(self.state, self.leaving)
         domain_choice = DomainChoice(self.context.topology, domain_counts, self.pending_groups)
-        state = PlanState(self.context, self.usage, domain_choice, ClaimProfiles())
-        self.new, self.claims = NewClaims(state), EachClaim(state)
+        profiles = ClaimProfiles()
+        self.new = NewClaims(self.state, domain_choice, profiles)
+        self.claims = EachClaim(self.state, domain_choice, profiles)
         self.claims.plain_pinning = domain_choice
 
 
 class EachNode(ExistingNodeSearch):
     """Nodes in order, the first that will do."""
 
-    def __init__(self, context: SchedulingContext, domain_counts: DomainCounts, leaving: frozenset[int]) -> None:
-        super().__init__(context, domain_counts, leaving)
+    def __init__(self, state: PlanState, leaving: frozenset[int]) -> None:
+        super().__init__(state, leaving)
         self._gone = leaving
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
@@ -51,17 +48,14 @@ class EachNode(ExistingNodeSearch):
 
     def _takes(self, position: int, pending_group: PendingGroup, step: RelaxationStep) -> bool:
         node, table, pod_group = self._context.existing_nodes[position], self._context.table, pending_group.pod_group
-        room = self._limits.get(position)
-        free, ports, attached = (room.free, room.ports, room.attached) if room else (node.free, (), ())
         return (
             position not in self._gone
             and not node.is_leaving
             and not (pending_group.avoids_resting and node.rests)
             and first_untolerated(node.taints, step.demands.tolerations) is None
             and any(table.offers(node.offered, alternative) for alternative in step.alternatives)
-            and within(pod_group.requests, free)
-            and ports_free(node, ports, pod_group.ports)
-            and can_attach(node, attached, pod_group.volumes.attachments)
+            and within(pod_group.requests, self._free.get(position, node.free))
+            and all(c.admits(node, pod_group) for c in self._constraints.all if c.concerns(pod_group))
             and all(
                 self._domain_counts.admits(rule, node.domain(rule.key), pod_group.signature)
                 for rule in (*step.host_rules, *step.zone_rules)
@@ -83,25 +77,27 @@ class EachClaim(OpenClaimSearch):
         template, table = claim.template, self._context.table
         if first_untolerated(template.taints, step.demands.tolerations) is not None:
             return
-        if conflict(pod_group.ports, claim.ports):
-            return
         if not all(self._obeys(claim, rule, pod_group) for rule in step.host_rules):
             return
-        total = plus(claim.used, pod_group.requests)
+        total, allowed = plus(claim.used, pod_group.requests), claim.allowed
+        for constraint in self._constraints.all:
+            allowed &= constraint.types(claim, pod_group) if constraint.concerns(pod_group) else allowed
         for alternative in step.alternatives:
-            reqs = table.narrowed(claim.reqs, alternative)
-            draft = ClaimDraft(template, reqs, claim.allowed_with(pod_group), total, claim.min_values)
+            reqs = table.narrowed(claim.reqs, asked=alternative)
+            draft = ClaimDraft(template, reqs, allowed, total, claim.min_values)
             if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not step.keys):
                 pinned = self.plain_pinning.pin(draft, pod_group.signature, step) if step.keys else reqs
                 if pinned is not None:
                     yield PodPlacement(claim, self._profiles.of(template, pinned, draft.allowed), total)
 
     def _has_type(self, draft: ClaimDraft) -> bool:
-        return any(within(draft.total, draft.template.types.room[position]) for position in positions(draft.mask))
+        return any(
+            within(draft.total, draft.template.types.room.vectors[position]) for position in positions(draft.mask)
+        )
 
     def _obeys(self, claim: InFlightClaim, rule: TopologyRule, pod_group: PodGroup) -> bool:
         topology = self._context.topology
-        is_counted = topology.counts_claim(rule.group, claim.reqs, claim.template)
+        is_counted = topology.new_nodes.counts(rule.group, claim.reqs, claim.template)
         there = sum(self._counts(signature, rule) for signature in claim.signatures) if is_counted else 0
         if rule.kind == SPREAD:
             return there + rule.selects_self <= topology.groups[rule.group].max_skew

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from core import labels
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement, Requirements
-from core.scheduling.instance_types.type_filter import TypeFilter, positions
+from core.scheduling.instance_types.type_filter import TypeFilter
 from core.scheduling.instance_types.type_index import TypeIndex, index_of
+from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
 from core.scheduling.primitives.resource_vector import ResourceAxis, pareto, within
 from core.scheduling.primitives.threshold_index import ThresholdIndex
@@ -56,7 +57,7 @@ def test_masks_agree_with_asking_each_type(asked: list[Requirement], sizes: list
     if number == IMPOSSIBLE:
         assert expected == []
     elif "size" in keys:
-        found = TypeFilter(TypeIndex(types), keys, table, ResourceAxis(["cpu"])).mask(number)
+        found = TypeFilter.of(TypeIndex(types), keys, table, ResourceAxis(["cpu"])).mask(number)
         assert list(positions(found)) == expected
 
 
@@ -66,7 +67,7 @@ def test_a_node_without_a_label_fails_a_demand_hidden_by_merging() -> None:
     asked = table.conjunction([Requirement.of("team", "Exists"), Requirement.of("team", "NotIn", ["a"])])
     assert not table.offers(Requirements(), asked)
     assert table.offers(Requirements([Requirement.one_of("team", "b")]), asked)
-    assert table.narrowed(table.intern(Requirements()), asked) == IMPOSSIBLE
+    assert table.narrowed(table.intern(Requirements()), asked=asked) == IMPOSSIBLE
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 31))

@@ -6,7 +6,19 @@ from typing import Any
 
 from core.model.plan import Plan, PlannedClaim
 from core.scheduling import schedule
+from core.scheduling.context import SchedulingContext
+from core.scheduling.pods.pod_group import PodGroup
 from tests.builders import a_snapshot
+
+
+def context_of(**world: Any) -> SchedulingContext:
+    """A snapshot of these parts, made ready for planning."""
+    return SchedulingContext(a_snapshot(**world))
+
+
+def group_of(context: SchedulingContext, name: str) -> PodGroup:
+    """The group of a pending pod."""
+    return next(context.pod_groups.of(pod) for pod in context.pending if pod.name == name)
 
 
 def plan_of(**world: Any) -> Plan:

@@ -8,9 +8,10 @@ from core.packing.search_settings import RepackSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.instance_types.min_values import first_of_each, unmet
-from core.scheduling.instance_types.type_index import bits
 from core.scheduling.optimization.items.item_extraction import RepackScope
 from core.scheduling.optimization.items.packing_item import MovablePods
+from core.scheduling.primitives.bit_set import bits
+from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -22,17 +23,17 @@ class ClaimBuilder:
         self._context = context
         self._scope = scope
         self._settings = settings
-        self._kept: dict[tuple[int, int, Vector], int] = {}
+        self._kept: dict[tuple[RequirementId, TypeMask, Vector], TypeMask] = {}
 
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
         """A claim for these pods, None where no type will do for all of them."""
         table, template = self._context.table, self._scope.template
         reqs, allowed, used = self._scope.offered, template.mask, self._context.axis.zero
         for item, _ in members:
-            reqs = table.narrowed(reqs, item.reqs) if reqs != IMPOSSIBLE else reqs
+            reqs = table.narrowed(reqs, asked=item.reqs) if reqs != IMPOSSIBLE else reqs
             allowed &= item.allowed
             used = plus(used, item.requests)
-        kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else 0
+        kept = self._types(reqs, allowed, used) if reqs != IMPOSSIBLE else NO_TYPES
         if not kept:
             return None
         claim = InFlightClaim(0, template, reqs, kept, used, charged=kept, min_values=template.min_values)
@@ -40,22 +41,24 @@ class ClaimBuilder:
             claim.add_pod(pod, self._context.pod_groups.of(pod))
         return claim
 
-    def _types(self, reqs: int, allowed: int, used: Vector) -> int:
+    def _types(self, reqs: RequirementId, allowed: TypeMask, used: Vector) -> TypeMask:
         """Types that hold the pods, cut to those near the cheapest and what minValues need; none where there are too few."""
         question = (reqs, allowed, used)
         known = self._kept.get(question)
         if known is None:
             types, min_values = self._scope.template.types, self._scope.template.min_values
-            left = types.survivors(types.mask(reqs) & allowed, used)
-            priced = types.in_price_order(left, reqs)
+            left = types.room.survivors(types.mask(reqs) & allowed, used)
+            priced = types.offerings.in_price_order(left, reqs)
             if unmet(types, left, min_values):
                 priced = []
             needed = first_of_each(types, [position for _, position in priced], min_values)
             above, below = self._settings.claim_price_ratio_max
             price_max = priced[0][0] * above // below if priced else 0
-            known = self._kept[question] = bits(
-                position
-                for rank, (price, position) in enumerate(priced)
-                if price <= price_max or rank < self._settings.claim_types_min or position in needed
+            known = self._kept[question] = TypeMask(
+                bits(
+                    position
+                    for rank, (price, position) in enumerate(priced)
+                    if price <= price_max or rank < self._settings.claim_types_min or position in needed
+                )
             )
         return known

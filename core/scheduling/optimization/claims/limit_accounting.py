@@ -8,6 +8,7 @@ from core.model.values import quantity
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.instance_types.min_values import unmet
+from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 
 
 def replaces_within_limits(
@@ -38,18 +39,18 @@ def _cost(claims: Sequence[InFlightClaim]) -> int:
     return sum(claim.price for claim in claims)
 
 
-def _within(limits: RemainingLimits, claim: InFlightClaim) -> int:
+def _within(limits: RemainingLimits, claim: InFlightClaim) -> TypeMask:
     """The claim's types that the limits allow once more; none where too few are left for minValues.
 
     A claim is charged its largest type, so it keeps none larger than its cheapest unless minValues need those, too.
     """
     types = claim.template.types
     kept = limits.mask(types, claim.allowed)
-    priced = types.in_price_order(kept, claim.reqs)
+    priced = types.offerings.in_price_order(kept, claim.reqs)
     small = kept
     for name in limits.left if priced else ():
         if name != quantity.NODES:
-            small &= types.capacities(name).at_most(types.types[priced[0][1]].capacity.get(name, 0))
+            small &= types.room.capacities(name).at_most(types.types[priced[0][1]].capacity.get(name, 0))
     if not unmet(types, small, claim.min_values):
         return small
-    return 0 if unmet(types, kept, claim.min_values) else kept
+    return NO_TYPES if unmet(types, kept, claim.min_values) else kept

@@ -7,6 +7,7 @@ from collections import Counter
 from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.primitives.handles import TopologyGroupId
 from core.scheduling.topology.domain_counts import DomainCounts
 
 
@@ -27,9 +28,10 @@ def recounted(context: SchedulingContext, solution: Solution) -> DomainCounts:
 def keeps_counts(context: SchedulingContext, *, before: DomainCounts, after: DomainCounts) -> bool:
     """Whether every required group along shared domains has as many pods in each domain as before."""
     topology = context.topology
-    numbers = (n for n, group in enumerate(topology.groups) if topology.is_hard(n) and not group.is_hostname)
-    return all(_occupied(before, number) == _occupied(after, number) for number in numbers)
+    numbers = (TopologyGroupId(n) for n, group in enumerate(topology.groups) if not group.is_hostname)
+    required = (number for number in numbers if topology.is_hard(number))
+    return all(_occupied(before, number) == _occupied(after, number) for number in required)
 
 
-def _occupied(domain_counts: DomainCounts, number: int) -> dict[str, int]:
+def _occupied(domain_counts: DomainCounts, number: TopologyGroupId) -> dict[str, int]:
     return {domain: count for domain, count in domain_counts.of(number).items() if count}

@@ -16,7 +16,7 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps, merged
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.pods.volumes import NO_VOLUMES
+from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -34,7 +34,7 @@ class RepackScope:
     """
 
     template: NodeClaimTemplate
-    offered: int
+    offered: RequirementId
 
 
 class ItemExtraction:
@@ -52,9 +52,9 @@ class ItemExtraction:
         offered = table[template.offered]
         own = [(key, held) for key, held in table[claim.reqs].items() if key not in table.well_known]
         narrowed = [held for key, held in own if held != offered.get(key)]
-        if template.types.reservations():
+        if template.types.offerings.reservations:
             narrowed.append(_UNRESERVED)
-        base = table.narrowed(template.offered, table.conjunction(narrowed)) if narrowed else template.offered
+        base = table.narrowed(template.offered, asked=table.conjunction(narrowed)) if narrowed else template.offered
         return RepackScope(template, base)
 
     def items_of(self, claim: InFlightClaim, scope: RepackScope) -> list[MovablePods]:
@@ -94,7 +94,7 @@ class ItemExtraction:
         return self._alone[question]
 
     def _movable(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
-        if pod_group.ports or pod_group.volumes != NO_VOLUMES:
+        if not all(constraint.may_move(pod_group) for constraint in self._context.constraints):
             return None
         step = self._step_met(claim, pod_group)
         reqs = self._requirements(claim, scope, step) if step else IMPOSSIBLE
@@ -109,7 +109,7 @@ class ItemExtraction:
         for step in pod_group.steps:
             if len(step.alternatives) != 1 or not self._context.open_templates(step)[claim.template.index]:
                 continue
-            is_met = table.narrowed(claim.reqs, step.alternatives[0]) == claim.reqs
+            is_met = table.narrowed(claim.reqs, asked=step.alternatives[0]) == claim.reqs
             is_pinned = all(table.single(claim.reqs, key) is not None for key in step.keys)
             if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps_caps(claim, pod_group, step)):
                 return step
@@ -123,17 +123,17 @@ class ItemExtraction:
         counts = Counter(numbers) if caps else Counter[int]()
         return all(counts[number] <= cap for number, cap in caps)
 
-    def _requirements(self, claim: InFlightClaim, scope: RepackScope, step: RelaxationStep) -> int:
+    def _requirements(self, claim: InFlightClaim, scope: RepackScope, step: RelaxationStep) -> RequirementId:
         """What the pod requires, with the claim's values of the topology keys of rules about it."""
         table = self._context.table
-        reqs = table.narrowed(scope.offered, step.alternatives[0])
+        reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
         for key in step.keys:
             value = table.single(claim.reqs, key)
             if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
                 reqs = table.with_value(reqs, key, value)
         return reqs
 
-    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: int) -> bool:
+    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: RequirementId) -> bool:
         """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
         signature, topology = pod_group.signature, self._context.topology
         question = (signature.index, template.index, reqs)
@@ -141,7 +141,8 @@ class ItemExtraction:
         if known is None:
             numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
             known = self._doubtful[question] = any(
-                topology.counts_claim(n, reqs, template) and topology.is_doubtful(n, reqs, template) for n in numbers
+                topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
+                for n in numbers
             )
         return known
 
@@ -152,7 +153,7 @@ class ItemExtraction:
             return None
         reqs = scope.offered
         for item in items:
-            reqs = self._context.table.narrowed(reqs, item.reqs) if reqs != IMPOSSIBLE else reqs
+            reqs = self._context.table.narrowed(reqs, asked=item.reqs) if reqs != IMPOSSIBLE else reqs
         if reqs == IMPOSSIBLE:
             return None
         requests = self._sum(item.requests for item in items)

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 ENTANGLED: Final = -1
@@ -29,8 +30,8 @@ class LaunchOption(NamedTuple):
     """
 
     template_index: int
-    reqs: int
-    allowed: int
+    reqs: RequirementId
+    allowed: TypeMask
 
 
 @dataclass(frozen=True, slots=True)

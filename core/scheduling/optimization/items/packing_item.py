@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.model.pod import Pod
+from core.scheduling.primitives.handles import RequirementId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
 Amounts = tuple[tuple[int, int], ...]
@@ -27,8 +28,8 @@ class PackingItem:
     """
 
     requests: Vector
-    reqs: int
-    allowed: int
+    reqs: RequirementId
+    allowed: TypeMask
     counted: Amounts = ()
     caps: Amounts = ()
     is_fixed: bool = False

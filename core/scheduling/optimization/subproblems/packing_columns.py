@@ -15,6 +15,7 @@ import numpy as np
 from core.packing.problem import Bools, Ints, PackingProblem
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import ItemGroup
+from core.scheduling.primitives.handles import RequirementId
 
 _NOT_OFFERED = np.iinfo(np.int64).max
 
@@ -87,18 +88,18 @@ def _machine_types(
             may_ask[row, numbers[option.reqs, option.allowed]] = 1
     types = template.types
     suits = np.array([_as_row(types.mask(reqs) & allowed, len(types.types)) for reqs, allowed in asks])
-    capacity = np.array(types.room, dtype=np.int64)
+    capacity = np.array(types.room.vectors, dtype=np.int64)
     for users, lowest in sorted(_lowest_prices(template, [reqs for reqs, _ in asks]).items()):
         allowed = (may_ask & np.array(users)) @ suits.astype(np.int64) > 0
         offered = np.flatnonzero((lowest < _NOT_OFFERED) & allowed.any(axis=0) & (capacity >= 0).all(axis=1))
         yield _MachineTypes(offered, capacity[offered], lowest[offered], allowed[:, offered])
 
 
-def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[int]) -> dict[tuple[bool, ...], Ints]:
+def _lowest_prices(template: NodeClaimTemplate, requirements: Sequence[RequirementId]) -> dict[tuple[bool, ...], Ints]:
     """Which of the requirements may use an offering → [type], each instance type's lowest price in such offerings."""
     types = template.types
     found: dict[tuple[bool, ...], Ints] = {}
-    priced = [dict(types.priced_markets(reqs)) for reqs in requirements]
+    priced = [dict(types.offerings.by_market(reqs)) for reqs in requirements]
     for market in sorted({market for prices in priced for market in prices}):
         users = tuple(market in prices for prices in priced)
         lowest = found.setdefault(users, np.full(len(types.types), _NOT_OFFERED))

@@ -13,6 +13,7 @@ from core.scheduling.optimization.items.item_extraction import RepackScope
 from core.scheduling.optimization.items.item_groups import ItemGroup, ItemGrouping, LaunchOption
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
+from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ZoneOptions = dict[str, LaunchOption]
@@ -52,11 +53,11 @@ class ZoneSplit:
         types, found = self._scope.template.types, {}
         for zone in self._zones:
             reqs = self._context.table.with_value(item.reqs, labels.ZONE, zone)
-            if reqs != IMPOSSIBLE and types.fits(types.mask(reqs) & item.allowed, item.requests):
+            if reqs != IMPOSSIBLE and types.room.fits(types.mask(reqs) & item.allowed, item.requests):
                 found[zone] = self._option(item, reqs)
         return found
 
-    def _option(self, item: PackingItem, reqs: int) -> LaunchOption:
+    def _option(self, item: PackingItem, reqs: RequirementId) -> LaunchOption:
         return LaunchOption(self._scope.template.index, reqs, item.allowed)
 
     def _allocations(

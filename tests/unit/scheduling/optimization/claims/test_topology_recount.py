@@ -17,7 +17,7 @@ PODS = tuple(a_pod(f"own{i}", labels={"app": "own"}, spreads=(SPREAD,)) for i in
 def test_an_unchanged_plan_has_the_counts_of_the_greedy_planner() -> None:
     context, solution = greedily_solved(a_cluster(pods=PODS))
     again = recounted(context, solution)
-    assert keeps_counts(context, before=solution.usage.domain_counts, after=again)
+    assert keeps_counts(context, before=solution.state.domain_counts, after=again)
 
 
 def test_a_plan_that_lost_the_pods_of_a_zone_is_noticed() -> None:
@@ -25,4 +25,4 @@ def test_a_plan_that_lost_the_pods_of_a_zone_is_noticed() -> None:
     context, solution = greedily_solved(a_cluster(pods=PODS))
     assert len(solution.claims) == 3
     fewer = recounted(context, replace(solution, claims=solution.claims[1:]))
-    assert not keeps_counts(context, before=solution.usage.domain_counts, after=fewer)
+    assert not keeps_counts(context, before=solution.state.domain_counts, after=fewer)

@@ -2,52 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
-from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
-from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
-from core.scheduling.topology.domain_choice import ClaimDraft
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
-class Reservations:
-    """What is left of every reservation in one plan.
+class Reservations(Constraint):
+    """What is left of every capacity reservation in one plan.
 
     A claim that can use a reservation takes one place in the cheapest and is held to it, or a place in each of several where
     only together they have the types that minValues want; other claims are kept out of reserved capacity, so no plan counts
     on more than there is.
     """
 
-    def __init__(self, templates: Iterable[NodeClaimTemplate], table: RequirementTable) -> None:
-        self._table = table
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self._start = start
+        self._table = start.table
         self.left: dict[str, int] = {}
-        for template in templates:
-            for identity, capacity in template.types.reservations().items():
+        for template in start.templates:
+            for identity, capacity in template.types.offerings.reservations.items():
                 self.left[identity] = min(capacity, self.left.get(identity, capacity))
         unreserved = Requirements([Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))])
-        self._unreserved = table.intern(unreserved)
+        self._unreserved = start.table.intern(unreserved)
 
     def copy(self) -> Reservations:
         """With as many places as there are now."""
-        other = Reservations((), self._table)
+        other = Reservations(self._start)
         other.left = dict(self.left)
         return other
 
-    def without_spent(self, draft: ClaimDraft) -> ClaimDraft:
-        """The draft kept out of reservations that have no place left, before a zone or capacity type is chosen for it."""
+    def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
+        """The draft kept out of reservations that have no place left."""
         spent = tuple(sorted(identity for identity, left in self.left.items() if left <= 0))
         if not spent:
             return draft
         others = Requirements([Requirement(labels.RESERVATION_ID, True, spent)])
         kept_out = self._unreserved if len(spent) == len(self.left) else self._table.intern(others)
-        return draft.narrowed(self._table.narrowed(draft.reqs, kept_out))
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=kept_out))
 
     def without_any(self, draft: ClaimDraft) -> ClaimDraft:
         """The draft kept out of all reserved capacity."""
-        return draft.narrowed(self._table.narrowed(draft.reqs, self._unreserved))
+        return draft.narrowed(self._table.narrowed(draft.reqs, asked=self._unreserved))
 
-    def choose(self, draft: ClaimDraft) -> tuple[int, tuple[str, ...]] | None:
+    def choose(self, draft: ClaimDraft) -> tuple[RequirementId, tuple[str, ...]] | None:
         """Requirements and reservations for a new claim; none of the latter where it goes without. None where it needs one.
 
         A claim with minValues goes without where all reservations together leave too few types.
@@ -88,9 +91,17 @@ class Reservations:
         if len(identities) == 1:
             return draft.narrowed(self._table.with_value(reserved, labels.RESERVATION_ID, identities[0]))
         asked = self._table.intern(Requirements([Requirement.one_of(labels.RESERVATION_ID, *identities)]))
-        return draft.narrowed(self._table.narrowed(reserved, asked))
+        return draft.narrowed(self._table.narrowed(reserved, asked=asked))
 
-    def take(self, identities: Iterable[str]) -> None:
-        """Promise one place of each."""
-        for identity in identities:
+    def open(self, claim: InFlightClaim) -> None:
+        """Promise the claim one place in each reservation that was chosen for it."""
+        for identity in claim.reservations:
             self.left[identity] -= 1
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """All places are promised."""
+        return reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Only claims without a reservation: the plan chose who gets those."""
+        return not claim.reservations

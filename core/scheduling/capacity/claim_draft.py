@@ -1,0 +1,68 @@
+"""A claim as it might become, while it is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.instance_types.min_values import unmet
+from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.scheduling.primitives.resource_vector import Vector
+
+_NOT_FOR_SALE: Final = 1 << 62
+"""Beyond all prices in nano-dollars, which fit 62 bits."""
+
+_NO_MIN_VALUES: Final[Mapping[str, int]] = {}
+
+
+class ClaimDraft(NamedTuple):
+    """Requirements, the types that constraints leave, and what all its pods request.
+
+    Attributes:
+        min_values: Label key → how many distinct values the types that are left must have.
+    """
+
+    template: NodeClaimTemplate
+    reqs: RequirementId
+    allowed: TypeMask
+    total: Vector
+    min_values: Mapping[str, int] = _NO_MIN_VALUES
+
+    @property
+    def mask(self) -> TypeMask:
+        """Types that are left, room aside."""
+        return self.template.types.mask(self.reqs) & self.allowed
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether any type is left that has room."""
+        return self.reqs != IMPOSSIBLE and self.template.types.room.fits(self.mask, self.total)
+
+    @property
+    def price(self) -> int:
+        """The lowest price among the types that are left, beyond all prices where none is."""
+        found = self.template.types.offerings.cheapest(self.mask, self.reqs) if self.reqs != IMPOSSIBLE else None
+        return _NOT_FOR_SALE if found is None else found
+
+    def narrowed(self, reqs: RequirementId) -> ClaimDraft:
+        """The same with other requirements."""
+        return ClaimDraft(self.template, reqs, self.allowed, self.total, self.min_values)
+
+    def held_to(self, allowed: TypeMask) -> ClaimDraft:
+        """The same with these types only."""
+        return ClaimDraft(self.template, self.reqs, allowed, self.total, self.min_values)
+
+    def demanding(self, min_values: Mapping[str, int]) -> ClaimDraft:
+        """The same with minValues."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total, min_values)
+
+    def undemanding(self) -> ClaimDraft:
+        """The same without minValues."""
+        return ClaimDraft(self.template, self.reqs, self.allowed, self.total)
+
+    def missing_values(self) -> dict[str, int]:
+        """Label key → how many distinct values are left, for each key that has too few for minValues."""
+        types = self.template.types
+        return unmet(types, types.room.survivors(self.mask, self.total), self.min_values) if self.min_values else {}

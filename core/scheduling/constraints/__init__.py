@@ -1,0 +1,1 @@
+"""Rules about which pods may share a node and which nodes may be launched, one module each, behind one interface."""

@@ -1,0 +1,62 @@
+"""How many volumes a node can attach."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.scheduling.capacity.existing_node import Attachments, ExistingNode
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES
+from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import TypeMask
+
+_NONE: Final[Attachments] = frozenset()
+
+
+class AttachLimits(Constraint):
+    """Counts volumes by CSI driver: on existing nodes as their CSINodes say, on new ones EBS volumes by instance type.
+
+    A volume that several pods of a node use is attached once.
+    """
+
+    label = "attachments"
+    reason = reasons.ATTACH_LIMIT
+
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self._on_nodes: dict[int, Attachments] = {}
+        self._on_claims: dict[int, Attachments] = {}
+
+    @classmethod
+    def concerns(cls, pods: PodGroup) -> bool:
+        """Whether they attach any."""
+        return bool(pods.volumes.attachments)
+
+    @classmethod
+    def may_move(cls, pods: PodGroup) -> bool:
+        """Only pods without volumes: where a volume is decides the zone, whether or not it is attached."""
+        return pods.volumes == NO_VOLUMES
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether the limits of the pods' own drivers are kept; a driver without a stated limit has none (kube-scheduler)."""
+        attached = node.attached | self._on_nodes.get(node.index, _NONE) | set(pods.volumes.attachments)
+        for driver in sorted({driver for driver, _ in pods.volumes.attachments}):
+            limit = node.attach_limits.get(driver)
+            if limit is not None and sum(1 for owner, _ in attached if owner == driver) > limit:
+                return False
+        return True
+
+    def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
+        """Attach the volumes."""
+        self._on_nodes[node.index] = self._on_nodes.get(node.index, _NONE).union(pods.volumes.attachments)
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """Types that can attach the volumes of the claim's pods and these."""
+        attached = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)
+        return claim.template.types.room.attach_mask(sum(1 for driver, _ in attached if driver == EBS_DRIVER))
+
+    def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
+        """Attach the volumes."""
+        self._on_claims[claim.index] = self._on_claims.get(claim.index, _NONE).union(pods.volumes.attachments)

@@ -1,0 +1,107 @@
+"""The interface of a constraint, in the words of kube-scheduler's plugins: filter, then reserve."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from core.model.pod import Pod
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.existing_node import ExistingNode
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.node_pool_limits import RemainingLimits
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.primitives.requirement_table import RequirementTable
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStart:
+    """What the constraints of one plan start with.
+
+    Attributes:
+        templates: The NodePools.
+        limits: [template], what the NodePool's limits leave.
+        table: Numbers the requirements.
+    """
+
+    templates: Sequence[NodeClaimTemplate]
+    limits: Sequence[RemainingLimits]
+    table: RequirementTable
+
+
+class Constraint:
+    """One rule beside requirements, taints, topology and resources. Every method has the answer of a rule that does not care.
+
+    A constraint that concerns some pods says on which nodes, and for claims on which instance types as a bit mask, one more of
+    them may be; it is asked about no others, so pods without it cost nothing. Its answers only get stricter as pods are
+    placed: whom a node refuses once it refuses for good. One object serves one plan and holds what the plan's pods have
+    reserved; to undo is to go on with a `copy` from before.
+
+    Attributes:
+        label: What an explanation calls it.
+        reason: The code of a pod for which it leaves no instance type.
+    """
+
+    label: ClassVar[str] = ""
+    reason: ClassVar[str] = ""
+
+    def __init__(self, start: PlanStart) -> None:
+        """Begin a plan."""
+
+    def copy(self) -> Constraint:
+        """What is reserved now; what is reserved later counts in one of the two only."""
+        return self
+
+    @classmethod
+    def reads(cls, pod: Pod) -> Hashable:
+        """What the rule reads of a pod beside its spec, namespace and labels: pods that differ in it are not one group.
+
+        It is at `pods.signature.facts[cls]` later.
+        """
+        return None
+
+    @classmethod
+    def concerns(cls, pods: PodGroup) -> bool:
+        """Whether the rule speaks of such pods."""
+        return False
+
+    @classmethod
+    def may_move(cls, pods: PodGroup) -> bool:
+        """Whether repacking may move such pods between new nodes without asking the rule again."""
+        return not cls.concerns(pods)
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        """Whether an existing node may take one more of these pods."""
+        return True
+
+    def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
+        """Note that an existing node takes one of these pods."""
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        """The types that a claim may become with one more of these pods."""
+        return claim.template.types.full
+
+    def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
+        """Note that a claim takes one of these pods."""
+
+    def launchable(self, template: NodeClaimTemplate, among: TypeMask) -> TypeMask:
+        """Those of a NodePool's types that a new claim may become."""
+        return among
+
+    def narrowed(self, draft: ClaimDraft) -> ClaimDraft:
+        """What a new claim is held to before its topology domains are chosen."""
+        return draft
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Note that the plan opens a claim; its first pod is not there yet."""
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """The code and the words for a pod that could have a new node, if `narrowed` or `launchable` left any of it."""
+        return self.reason, self.label
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Whether repacking may take a claim apart; `pods_wait` where the plan left pods without a place."""
+        return True

@@ -1,0 +1,52 @@
+"""The limits of NodePools. Never overshot: each new claim is charged its largest type until it is launched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from core.model.values import quantity
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import TypeMask
+
+
+class NodePoolLimits(Constraint):
+    """What the limits leave to the plan.
+
+    Attributes:
+        remaining: [template], what its NodePool's limits leave.
+    """
+
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self.remaining = [limits.copy() for limits in start.limits]
+        self._start = start
+
+    def copy(self) -> NodePoolLimits:
+        """With as much left as there is now."""
+        return NodePoolLimits(replace(self._start, limits=self.remaining))
+
+    def launchable(self, template: NodeClaimTemplate, among: TypeMask) -> TypeMask:
+        """Types that fit what is left."""
+        limits = self.remaining[template.index]
+        return limits.mask(template.types, among) if limits.left else among
+
+    def open(self, claim: InFlightClaim) -> None:
+        """Charge the claim the largest of the types that it may become."""
+        limits, types = self.remaining[claim.template.index], claim.template.types
+        if limits.left:
+            claim.charged = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+            limits.charge(types, claim.charged)
+
+    def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
+        """What the limits leave."""
+        left = self.remaining[draft.template.index].left
+        spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in left.items())
+        return reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
+
+    def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
+        """Not where pods wait for a NodePool with limits: who gets its last room is for the greedy plan to say."""
+        return not (pods_wait and self.remaining[claim.template.index].left)

@@ -1,0 +1,67 @@
+"""All constraints, and what one plan has reserved under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from core.model.pod import Pod
+from core.scheduling.constraints.attach_limits import AttachLimits
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.constraints.host_ports import HostPorts
+from core.scheduling.constraints.node_pool_limits import NodePoolLimits
+from core.scheduling.constraints.reservations import Reservations
+from core.scheduling.pods.pod_group import ConstraintFacts, PodGroup
+from core.scheduling.primitives.memo import memo
+
+ConstraintTypes = tuple[type[Constraint], ...]
+
+CONSTRAINTS: Final[ConstraintTypes] = (HostPorts, AttachLimits, NodePoolLimits, Reservations)
+"""Every constraint, in the order in which explanations name them. A new one is one more entry."""
+
+_Kind = TypeVar("_Kind", bound=Constraint)
+
+
+class PlanConstraints:
+    """The constraints of one plan.
+
+    Attributes:
+        all: All of them.
+        concerning: Group of pods → the constraints that concern it; none for most.
+        limits: The limits of NodePools, for who makes room in them.
+        reservations: The capacity reservations, for who chooses among them.
+    """
+
+    def __init__(self, constraints: Sequence[Constraint]) -> None:
+        self.all = tuple(constraints)
+        self.concerning: Callable[[PodGroup], tuple[Constraint, ...]] = memo(partial(_concerning, self.all))
+        self.limits = _only(self.all, NodePoolLimits)
+        self.reservations = _only(self.all, Reservations)
+
+    @classmethod
+    def of(cls, types: ConstraintTypes, start: PlanStart) -> PlanConstraints:
+        """Begin a plan."""
+        return cls([constraint(start) for constraint in types])
+
+    def copy(self) -> PlanConstraints:
+        """What is reserved now; what is reserved later counts in one of the two only."""
+        return PlanConstraints([constraint.copy() for constraint in self.all])
+
+
+def reads_of(types: ConstraintTypes) -> Callable[[Pod], ConstraintFacts] | None:
+    """What the constraints read of a pod beside its spec, namespace and labels; None where they read nothing."""
+    reading = [constraint for constraint in types if "reads" in vars(constraint)]
+    return partial(_read, reading) if reading else None
+
+
+def _read(reading: Sequence[type[Constraint]], pod: Pod) -> ConstraintFacts:
+    return tuple((constraint, constraint.reads(pod)) for constraint in reading)
+
+
+def _concerning(constraints: Sequence[Constraint], pods: PodGroup) -> tuple[Constraint, ...]:
+    return tuple(constraint for constraint in constraints if constraint.concerns(pods))
+
+
+def _only(constraints: Sequence[Constraint], kind: type[_Kind]) -> _Kind:
+    return next(constraint for constraint in constraints if isinstance(constraint, kind))

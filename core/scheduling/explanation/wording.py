@@ -1,0 +1,89 @@
+"""The words of explanations."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from typing import Final
+
+from core import labels
+from core.model.values import quantity
+from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+from core.scheduling.primitives.bit_set import positions
+from core.scheduling.primitives.handles import RequirementId, TypeMask
+
+_VALUES_SHOWN: Final = 3
+_GI: Final = 2**30
+
+
+def shown(requirement: Requirement) -> str:
+    """A requirement as an operator of Kubernetes would write it."""
+    bounds = [f">= {requirement.gte}"] if requirement.gte is not None else []
+    bounds += [f"<= {requirement.lte}"] if requirement.lte is not None else []
+    values = ", ".join(requirement.values)
+    if bounds:
+        return f"{requirement.key} {' and '.join(bounds)}"
+    return f"{requirement.key} {requirement.operator}" + (f" [{values}]" if values else "")
+
+
+def conflict(template: NodeClaimTemplate, alternative: RequirementId) -> str:
+    """Which label the NodePool's nodes lack, or have another value of than the pod demands."""
+    table = template.types.table
+    offered, asked = table[template.offered], table[alternative]
+    key = offered.incompatibility(asked, allow_undefined=table.well_known)
+    if key is None:
+        missing = sorted(key for key in table.needed(alternative) if key not in offered)
+        return f"its nodes do not carry {', '.join(missing)}"
+    own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not carry the label"
+    unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
+    hint = unknown if key == labels.ZONE_ID else ""
+    return f"the pod demands {shown(asked[key])}, but {own}{hint}"
+
+
+def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
+    """Which label the pod demands in vain, whatever nodes there are."""
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
+    by_key: dict[str, list[Requirement]] = {}
+    for requirement in (*pod_group.signature.spec.node_selector, *terms):
+        by_key.setdefault(requirement.key, []).append(requirement)
+    for key, asked in by_key.items():
+        merged = Requirements(asked).get(key)
+        if (
+            merged is not None
+            and merged.operator == "DoesNotExist"
+            and any(r.operator != "DoesNotExist" for r in asked)
+        ):
+            return f"what the pod demands contradicts itself: no value of {key} is left"
+    return "what the pod demands contradicts itself, with its volumes or within"
+
+
+def unlike(template: NodeClaimTemplate, mask: TypeMask, requirement: Requirement) -> str:
+    """What is demanded of a label, beside what the types have."""
+    types = [template.types.types[position] for position in positions(mask)]
+    if requirement.key == labels.INSTANCE_TYPE:
+        values = {found.name for found in types}
+    else:
+        values = {value for found in types for value in found.labels.get(requirement.key, ())}
+    if not values:
+        return f"{shown(requirement)} is demanded, and its types do not carry the label"
+    some = _near(sorted(values), requirement)
+    rest = f" and {len(values) - len(some)} more" if len(values) > len(some) else ""
+    return f"{shown(requirement)} is demanded, and its types have {', '.join(some)}{rest}"
+
+
+def _near(values: list[str], requirement: Requirement) -> list[str]:
+    """A few of the values: the greatest where more is demanded, else the neighbours of what is demanded."""
+    if all(value.isdecimal() for value in values):
+        values = sorted(values, key=int, reverse=requirement.gte is not None)
+        return values[:_VALUES_SHOWN]
+    place = bisect(values, requirement.values[0]) if requirement.values else 0
+    start = max(0, min(place - 1, len(values) - _VALUES_SHOWN))
+    return values[start : start + _VALUES_SHOWN]
+
+
+def amount_of(amount: int, name: str) -> str:
+    """Large amounts of bytes in Gi, rounded up."""
+    if name in ("memory", "ephemeral-storage") and amount >= _GI:
+        return f"{-(-amount // _GI)}Gi"
+    return quantity.render(amount, name)

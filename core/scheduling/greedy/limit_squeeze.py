@@ -1,0 +1,56 @@
+"""Makes room under a NodePool's limits by holding claims to smaller types.
+
+A claim is charged its largest type until it is launched. Choice is worth less than a place for every pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from core.model.values import quantity
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.node_pool_limits import RemainingLimits, dearest
+from core.scheduling.greedy.open_claim_search import OpenClaimSearch
+from core.scheduling.greedy.plan_state import PlanState
+from core.scheduling.instance_types.min_values import unmet
+from core.scheduling.primitives.handles import TypeMask
+
+
+def squeeze(state: PlanState, search: OpenClaimSearch, limited: Collection[int]) -> bool:
+    """Hold the claims of some NodePools to types no larger than their cheapest, and say whether that freed anything.
+
+    Args:
+        state: The plan.
+        search: Its claims.
+        limited: Templates whose limits have kept pods out.
+    """
+    made_room = False
+    for claim in search.claims:
+        if claim.template.index in limited:
+            made_room |= _hold_to_cheapest(claim, state.limits[claim.template.index], search)
+    return made_room
+
+
+def _hold_to_cheapest(claim: InFlightClaim, limits: RemainingLimits, search: OpenClaimSearch) -> bool:
+    types = claim.template.types
+    small = _no_larger_than_cheapest(claim, limits.left)
+    if small == claim.charged:
+        return False
+    freed = any(dearest(types, claim.charged, name) > dearest(types, small, name) for name in limits.left)
+    limits.refund(types, claim.charged)
+    limits.charge(types, small)
+    claim.charged = small
+    search.hold(claim, small)
+    return freed
+
+
+def _no_larger_than_cheapest(claim: InFlightClaim, limited: Iterable[str]) -> TypeMask:
+    """The claim's types that have no more of any limited resource than its cheapest one; all where minValues need more."""
+    types = claim.template.types
+    left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
+    small = left
+    for name in limited:
+        if name != quantity.NODES:
+            cheapest = types.types[types.offerings.in_price_order(left, claim.reqs)[0][1]]
+            small &= types.room.capacities(name).at_most(cheapest.capacity.get(name, 0))
+    return left if unmet(types, small, claim.min_values) else small

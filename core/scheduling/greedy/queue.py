@@ -1,0 +1,63 @@
+"""The order in which pods get their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from core.model.pod import Pod
+from core.scheduling.context import SchedulingContext
+from core.scheduling.pods.pending_pods import is_virtual
+from core.scheduling.pods.pod_group import PendingGroup
+from core.scheduling.primitives.resource_vector import Vector
+
+_NOT_CREATED: Final = datetime.max.replace(tzinfo=UTC)
+"""Pods without a creation time come after all others of their size."""
+
+
+def queue_of(context: SchedulingContext, pods: Iterable[tuple[Iterable[Pod], bool]]) -> list[PendingGroup]:
+    """Pods in the order in which they get a place: most CPU first, then most memory, then the oldest; equal pods together.
+
+    Virtual pods of capacity buffers come last: spare room must not take what a NodePool's limits leave from a pod that waits.
+
+    Args:
+        context: The snapshot.
+        pods: Some with whether they must leave resting nodes alone.
+    """
+    grouped: dict[tuple[int, bool, bool], PendingGroup] = {}
+    for some, avoids_resting in pods:
+        for pod in some:
+            pod_group = context.pod_groups.of(pod)
+            key = (pod_group.index, avoids_resting, bool(pod.annotations) and is_virtual(pod))
+            pending_group = grouped.get(key)
+            if pending_group is None:
+                pending_group = grouped[key] = PendingGroup(pod_group, [], avoids_resting)
+            pending_group.pods.append(pod)
+    for pending_group in grouped.values():
+        if len(pending_group.pods) > 1:
+            pending_group.pods.sort(key=_age)
+    return sorted(grouped.values(), key=_order)
+
+
+def least_requests_from(queue: list[PendingGroup]) -> list[Vector]:
+    """For each place in the queue, the least of each resource that any pod from there on requests."""
+    found: list[Vector] = []
+    for pending_group in reversed(queue):
+        found.append(least_of(pending_group.pod_group.requests, found[-1] if found else None))
+    return found[::-1]
+
+
+def least_of(one: Vector, other: Vector | None) -> Vector:
+    """The smaller amount of each resource; None is no bound."""
+    return one if other is None else tuple(map(min, one, other))
+
+
+def _order(pending_group: PendingGroup) -> tuple[object, ...]:
+    first = pending_group.pods[0]
+    requests = first.spec.requests
+    return (is_virtual(first), -requests.get("cpu", 0), -requests.get("memory", 0), *_age(first))
+
+
+def _age(pod: Pod) -> tuple[datetime, str, str]:
+    return (pod.created_at or _NOT_CREATED, pod.uid, pod.key)

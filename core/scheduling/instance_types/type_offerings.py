@@ -1,0 +1,119 @@
+"""Where and at which price instance types are on offer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from core import labels
+from core.model.catalogue import Offering
+from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.instance_types.price_order import PriceOrder
+from core.scheduling.instance_types.type_index import Market, TypeIndex, market_of
+from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.scheduling.primitives.memo import memo
+from core.scheduling.primitives.requirement_table import RequirementTable
+
+OFFERING_KEYS: Final = (labels.ZONE, labels.CAPACITY_TYPE, labels.RESERVATION_ID)
+"""Labels that a node gets from its offering; the parts of a `Market`, in its order."""
+
+MarketRequirements = tuple[Requirement | None, ...]
+"""What is required of each of `OFFERING_KEYS`."""
+
+
+class TypeOfferings:
+    """The available offerings of one NodePool's types.
+
+    Attributes:
+        reservations: Reservation id → how many more instances it takes; the least where offerings disagree.
+        cheapest: A set of types and requirements → the lowest price, in nano-dollars per hour; None where nothing is on offer.
+    """
+
+    def __init__(self, index: TypeIndex, table: RequirementTable) -> None:
+        self._index = index
+        self._table = table
+        self.reservations: Mapping[str, int] = index.reservations
+        self._mask: Callable[[MarketRequirements], TypeMask] = memo(partial(_mask, index))
+        self._met: Callable[[RequirementId], tuple[Market, ...]] = memo(partial(_met, index, table))
+        self._price_order: Callable[[RequirementId], PriceOrder] = memo(partial(_price_order, index, self._met))
+        self.cheapest: Callable[[TypeMask, RequirementId], int | None] = memo(partial(_cheapest, self._price_order))
+
+    def below(self, price: int) -> TypeOfferings:
+        """Only what costs less than `price`."""
+        return TypeOfferings(self._index.below(price), self._table)
+
+    def mask(self, requirements: Requirements) -> TypeMask:
+        """Types with an available offering in these zones, capacity types and reservations."""
+        return self._mask(_of_markets(requirements))
+
+    def in_price_order(self, among: TypeMask, reqs: RequirementId) -> list[tuple[int, int]]:
+        """(price, position) of these types, each at its cheapest offering under the requirements; ties by name."""
+        return list(self._price_order(reqs).among(among))
+
+    def positions_in_price_order(self, among: TypeMask, reqs: RequirementId) -> Iterator[int]:
+        """The positions of these types, in that order."""
+        return self._price_order(reqs).positions_among(among)
+
+    def zones_and_capacity_types(self, among: TypeMask, reqs: RequirementId) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Zones and capacity types in which any of these types is on offer under the requirements."""
+        found = [market for market in self._met(reqs) if self._index.markets[market] & among]
+        return tuple(sorted({zone for zone, _, _ in found})), tuple(sorted({capacity for _, capacity, _ in found}))
+
+    def values(self, among: TypeMask, reqs: RequirementId, key: str) -> tuple[str, ...]:
+        """The values of one of `OFFERING_KEYS` with which any of these types is on offer under the requirements; sorted."""
+        place = OFFERING_KEYS.index(key)
+        markets = self._index.markets
+        return tuple(sorted({market[place] for market in self._met(reqs) if markets[market] & among} - {""}))
+
+    def distinct(self, among: TypeMask, key: str) -> int:
+        """How many values of one of `OFFERING_KEYS` the offerings of these types have."""
+        place = OFFERING_KEYS.index(key)
+        return len({market[place] for market, types in self._index.markets.items() if types & among} - {""})
+
+    def by_market(self, reqs: RequirementId) -> Iterator[tuple[Market, Sequence[tuple[int, int]]]]:
+        """Markets that meet the requirements, each with (price, position) of what is on offer there."""
+        return ((market, self._index.prices[market]) for market in self._met(reqs))
+
+
+def meets(offering: Offering, requirements: Requirements) -> bool:
+    """Whether an offering, available or not, is what the requirements ask for."""
+    return _meets(market_of(offering), _of_markets(requirements))
+
+
+def _of_markets(requirements: Requirements) -> MarketRequirements:
+    return tuple(requirements.get(key) for key in OFFERING_KEYS)
+
+
+def _mask(index: TypeIndex, required: MarketRequirements) -> TypeMask:
+    found = TypeMask(0)
+    for market, types in index.markets.items():
+        found |= types if _meets(market, required) else 0
+    return found
+
+
+def _met(index: TypeIndex, table: RequirementTable, reqs: RequirementId) -> tuple[Market, ...]:
+    required = _of_markets(table[reqs])
+    return tuple(market for market in index.markets if _meets(market, required))
+
+
+def _price_order(
+    index: TypeIndex, met: Callable[[RequirementId], tuple[Market, ...]], reqs: RequirementId
+) -> PriceOrder:
+    cheapest: dict[int, int] = {}
+    for market in met(reqs):
+        for price, position in index.prices[market]:
+            cheapest[position] = min(price, cheapest.get(position, price))
+    return PriceOrder(cheapest, len(index.types))
+
+
+def _cheapest(price_order: Callable[[RequirementId], PriceOrder], among: TypeMask, reqs: RequirementId) -> int | None:
+    first = next(price_order(reqs).among(among), None)
+    return None if first is None else first[0]
+
+
+def _meets(market: Market, required: MarketRequirements) -> bool:
+    for value, one in zip(market, required, strict=True):
+        if one is not None and not (one.has(value) if value else one.tolerates_absence):
+            return False
+    return True

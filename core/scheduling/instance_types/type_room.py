@@ -1,0 +1,89 @@
+"""How much instance types hold: resources, host ports and volumes, once the DaemonSets' pods are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import compress
+
+from core.model.catalogue import InstanceType
+from core.model.pod import HostPort
+from core.scheduling.primitives.bit_set import bits, flags_of, positions
+from core.scheduling.primitives.handles import TypeMask
+from core.scheduling.primitives.host_ports import conflict
+from core.scheduling.primitives.memo import memo
+from core.scheduling.primitives.resource_vector import Vector, minus, pareto, within
+from core.scheduling.primitives.threshold_index import ThresholdIndex
+
+
+class TypeRoom:
+    """What pods may take of each type, whatever it costs.
+
+    Attributes:
+        vectors: [position], what pods may request.
+        front: A set of types → the rooms of these types that none of the others exceeds: what fits any type fits one of these.
+        capacities: Resource → what each type has of it before anything is set aside, for limits.
+        port_mask: Host ports → types whose DaemonSets' pods leave them free.
+        attach_mask: Number of volumes → types that can attach so many; those with an unknown limit can.
+    """
+
+    def __init__(
+        self,
+        types: Sequence[InstanceType],
+        vectors: Sequence[Vector],
+        overhead: Sequence[Vector],
+        daemon_ports: Sequence[tuple[HostPort, ...]],
+    ) -> None:
+        """Hold so much.
+
+        Args:
+            types: The types, in order of name.
+            vectors: [position], what pods may request.
+            overhead: [position], what the DaemonSets' pods have requested besides.
+            daemon_ports: [position], the host ports that they take.
+        """
+        self._types = types
+        self._overhead = overhead
+        self.vectors = vectors
+        self._by_resource = [ThresholdIndex(column) for column in zip(*self.vectors, strict=True)]
+        self.front: Callable[[TypeMask], tuple[Vector, ...]] = memo(partial(_front, self.vectors))
+        self.capacities: Callable[[str], ThresholdIndex] = memo(partial(_capacities, types))
+        self.port_mask: Callable[[tuple[HostPort, ...]], TypeMask] = memo(partial(_port_mask, daemon_ports))
+        self.attach_mask: Callable[[int], TypeMask] = memo(partial(_attach_mask, types))
+
+    def fits(self, among: TypeMask, total: Vector) -> bool:
+        """Whether any of these types has room for `total`."""
+        return any(within(total, room) for room in self.front(among))
+
+    def survivors(self, among: TypeMask, total: Vector) -> TypeMask:
+        """Those of these types that have room for `total`."""
+        for column, amount in zip(self._by_resource, total, strict=True):
+            among &= column.at_least(amount)
+        return among
+
+    def with_overhead(self, overhead: Sequence[Vector], daemon_ports: Sequence[tuple[HostPort, ...]]) -> TypeRoom:
+        """What is left once DaemonSets' pods request so much, and take these host ports, on each type."""
+        left = [minus(room, taken) for room, taken in zip(self.vectors, overhead, strict=True)]
+        return TypeRoom(self._types, left, overhead, daemon_ports)
+
+    def least_overhead(self, among: TypeMask) -> Vector:
+        """What the DaemonSets' pods take on any of these types at the least."""
+        rows = set(compress(self._overhead, flags_of(among, len(self._types))))
+        return tuple(map(min, zip(*rows, strict=True))) if rows else tuple(0 for _ in self._by_resource)
+
+
+def _front(vectors: Sequence[Vector], among: TypeMask) -> tuple[Vector, ...]:
+    return pareto(vectors[position] for position in positions(among))
+
+
+def _capacities(types: Sequence[InstanceType], resource: str) -> ThresholdIndex:
+    return ThresholdIndex([one.capacity.get(resource, 0) for one in types])
+
+
+def _port_mask(daemon_ports: Sequence[tuple[HostPort, ...]], ports: tuple[HostPort, ...]) -> TypeMask:
+    return TypeMask(bits(i for i, taken in enumerate(daemon_ports) if not conflict(ports, taken)))
+
+
+def _attach_mask(types: Sequence[InstanceType], volumes: int) -> TypeMask:
+    limits = (one.attach_limit for one in types)
+    return TypeMask(bits(i for i, limit in enumerate(limits) if limit is None or limit >= volumes))

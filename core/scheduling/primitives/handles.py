@@ -1,0 +1,51 @@
+"""What the integers of scheduling stand for: numbers of things, and sets of things as bit masks.
+
+At run time all of them are plain integers. Numbers mean nothing outside of the planner, or the plan, that gave them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NewType
+
+RequirementId = NewType("RequirementId", int)
+"""Requirements in the `RequirementTable` of a snapshot; `IMPOSSIBLE` where they contradict each other."""
+
+TopologyGroupId = NewType("TopologyGroupId", int)
+"""A topology group in the `Topology` of a snapshot."""
+
+PodGroupId = NewType("PodGroupId", int)
+"""A group of equal pods of a snapshot."""
+
+StepId = NewType("StepId", int)
+"""A relaxation step among all of a snapshot."""
+
+NodePosition = NewType("NodePosition", int)
+"""An existing node by the order in which nodes are tried."""
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    class _Mask(int):
+        """A set of small integers: bit i is set where i is a member. The algebra of a kind of set stays within it."""
+
+        def __and__(self, other: int) -> Self: ...
+        def __or__(self, other: int) -> Self: ...
+        def __xor__(self, other: int) -> Self: ...
+        def __rand__(self, other: int) -> Self: ...
+        def __ror__(self, other: int) -> Self: ...
+        def __invert__(self) -> Self: ...
+
+    class TypeMask(_Mask):
+        """Instance types of one NodePool, in order of name."""
+
+    class NodeMask(_Mask):
+        """Existing nodes, by position."""
+
+    class ClaimMask(_Mask):
+        """Claims of one plan, in the order of opening."""
+
+else:
+    TypeMask = NodeMask = ClaimMask = int
+
+NO_TYPES: Final = TypeMask(0)
+NO_CLAIMS: Final = ClaimMask(0)

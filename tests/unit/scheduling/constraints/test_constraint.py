@@ -1,0 +1,132 @@
+"""A constraint that nobody knows of yet is one class and one entry, and the planner keeps it everywhere.
+
+The one written here caps the pods of one owner per node, as an annotation says. It is no part of the product: kube-scheduler
+does not know it and would bind the pods together, see docs/adr/0036-constraint-seam.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+
+from core import labels
+from core.model.pod import Owner, Pod
+from core.model.snapshot import Options, Snapshot
+from core.scheduling import Planner
+from core.scheduling.capacity.existing_node import ExistingNode
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.constraints.constraint import Constraint, PlanStart
+from core.scheduling.constraints.plan_constraints import CONSTRAINTS
+from core.scheduling.context import SchedulingContext
+from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import NO_TYPES, TypeMask
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+ANNOTATION = "fleetwright.dev/max-pods-per-node-of-owner"
+LARGE = a_type("m.4xlarge", cpu="16", memory="64Gi", price=1.0, capacity_types=(labels.ON_DEMAND,))
+SMALL = a_type("m.large", cpu="2", memory="8Gi", price=0.2, capacity_types=(labels.ON_DEMAND,))
+
+
+class OwnerCap(Constraint):
+    """At most so many pods of one owner on a node."""
+
+    label = "pods of one owner"
+    reason = reasons.POD_ANTI_AFFINITY
+
+    def __init__(self, start: PlanStart) -> None:
+        super().__init__(start)
+        self._on_nodes: Counter[tuple[int, str]] = Counter()
+        self._on_claims: Counter[tuple[int, str]] = Counter()
+
+    @classmethod
+    def reads(cls, pod: Pod) -> tuple[str, int] | None:
+        cap = pod.annotations.get(ANNOTATION)
+        return (pod.owners[0].uid, int(cap)) if cap is not None and pod.owners else None
+
+    @classmethod
+    def concerns(cls, pods: PodGroup) -> bool:
+        return pods.signature.facts[cls] is not None
+
+    @classmethod
+    def cap(cls, pods: PodGroup) -> tuple[str, int]:
+        owner, cap = pods.signature.facts[cls]
+        return owner, cap
+
+    def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
+        owner, cap = self.cap(pods)
+        running = sum(owner in (o.uid for o in pod.owners) for pod in node.state.pods)
+        return running + self._on_nodes[node.index, owner] < cap
+
+    def reserve_on_node(self, node: ExistingNode, pods: PodGroup) -> None:
+        self._on_nodes[node.index, self.cap(pods)[0]] += 1
+
+    def types(self, claim: InFlightClaim, pods: PodGroup) -> TypeMask:
+        owner, cap = self.cap(pods)
+        return claim.template.types.full if self._on_claims[claim.index, owner] < cap else NO_TYPES
+
+    def reserve_on_claim(self, claim: InFlightClaim, pods: PodGroup) -> None:
+        self._on_claims[claim.index, self.cap(pods)[0]] += 1
+
+
+def replicas(count: int, cap: int, owner: str = "web", **changes: object) -> tuple[Pod, ...]:
+    return tuple(
+        a_pod(
+            f"{owner}-{number}",
+            owners=(Owner("ReplicaSet", owner, uid=owner, is_controller=True),),
+            annotations={ANNOTATION: str(cap)},
+            **changes,
+        )
+        for number in range(count)
+    )
+
+
+def plan(snapshot: Snapshot) -> tuple[list[Counter[str]], Counter[str], dict[str, str]]:
+    """Pods of each owner on every new node, on existing ones together, and pod → code for those without a place."""
+    found = Planner(snapshot, SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))).plan()
+    owner = {pod.key: pod.owners[0].name if pod.owners else "" for pod in snapshot.pods}
+    on_claims = [Counter(owner[pod] for pod in claim.pods) for claim in found.claims]
+    on_nodes = Counter(owner[binding.pod] for binding in found.bindings)
+    return on_claims, on_nodes, {entry.pod: entry.reason for entry in found.unschedulable}
+
+
+@pytest.mark.parametrize("iterations", [None, 40])
+def test_new_nodes_keep_it_even_when_they_are_packed_anew(iterations: int | None) -> None:
+    """Otherwise a constraint would hold in the greedy plan and be lost where the plan is made cheaper."""
+    pods = replicas(8, 2, cpu="500m") + tuple(a_pod(f"any-{n}", cpu="500m") for n in range(40))
+    snapshot = a_snapshot(types=(LARGE, SMALL), pods=pods, options=Options(improve_iterations=iterations))
+    on_claims, _, left = plan(snapshot)
+    assert left == {}
+    assert sum((counted for counted in on_claims), Counter()) == {"web": 8, "": 40}
+    assert max(counted["web"] for counted in on_claims) == 2
+
+
+def test_an_existing_node_counts_its_running_pods() -> None:
+    """Otherwise the plan would promise a node to pods that it refuses."""
+    claim, node = a_node_of(LARGE)
+    (running,) = replicas(1, 2, owner="web", node_name=node.name, phase="Running")
+    running = msgspec.structs.replace(running, name="running")
+    snapshot = a_snapshot(
+        types=(SMALL,), pods=(running, *replicas(3, 2)), nodes=(node,), node_claims=(claim,), node_pools=(a_pool(),)
+    )
+    on_claims, on_nodes, left = plan(snapshot)
+    assert (on_nodes, left) == (Counter({"web": 1}), {})
+    assert sum(counted["web"] for counted in on_claims) == 2
+
+
+def test_pods_without_it_are_never_asked_about() -> None:
+    """Otherwise every constraint would cost every pod."""
+    snapshot = a_snapshot(types=(LARGE,), pods=(a_pod("plain"), *replicas(1, 1)))
+    context = SchedulingContext(snapshot, (*CONSTRAINTS, OwnerCap))
+    groups = [context.pod_groups.of(pod) for pod in context.pending]
+    assert [group.is_plain for group in groups] == [True, False]
+    assert context.plan_constraints(()).concerning(groups[0]) == ()
+
+
+def test_an_explanation_names_it() -> None:
+    """Otherwise a pod would wait for a reason that nobody is told."""
+    snapshot = a_snapshot(types=(LARGE,), pods=replicas(1, 0))
+    _, _, left = plan(snapshot)
+    assert left == {"default/web-0": reasons.POD_ANTI_AFFINITY}

@@ -1,0 +1,36 @@
+"""Requirements as numbers."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.values.requirements import Requirement
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE, RequirementTable
+
+LINUX = Requirement.one_of(labels.OS, "linux")
+WINDOWS = Requirement.one_of(labels.OS, "windows")
+
+
+def test_equal_requirements_have_one_number() -> None:
+    """Otherwise nothing would be remembered about them."""
+    table = RequirementTable(labels.WELL_KNOWN)
+    assert table.conjunction((LINUX,)) == table.conjunction((LINUX, LINUX))
+    assert table.conjunction((LINUX,)) != table.conjunction((WINDOWS,))
+
+
+def test_what_contradicts_itself_is_impossible() -> None:
+    """Otherwise a node would be launched that no pod can use."""
+    table = RequirementTable(labels.WELL_KNOWN)
+    linux, windows = table.conjunction((LINUX,)), table.conjunction((WINDOWS,))
+    assert table.conjunction((LINUX, WINDOWS)) == IMPOSSIBLE
+    assert table.narrowed(linux, asked=windows) == IMPOSSIBLE
+    assert table.with_value(linux, labels.OS, "windows") == IMPOSSIBLE
+
+
+def test_a_label_of_ones_own_must_be_offered_and_a_well_known_one_need_not() -> None:
+    """Otherwise pods would wait for labels that every cloud node has, or get nodes without theirs (Karpenter)."""
+    table = RequirementTable(labels.WELL_KNOWN)
+    nothing = table.conjunction(())
+    assert table.narrowed(nothing, asked=table.conjunction((Requirement.one_of("team", "a"),))) == IMPOSSIBLE
+    zone = table.narrowed(nothing, asked=table.conjunction((Requirement.one_of(labels.ZONE, "z"),)))
+    assert table.single(zone, labels.ZONE) == "z"
+    assert table.single(nothing, labels.ZONE) is None
