@@ -14,7 +14,7 @@ from typing import Any, Final
 from benchmarks.cases import CASES, Case, budgets_of, selected
 from benchmarks.files import Files, written
 from benchmarks.peer import Peer, PeerError
-from benchmarks.table import below_bound, table
+from benchmarks.table import below_bound, gives_up_more, table
 
 _CASE_SECONDS_MAX: Final = 900
 _EXAMPLES: Final = """examples:
@@ -137,7 +137,8 @@ def _profile(cases: list[Case], arguments: argparse.Namespace) -> int:
 
 def _is_wrong(result: dict[str, Any]) -> bool:
     plans = [result["greedy"], *result["improved"]] if "greedy" in result else []
-    return "failed" in result or below_bound(result) or any(plan.get("judged", {}).get("count") for plan in plans)
+    is_wrong = "failed" in result or below_bound(result) or gives_up_more(result)
+    return is_wrong or any(plan.get("judged", {}).get("count") for plan in plans)
 
 
 if __name__ == "__main__":

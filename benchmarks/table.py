@@ -44,6 +44,17 @@ def below_bound(result: dict[str, Any]) -> bool:
     return bool(whole and bounds) and min(whole) < max(bounds) * (1 - _ROUNDING)
 
 
+def gives_up_more(result: dict[str, Any]) -> bool:
+    """Whether compared plans place different pods: improved ones another number than greedy, or we fewer than Karpenter.
+
+    What a plan saves by leaving pods without a place is nothing saved.
+    """
+    greedy = result["greedy"]["unschedulable"] if "greedy" in result else 0
+    improved = [plan["unschedulable"] for plan in result.get("improved", [])]
+    peer = result.get("peer", {}).get("unschedulable", greedy)
+    return any(number != greedy for number in improved) or greedy > peer
+
+
 def _cell(text: str, width: int, column: int) -> str:
     return text.ljust(width) if column == 0 else text.rjust(width)
 
@@ -116,6 +127,9 @@ def _remarks(result: dict[str, Any]) -> Iterable[str]:
         yield from plan.get("judged", {}).get("violations", ())
     if below_bound(result):
         yield "a plan costs less than the lower bound: the proof is wrong"
+    if gives_up_more(result):
+        numbers = [plan["unschedulable"] for plan in (result["greedy"], *result["improved"])]
+        yield f"the plans place different pods: {numbers} are left without a place"
     peer = result.get("peer")
     if peer is not None:
         runs = f"Karpenter planned {len(peer['runs'])} times" if len(peer["runs"]) > 1 else "Karpenter planned once"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.e2e.by_world import ByWorld
+from tests.e2e.first_failure import FAILURES
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
 from tests.e2e.parts.processes import Processes
 
@@ -46,6 +47,7 @@ class Suite:
         self._worlds: list[dict[str, Any]] = []
         self._modules: set[str] = set()
         self._told: list[str] = []
+        self._failures: dict[str, str] = {}
         self._is_worker = hasattr(config, "workerinput")
         self._opened = ExitStack()
         self._dynamodb = ""
@@ -80,8 +82,12 @@ class Suite:
         self._worlds += getattr(node, "workeroutput", {}).get(SHOWN, [])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note which modules ran."""
+        """Note which modules ran, and what failed."""
         self._modules.add(Path(report.location[0]).name)
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            said = crash.message if crash is not None else report.longreprtext
+            self._failures[f"{report.nodeid} ({report.when})"] = said.partition("\n")[0]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -89,6 +95,7 @@ class Suite:
         if self._is_worker:
             return
         signal.alarm(0)
+        self._write_failures()
         if not self._worlds:
             return
         from tests.e2e.report import Report
@@ -99,6 +106,13 @@ class Suite:
         self._told = [*whole.table().splitlines(), *complaints]
         if complaints and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._failures |= {f"complaint {number}": text for number, text in enumerate(complaints)}
+        self._write_failures()
+
+    def _write_failures(self) -> None:
+        path = self._path.with_name(FAILURES)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self._failures, indent=2))
 
     def pytest_unconfigure(self) -> None:
         """All processes have ended, also after a failure or Ctrl-C: so does what they shared."""

@@ -40,3 +40,8 @@ def outcomes(world: World, report: Report) -> dict[str, Outcome]:
 def test_under_load(outcomes: dict[str, Outcome], name: str) -> None:
     """If this failed, a burst would leave pods waiting and nodes that nobody needs, or nodes would not go while one is on."""
     outcomes[name].assert_lawful()
+
+
+def test_the_burst_is_bound_as_planned(outcomes: dict[str, Outcome]) -> None:
+    """Nine pods of ten went elsewhere, onto nodes that were launched for others, and everything else was well."""
+    outcomes["burst of 1,000 pods"].assert_as_planned()

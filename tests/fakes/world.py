@@ -72,6 +72,7 @@ class FakeKubernetes:
         self.undeletable: set[str] = set()
         self.evicted: list[str] = []
         self.before_call: Callable[[str], None] = lambda _: None
+        self.after_call: Callable[[str], None] = lambda _: None
 
     def put(self, *manifests: JsonObject) -> None:
         """Apply objects as a user or a kubelet would."""
@@ -117,6 +118,7 @@ class FakeKubernetes:
         if (resource.kind, namespace, body["metadata"]["name"]) in self._objects:
             raise ConflictError(f"kube:create {resource.plural}", "already exists")
         self._store(resource, body)
+        self.after_call(f"create {resource.plural}")
 
     def patch(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", subresource: str = ""
@@ -132,6 +134,7 @@ class FakeKubernetes:
         held = present["metadata"].get("finalizers")
         if held and after["metadata"].get("deletionTimestamp") and not after["metadata"].get("finalizers"):
             self.drop(resource, name, namespace)
+        self.after_call(f"patch {resource.plural}")
 
     def delete(
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
@@ -145,8 +148,9 @@ class FakeKubernetes:
             raise TransientError(f"kube:delete {resource.plural}", "500")
         if present["metadata"].get("finalizers"):
             self.amend(resource, name, {"metadata": {"deletionTimestamp": self._clock.now().isoformat()}}, namespace)
-            return
-        self.drop(resource, name, namespace)
+        else:
+            self.drop(resource, name, namespace)
+        self.after_call(f"delete {resource.plural}")
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
         _permitted("create", kinds.PODS, "eviction")
@@ -158,6 +162,7 @@ class FakeKubernetes:
             raise self.refusing[f"{namespace}/{name}"]
         self.evicted.append(f"{namespace}/{name}")
         self.drop(kinds.PODS, name, namespace)
+        self.after_call("create pods/eviction")
 
     def _found(self, resource: Resource, name: str, namespace: str) -> JsonObject:
         try:

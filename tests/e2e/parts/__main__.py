@@ -15,13 +15,17 @@ from tests.e2e.functions.package import package
 from tests.e2e.parts import builds, toolchain
 from tests.e2e.parts.control_plane import ControlPlane
 from tests.e2e.parts.dynamodb_local import DynamoDBLocal
-from tests.e2e.parts.processes import PartError, Processes
+from tests.e2e.parts.processes import LackingError, PartError, Processes
 
 LACKING: Final = 2
 
 
 def main() -> int:
-    """Exit code 2: the parts cannot be had here (standard error says why, its last line in short); 1: one did not come up."""
+    """Exit code 2: the parts cannot be had here (standard error says why, its last line in short); 1: anything else is wrong.
+
+    Only a missing tool and a registry that nobody reaches are no fault of the sources. A module that does not compile, a
+    dependency without a wheel or a build that takes too long is one.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.parts", description=__doc__)
     parser.add_argument("--build-only", action="store_true", help="start nothing")
     arguments = parser.parse_args()
@@ -31,9 +35,12 @@ def main() -> int:
         with _timed("built"):
             builds.binaries()
             package()
-    except PartError as error:
+    except LackingError as error:
         print(error, file=sys.stderr)
         return _cannot(str(error).partition("\n")[0])
+    except PartError as error:
+        print(error, file=sys.stderr)
+        return 1
     if arguments.build_only:
         return 0
     try:

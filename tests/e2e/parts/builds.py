@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.parts.processes import PartError
+from tests.e2e.parts.processes import LackingError, PartError
 
 MODULES: Final = Path(__file__).parents[1] / "modules"
 KUBERNETES_VERSION: Final = "v1.35.1"
@@ -28,6 +29,12 @@ KARPENTER_MODULE: Final = "sigs.k8s.io/karpenter"
 KARPENTER_PACKAGE: Final = f"{KARPENTER_MODULE}/kwok"
 BUILD_SECONDS: Final = 1800.0
 """One program; kube-apiserver takes six minutes of two idle cores when Go's cache is empty."""
+
+_UNREACHABLE: Final = re.compile(
+    r"dial tcp|no such host|Temporary failure in name resolution|Name or service not known|Network is unreachable"
+    r"|Connection refused|connection refused|TLS handshake timeout|Unknown host|NewConnectionError|ConnectTimeoutError"
+)
+"""What Go, Maven and pip say of a registry that they cannot reach."""
 
 NETWORK: Final = "it takes a Go module proxy (GOPROXY), Maven's repository (~/.m2/settings.xml) and 6 GB of disk."
 """Why a pinned build fails, as a rule."""
@@ -194,9 +201,14 @@ def _run(recipe: Recipe, work: Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PartError(f"{recipe.name} was not built: {error}; {NETWORK}") from error
     if done.returncode or not (work / recipe.name).exists():
-        raise PartError(
+        raise (LackingError if no_registry_answers(done.stdout) else PartError)(
             f"{recipe.name} was not built, see above; {NETWORK}\n`{' '.join(command)}` said\n{done.stdout[-4000:]}"
         )
+
+
+def no_registry_answers(said: str) -> bool:
+    """Whether a tool failed because it could not reach where it loads from, not because of what it was to build."""
+    return _UNREACHABLE.search(said) is not None
 
 
 @contextmanager

@@ -38,6 +38,10 @@ class PartError(Exception):
     """A part did not start or did not get ready; says which log to read."""
 
 
+class LackingError(PartError):
+    """A part cannot be had here: a tool is missing, or no registry answers. No fault of the sources."""
+
+
 class Part:
     """One running child. `log` holds what it says, on either stream."""
 

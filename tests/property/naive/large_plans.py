@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import msgspec
+
 from core import labels
 from core.model.catalogue import InstanceType
 from core.model.node_pool import NodePool
 from core.model.plan import Plan, PlannedClaim
-from core.model.pod import Pod, PodSpec
+from core.model.pod import DO_NOT_SCHEDULE, Pod, PodSpec
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
 from tests.property.naive.large_topology import Site, large_topology_violations
+from tests.property.naive.left_over import new_nodes
 from tests.property.naive.places import is_pending, node_labels, room_of, runs_daemon
-from tests.property.naive.promises import cheapest
+from tests.property.naive.promises import cheapest, is_usable
 from tests.property.naive.reading import meets_all, tolerates, wants_node
 
 
@@ -32,7 +35,42 @@ def large_plan_violations(snapshot: Snapshot, plan: Plan) -> list[str]:
     if found:
         return found
     sites = [*_existing_sites(snapshot, plan, pods, found), *_new_sites(snapshot, plan, pods, found)]
+    found += _given_up(snapshot, plan, pods)
     return found + list(large_topology_violations(sites, snapshot.namespaces))
+
+
+def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[str]:
+    """Pods without a place that could have a new node for themselves; one of each kind that no topology rule concerns.
+
+    Limits are no excuse: they are not judged at all.
+    """
+    repelling = any(pod.spec.anti_affinity for pod in pods.values())
+    asked: set[str] = set()
+    for entry in plan.unschedulable:
+        pod = pods[entry.pod]
+        spec = msgspec.structs.replace(pod.spec, requests={})
+        kind = (spec, tuple(sorted(pod.spec.requests.items())))
+        is_ruled = pod.spec.affinity or pod.spec.anti_affinity or repelling
+        is_ruled = is_ruled or any(spread.when_unsatisfiable == DO_NOT_SCHEDULE for spread in pod.spec.spreads)
+        if is_ruled or repr(kind) in asked:
+            continue
+        asked.add(repr(kind))
+        for pool in snapshot.node_pools:
+            there = _new_node(snapshot, pool, pod)
+            if there:
+                yield f"left: {entry.pod} could have {there}"
+                break
+
+
+def _new_node(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
+    """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty where there is none."""
+    if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
+        return ""
+    for kind, own in new_nodes(snapshot, pool, pod):
+        daemons = [daemon.spec for daemon in snapshot.daemon_sets if runs_daemon(daemon, own, pool.taints)]
+        if wants_node(pod.spec, own) and not any(_overfull(kind.name, _total([pod.spec, *daemons]), room_of(kind))):
+            return f"a {kind.name} of {pool.name} in {own[labels.ZONE]}"
+    return ""
 
 
 def _not_judged(snapshot: Snapshot) -> Iterator[str]:

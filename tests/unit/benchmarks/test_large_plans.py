@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core import labels
-from core.model.plan import Plan, PlannedClaim
+from core.model.plan import Plan, PlannedClaim, Unschedulable
 from core.model.pod import HostPort, Pod, PodAffinityTerm, TopologySpread
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirement
@@ -201,3 +201,19 @@ def test_pods_that_run_already_take_room_and_count() -> None:
 def test_what_it_cannot_judge_it_does_not_pass(world: Snapshot) -> None:
     """A plan that nobody looked at must not stand in the table as checked."""
     assert rules(world, schedule(world)) == {"not judged"}
+
+
+def test_a_plan_that_places_nobody_is_wrong() -> None:
+    """It costs nothing, so it would be the best of all."""
+    snapshot = WORLDS["plain"]
+    nobody = Plan(
+        now=snapshot.now, unschedulable=tuple(Unschedulable(pod.key, "NoCapacity", "sorry") for pod in snapshot.pods)
+    )
+    assert rules(snapshot, nobody) == {"left"}
+
+
+def test_a_pod_that_fits_nowhere_may_be_given_up() -> None:
+    snapshot = a_world(a_pod("huge", cpu="9"))
+    plan = schedule(snapshot)
+    assert [entry.pod for entry in plan.unschedulable] == ["default/huge"]
+    assert large_plan_violations(snapshot, plan) == []

@@ -13,7 +13,7 @@ from benchmarks.flexibility import flexibility
 from benchmarks.measure import Repeats, clock, measured
 from benchmarks.peer import Peer, PeerError
 from benchmarks.profiling import profiled
-from benchmarks.table import below_bound, table
+from benchmarks.table import below_bound, gives_up_more, table
 from benchmarks.workloads.diverse import diverse
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedClaim
@@ -96,6 +96,17 @@ def test_a_bound_that_karpenter_undercuts_is_no_bound() -> None:
     cheaper = {**RESULT, "peer": {**RESULT["peer"], "cost": 9.0, "unschedulable": 0}}
     assert below_bound(cheaper)
     assert "the proof is wrong" in table([cheaper], "")
+
+
+def test_plans_that_place_fewer_pods_save_nothing() -> None:
+    """A plan that leaves every pod without a place costs nothing at all: the cheapest of the table, and wrong."""
+    assert not gives_up_more(RESULT)
+    nobody = {**RESULT["improved"][0], "unschedulable": 1000, "cost": 0.0}
+    assert gives_up_more({**RESULT, "improved": [nobody]})
+    assert gives_up_more(
+        {**RESULT, "peer": {**RESULT["peer"], "unschedulable": 0}, "greedy": {**RESULT["greedy"], "unschedulable": 1}}
+    )
+    assert "the plans place different pods: [0, 1000]" in table([{**RESULT, "improved": [nobody]}], "")
 
 
 def test_the_table_says_why_karpenter_is_absent_and_what_was_skipped() -> None:

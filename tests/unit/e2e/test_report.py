@@ -92,7 +92,7 @@ def test_the_run_fails_where_the_role_is_not_as_needed(
     suite, session = Suite(SimpleNamespace(), tmp_path / "e2e.json"), SimpleNamespace(exitstatus=pytest.ExitCode.OK)  # type: ignore[arg-type]
     suite.pytest_testnodedown(SimpleNamespace(workeroutput={SHOWN: as_sent(a_world("one", used))}))
     for name in NEEDED:
-        suite.pytest_runtest_logreport(SimpleNamespace(location=(f"tests/e2e/{name}", 1, "test")))  # type: ignore[arg-type]
+        suite.pytest_runtest_logreport(SimpleNamespace(location=(f"tests/e2e/{name}", 1, "test"), failed=False))  # type: ignore[arg-type]
     suite.pytest_sessionfinish(session)  # type: ignore[arg-type]
     assert session.exitstatus == status
     assert (tmp_path / "e2e.json").exists()
