@@ -24,12 +24,13 @@ def al2_user_data(bootstrap: Bootstrap) -> str:
 
 
 def _bootstrap_script(bootstrap: Bootstrap) -> str:
-    quoted = {field: bash_quoted(text, field=field) for field, text in bootstrap_arguments(bootstrap).items()}
-    dns = bootstrap.cluster_dns
+    arguments = bootstrap_arguments(bootstrap)
+    quoted = {field: bash_quoted(text, field=field) for field, text in arguments.items()}
+    dns = arguments["spec.kubelet.clusterDNS"]
     call = f"/etc/eks/bootstrap.sh {quoted['cluster.name']} --apiserver-endpoint {quoted['cluster.endpoint']}"
     if bootstrap.cluster.certificate_authority:
         call += f" --b64-cluster-ca {quoted['cluster.certificateAuthority']}"
-    options = ["--ip-family ipv6"] if dns and ":" in dns[0] else []
+    options = ["--ip-family ipv6"] if ":" in dns else []
     options += [f"--dns-cluster-ip {quoted['spec.kubelet.clusterDNS']}"] if dns else []
     options += ["--use-max-pods false", f"--kubelet-extra-args {quoted['spec.kubelet']}"]
     if bootstrap.raids_instance_store:

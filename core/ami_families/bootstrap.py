@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,10 @@ from core.model.values.taints import EFFECTS, UNREGISTERED, Taint
 
 _KUBELET_MAY_NOT_SET: Final = ("kubernetes.io", "k8s.io", "node-restriction.kubernetes.io")
 """Label domains that the kubelet may not set on its own node (NodeRestriction); they are set once it has registered."""
+
+
+_DNS_HOST: Final = 10
+"""Of the Services' range: 10.100.0.10, or fd30::a (EKS)."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +40,21 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     def is_ipv6(self) -> bool:
         """Whether pods and Services have IPv6 addresses."""
         return ":" in (self.dns_ip or self.service_cidr)
+
+    @property
+    def eks_dns_ip(self) -> str:
+        """Where EKS puts the cluster DNS: the tenth address of the Services'; empty where these are not known.
+
+        Raises:
+            InvalidInputError: If they are no range of addresses.
+        """
+        if not self.service_cidr:
+            return ""
+        try:
+            return str(ip_network(self.service_cidr)[_DNS_HOST])
+        except (ValueError, IndexError) as error:
+            problem = f"{shown(self.service_cidr)} is no range of addresses"
+            raise InvalidInputError(problem, field="cluster.serviceCIDR") from error
 
 
 class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):

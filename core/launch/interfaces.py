@@ -9,6 +9,14 @@ from core.catalogue.node_class import EFA_ONLY, NodeClass, NodeClassSpec
 
 def network_interfaces(node_class: NodeClass, *, efa_count: int, is_ipv6: bool) -> list[dict[str, Any]]:
     """The class' own list, else one EFA interface per network card for a claim that asks for EFA, else a single one."""
+    interfaces = _interfaces(node_class, efa_count, is_ipv6=is_ipv6)
+    if len(interfaces) > 1:
+        for interface in interfaces:
+            interface.pop("AssociatePublicIpAddress", None)  # EC2 refuses the field beside a second interface
+    return interfaces
+
+
+def _interfaces(node_class: NodeClass, efa_count: int, *, is_ipv6: bool) -> list[dict[str, Any]]:
     groups = [group.id for group in node_class.status.security_groups]
     spec = node_class.spec
     if spec.network_interfaces:

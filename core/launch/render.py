@@ -53,7 +53,7 @@ def render_launch(order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -
     bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}
     chosen = one_request(o for o in order.offerings if o.zone in subnets and o.instance_type in bootable)
     owned = ownership_tags(node_class, cluster=cluster.name, node_pool=order.node_pool)
-    tags = {**node_class.spec.tags, **order.tags, **owned}
+    tags = {"Name": order.claim, **node_class.spec.tags, **order.tags, **owned}
     configs, templates = [], []
     for group, members in _grouped(chosen, order, bootable).items():
         template = _template(group, order, node_class, cluster, chosen[0].capacity_type)

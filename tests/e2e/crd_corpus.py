@@ -253,6 +253,8 @@ _ADDED: Final = (
     ("spec.capacityReservationSelectorTerms", [{"id": "cr-1", "ownerID": "123456789012"}]),
     ("spec.amiSelectorTerms.0.name", "x"),
     ("spec.amiSelectorTerms.0.tags", {"a": "b"}),
+    ("spec.tags", {f"tag-{n}": "x" for n in range(39)}),
+    ("spec.tags", {f"tag-{n}": "x" for n in range(40)}),
     ("spec.amiSelectorTerms.0.alias", "al2023@latest"),
     ("spec.placementGroupSelector.id", "pg-1"),
     ("spec.networkInterfaces.1.networkCardIndex", 0),

@@ -9,6 +9,9 @@ from core.ami_families.user_data.kubelet_args import kubelet_args
 def bootstrap_arguments(bootstrap: Bootstrap) -> dict[str, str]:
     """What either bootstrap script is told, by the field that it comes from.
 
+    The cluster DNS is always among it: given endpoint and certificate, the scripts do not ask EKS, and take it for
+    10.100.0.10 or 172.20.0.10 (awslabs/amazon-eks-ami, issue 636).
+
     Raises:
         InvalidInputError: If the address of the cluster DNS is none, or a kubelet setting has no place in an argument.
     """
@@ -18,5 +21,5 @@ def bootstrap_arguments(bootstrap: Bootstrap) -> dict[str, str]:
         "cluster.endpoint": cluster.endpoint,
         "cluster.certificateAuthority": cluster.certificate_authority,
         "spec.kubelet": kubelet_args(bootstrap),
-        "spec.kubelet.clusterDNS": bootstrap.dns_address(),
+        "spec.kubelet.clusterDNS": bootstrap.dns_address() or cluster.eks_dns_ip,
     }

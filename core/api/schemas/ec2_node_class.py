@@ -35,6 +35,13 @@ else:
     AmiFamilyName = Literal[tuple(FAMILIES)]  # pydantic makes the enum of it; a type checker takes no computed Literal
 
 _RESERVED_TAGS: Final = (labels.CLUSTER_TAG, labels.NODEPOOL, labels.NODECLAIM, labels.NODECLASS)
+_EC2_TAGS_MAX: Final = 50
+_OWN_TAGS: Final = 11
+"""Name, cluster (two), NodePool, EC2NodeClass, NodeClaim, claim, and two drift hashes with their versions."""
+
+TAGS_MAX: Final = _EC2_TAGS_MAX - _OWN_TAGS
+"""Tags in `spec.tags`; with one more EC2 refuses every launch (TagLimitExceeded)."""
+
 _RESERVED_TAG_PREFIX: Final = "kubernetes.io/cluster"
 
 
@@ -124,6 +131,15 @@ def _family_against_alias(spec: JsonObject) -> list[Location]:
 def _reserved_tags(spec: JsonObject) -> list[Location]:
     keys = spec.get("tags", {})
     return [("tags", key) for key in keys if key in _RESERVED_TAGS or key.startswith(_RESERVED_TAG_PREFIX)]
+
+
+def _too_many_tags(spec: JsonObject) -> list[Location]:
+    return [("tags",)] if len(spec.get("tags", {})) > TAGS_MAX else []
+
+
+def _public_beside_others(spec: JsonObject) -> list[Location]:
+    is_public = spec.get("associatePublicIPAddress", False)
+    return [("associatePublicIPAddress",)] if is_public and len(spec.get("networkInterfaces", [])) > 1 else []
 
 
 def _nameless_tags(spec: JsonObject) -> list[Location]:
@@ -216,6 +232,19 @@ _TERM_RULES: Final = (
     every_term_mixes("capacityReservationSelectorTerms", "id", ("tags", "ownerID", "instanceMatchCriteria")),
 )
 _INSTANCE_RULES: Final = (
+    Rule(
+        ("tags",),
+        _too_many_tags,
+        f"there are more than {TAGS_MAX}; EC2 takes {_EC2_TAGS_MAX} with the {_OWN_TAGS} that the provisioner sets",
+        f"!has(self.tags) || self.tags.size() <= {TAGS_MAX}",
+    ),
+    Rule(
+        ("associatePublicIPAddress", "networkInterfaces"),
+        _public_beside_others,
+        "EC2 gives no public address to an instance with several networkInterfaces",
+        "!has(self.associatePublicIPAddress) || !self.associatePublicIPAddress"
+        " || !has(self.networkInterfaces) || self.networkInterfaces.size() <= 1",
+    ),
     Rule(("tags",), _nameless_tags, "has an empty key", "!has(self.tags) || self.tags.all(key, key != '')"),
     Rule(
         ("tags",),

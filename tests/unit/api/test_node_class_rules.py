@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core import api
+from core.api.schemas.ec2_node_class import TAGS_MAX
 from tests.unit.api.objects import ABSENT, NODE_CLASS, changed
 
 
@@ -60,6 +61,7 @@ def fields(*changes: tuple[str, Any]) -> list[str]:
         ("spec.connectionTracking", {}, "spec.connectionTracking"),
         ("spec.connectionTracking", {"udpTimeout": 29}, "spec.connectionTracking.udpTimeout"),
         ("spec.cpuOptions", {"nestedVirtualization": "maybe"}, "spec.cpuOptions.nestedVirtualization"),
+        ("spec.tags", {f"tag-{n}": "x" for n in range(TAGS_MAX + 1)}, "spec.tags"),
         ("spec.tags", {"": "x"}, "spec.tags[]"),
         ("spec.tags", {"eks:eks-cluster-name": "x"}, "spec.tags[eks:eks-cluster-name]"),
         ("spec.tags", {"kubernetes.io/cluster/x": "owned"}, "spec.tags[kubernetes.io/cluster/x]"),
@@ -185,3 +187,20 @@ def test_other_families_pass_on_less(family: str, kubelet: dict[str, Any], part:
     alias = ("spec.amiSelectorTerms", [{"alias": f"{family}@latest"}])
     assert fields(alias, ("spec.kubelet", kubelet)) == [f"spec.kubelet.{part}"]
     assert fields(alias, ("spec.amiFamily", "Custom"), ("spec.kubelet", kubelet)) == []
+
+
+@pytest.mark.parametrize(
+    ("is_public", "count", "expected"),
+    [(True, 1, []), (True, 2, ["spec.associatePublicIPAddress"]), (False, 2, [])],
+)
+def test_a_public_address_goes_with_a_single_interface(is_public: bool, count: int, expected: list[str]) -> None:
+    """EC2 refuses every launch, and the class says that it is ready."""
+    interfaces = [
+        {"networkCardIndex": card, "deviceIndex": min(card, 1), "interfaceType": "interface"} for card in range(count)
+    ]
+    assert fields(("spec.networkInterfaces", interfaces), ("spec.associatePublicIPAddress", is_public)) == expected
+
+
+def test_as_many_tags_as_ec2_leaves_room_for_are_fine() -> None:
+    """A class that Karpenter launches would be refused for nothing."""
+    assert fields(("spec.tags", {f"tag-{n}": "x" for n in range(TAGS_MAX)})) == []

@@ -163,6 +163,7 @@ def test_a_node_is_tagged_as_ours_whatever_the_class_says() -> None:
     node_class = a_node_class({"tags": {"team": "a", "karpenter.sh/nodepool": "theirs"}})
     launch = rendered(a_type("m5.large"), node_class=node_class)
     assert launch.tags == {
+        "Name": "general-1",
         "team": "a",
         "karpenter.sh/nodeclaim": "general-1",
         "karpenter.sh/nodepool": "general",
@@ -241,13 +242,9 @@ def test_configured_interfaces_are_launched_as_written() -> None:
         {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
         {"networkCardIndex": 1, "deviceIndex": 1, "interfaceType": "efa-only"},
     ]
-    node_class = a_node_class({"networkInterfaces": interfaces, "associatePublicIPAddress": True})
+    node_class = a_node_class({"networkInterfaces": interfaces})
     first, second = template_data(rendered(a_type("m5.large"), node_class=node_class))["NetworkInterfaces"]
-    assert (first["NetworkCardIndex"], first["InterfaceType"], first["AssociatePublicIpAddress"]) == (
-        0,
-        "interface",
-        True,
-    )
+    assert (first["NetworkCardIndex"], first["InterfaceType"]) == (0, "interface")
     assert second == {"DeviceIndex": 1, "Groups": ["sg-1"], "NetworkCardIndex": 1, "InterfaceType": "efa-only"}
 
 
@@ -260,6 +257,22 @@ def test_a_claim_for_efa_gets_an_interface_on_each_card() -> None:
         (1, 1, "efa"),
     ]
     assert len(template_data(rendered(efa))["NetworkInterfaces"]) == 1
+
+
+def test_only_a_single_interface_says_whether_it_has_a_public_address() -> None:
+    """EC2 refuses the field beside a second interface, and the claims for EFA would never be launched."""
+    node_class, efa = a_node_class({"associatePublicIPAddress": True}), "vpc.amazonaws.com/efa"
+    for count, expected in ((1, [True]), (2, [None, None])):
+        found = rendered(a_type(extra={efa: str(count)}), node_class=node_class, requests={efa: 1})
+        interfaces = template_data(found)["NetworkInterfaces"]
+        assert [interface.get("AssociatePublicIpAddress") for interface in interfaces] == expected
+
+
+def test_a_node_has_a_name_in_the_console_unless_the_class_names_it() -> None:
+    """Nobody finds the nameless instance of a claim."""
+    own = a_node_class({"tags": {"Name": "worker"}})
+    names = [rendered(a_type(), node_class=node_class).tags["Name"] for node_class in (a_node_class(), own)]
+    assert names == ["general-1", "worker"]
 
 
 def test_ipv6_clusters_get_ipv6_nodes() -> None:
