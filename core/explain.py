@@ -5,26 +5,19 @@ The texts name the object, the code, what was tried and the nearest miss; they n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 import msgspec
 
-from core.disruption import reasons as disruption_reasons
 from core.model.plan import Command, DisruptionPlan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
+from core.reasons.code import ReasonCode
+from core.reasons.node import NodeReason
+from core.reasons.pod import PodReason
 from core.scheduling import Planner
 from core.scheduling.explanation.verdict import Verdict
-from core.scheduling.primitives import reasons as scheduling_reasons
-
-POD_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(scheduling_reasons.MEANINGS))
-"""Code of `unschedulable[].reason` → what it means."""
-
-NODE_REASONS: Final[Mapping[str, str]] = MappingProxyType(dict(disruption_reasons.MEANINGS))
-"""Code of `blocked[].reason` → what it means."""
 
 _HINTS_MAX: Final = 3
 
@@ -65,7 +58,7 @@ def explain_pod(snapshot: Snapshot, pod: Pod) -> Explanation:
         if binding.pod == pod.key:
             return _placed(pod, f"fits on {binding.node}, which is there already", _pool_lines(verdict))
     lines = _pool_lines(verdict) or (verdict.message,)
-    details = (*_meaning(POD_REASONS, verdict.reason), *lines, *_hint(verdict))
+    details = (*_meaning(PodReason, verdict.reason), *lines, *_hint(verdict))
     return Explanation(
         subject=f"pod {pod.key}",
         outcome="is unschedulable",
@@ -85,9 +78,9 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             )
     for blocked in plan.blocked:
         if blocked.node == node:
-            details = (*_meaning(NODE_REASONS, blocked.reason), *blocked.message.splitlines())
+            details = (*_meaning(NodeReason, blocked.reason), *blocked.message.splitlines())
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
-    return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason="NotManaged")
+    return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
 
 
 def _placed(pod: Pod, outcome: str, details: tuple[str, ...]) -> Explanation:
@@ -106,13 +99,13 @@ def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
 def _hint(verdict: Verdict) -> tuple[str, ...]:
     """The nearest misses; first the NodePools that lack nothing but a toleration."""
     nearest = [pool for pool in verdict.pools if pool.nearest]
-    nearest.sort(key=lambda pool: pool.reason != scheduling_reasons.TAINT_NOT_TOLERATED)
+    nearest.sort(key=lambda pool: pool.reason != PodReason.TAINT_NOT_TOLERATED)
     lines = [f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest[:_HINTS_MAX]]
     return ("", *lines) if lines else ()
 
 
-def _meaning(meanings: Mapping[str, str], code: str) -> tuple[str, ...]:
-    return (meanings[code],) if code in meanings else ()
+def _meaning(codes: type[ReasonCode], reason: str) -> tuple[str, ...]:
+    return tuple(code.meaning for code in codes if code == reason)
 
 
 def _claim_lines(claim: PlannedClaim) -> tuple[str, ...]:

@@ -7,21 +7,21 @@ from typing import Any
 
 import msgspec
 
+from core.reasons.code import ReasonCode
+from core.reasons.decision import DecisionKind
+
 
 class Decision(msgspec.Struct, frozen=True, order=True):
     """One thing that was decided.
 
     Attributes:
-        kind: launch, bind, unschedulable, disrupt, register, initialize, drain, terminate, interrupt, adopt, expire, drift,
-            abandon, forget, repair, skip.
         subject: The pod, claim, node, instance or object that it is about.
-        reason: A short code.
         message: One sentence for people.
     """
 
-    kind: str
+    kind: DecisionKind
     subject: str
-    reason: str = ""
+    reason: ReasonCode
     message: str = ""
 
 
@@ -38,7 +38,7 @@ class Outcome:
         self.counts: dict[str, int] = {}
         self.failed_messages: list[str] = []
 
-    def decide(self, kind: str, subject: str, reason: str = "", message: str = "") -> None:
+    def decide(self, kind: DecisionKind, subject: str, reason: ReasonCode, message: str = "") -> None:
         """Note a decision."""
         decision = Decision(kind, subject, reason, message)
         self.decisions.append(decision)

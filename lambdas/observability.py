@@ -16,11 +16,19 @@ from aws_lambda_powertools import Logger, Metrics, single_metric
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from core.reasons.claim import ClaimReason
+from core.reasons.drain import DrainReason, EvictionReason
+from core.reasons.run import FailureReason
 from lambdas.decisions import Decision, Outcome
 from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, in_cloudwatch
 
 NAMESPACE: Final = "Fleetwright"
-DENIED: Final = ("DeniedError", "LaunchDenied", "Denied", "SurgeDenied")
+DENIED: Final[tuple[str, ...]] = (
+    FailureReason.DENIED,
+    ClaimReason.LAUNCH_DENIED,
+    EvictionReason.DENIED,
+    DrainReason.SURGE_DENIED,
+)
 """Reasons of decisions that a refused permission, a quota or a request that cannot be is behind."""
 
 LAST_SECONDS: Final = 2.0

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -27,6 +27,7 @@ from core.errors import FleetwrightError
 from core.manifests.wire.api_resources import Resource
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.launch_order import LaunchOrder
+from core.reasons.run import FailureReason
 
 JsonObject = dict[str, Any]
 
@@ -38,6 +39,8 @@ class PortError(FleetwrightError):
         call: What was called, as `service:Operation` or `kube:VERB RESOURCE`.
         detail: What the other side said.
     """
+
+    reason: ClassVar[FailureReason] = FailureReason.UNEXPECTED
 
     def __init__(self, call: str, detail: str) -> None:
         self.call = call
@@ -51,13 +54,19 @@ class PortError(FleetwrightError):
 class TransientError(PortError):
     """Throttled, timed out or a fault on the other side."""
 
+    reason: ClassVar[FailureReason] = FailureReason.TRANSIENT
+
 
 class LostReplyError(TransientError):
     """The request went out and no answer came: done or not done."""
 
+    reason: ClassVar[FailureReason] = FailureReason.LOST_REPLY
+
 
 class ThrottledError(TransientError):
     """The other side has too much to do. `retry_after` is how long it wants to be left alone, zero where it does not say."""
+
+    reason: ClassVar[FailureReason] = FailureReason.THROTTLED
 
     def __init__(self, call: str, detail: str, retry_after: timedelta = timedelta(0)) -> None:
         super().__init__(call, detail)
@@ -67,29 +76,46 @@ class ThrottledError(TransientError):
 class NotFoundError(PortError):
     """The thing is not there."""
 
+    reason: ClassVar[FailureReason] = FailureReason.NOT_FOUND
+
 
 class ConflictError(PortError):
     """Somebody else changed it first."""
+
+    reason: ClassVar[FailureReason] = FailureReason.CONFLICT
 
 
 class EvictionBlockedError(PortError):
     """The eviction would violate a PodDisruptionBudget. `detail` names it where the server does."""
 
+    reason: ClassVar[FailureReason] = FailureReason.EVICTION_BLOCKED
+
 
 class DeniedError(PortError):
     """Not allowed, over quota, or asked for something that cannot be."""
+
+    reason: ClassVar[FailureReason] = FailureReason.DENIED
 
 
 class SeveralBudgetsError(DeniedError):
     """More than one PodDisruptionBudget selects the pod, which Kubernetes' eviction API does not support."""
 
+    reason: ClassVar[FailureReason] = FailureReason.SEVERAL_BUDGETS
+
 
 class InsufficientCapacityError(PortError):
     """Nothing could be launched. `refused` says which pools were tried and with which EC2 error code."""
 
+    reason: ClassVar[FailureReason] = FailureReason.INSUFFICIENT_CAPACITY
+
     def __init__(self, call: str, detail: str, refused: Sequence[tuple[OfferingKey, str]]) -> None:
         super().__init__(call, detail)
         self.refused = tuple(refused)
+
+
+def reason_of(error: Exception) -> FailureReason:
+    """The code of an error that a piece of work failed with."""
+    return error.reason if isinstance(error, PortError) else FailureReason.UNEXPECTED
 
 
 class Clock(Protocol):

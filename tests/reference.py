@@ -21,10 +21,18 @@ from cli.commands.crds import as_yaml
 from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
-from core.brakes.brake import ACTIONS, STOPS, Action
-from core.brakes.brake import MEANINGS as BRAKES
-from core.explain import NODE_REASONS, POD_REASONS
+from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
 from core.model.feature_gates import GATES, FeatureGates
+from core.reasons.claim import ClaimReason
+from core.reasons.code import DocumentedCode
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason, EvictionReason, HeldPodReason
+from core.reasons.drift import DriftReason
+from core.reasons.node import NodeReason
+from core.reasons.pod import PodReason
+from core.reasons.run import FailureReason, RunReason
+from core.reasons.termination import TerminationReason
 from lambdas.settings import Settings
 
 ROOT: Final = Path(__file__).parents[1]
@@ -53,7 +61,7 @@ def crds() -> dict[str, str]:
 
 
 def reason_codes() -> str:
-    """Every code of `unschedulable[].reason` and `blocked[].reason`."""
+    """Every enumeration of `core.reasons`, each under a heading of its own."""
     return _page(
         "Reason codes",
         "Closed lists: a code that is not here is a bug. `fleetwright explain` gives the code with what it means for one pod "
@@ -61,21 +69,59 @@ def reason_codes() -> str:
         "## Why a pod stays without a place",
         "`unschedulable[].reason` of a plan. NodePools may differ; the code is that of the NodePool that came nearest. The "
         "later in this table, the nearer; a NodePool that lacks nothing but a toleration comes after `NoOfferingFits`.",
-        _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in POD_REASONS.items())),
+        _codes(PodReason),
         "## Why a node stays",
         "`blocked[].reason` of a disruption plan.",
-        _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in NODE_REASONS.items())),
+        _codes(NodeReason),
+        "## Why a node goes",
+        "`commands[].reason` of a disruption plan; decisions of the kinds `disrupt`, `terminate`, `interrupt` and `drain`; the "
+        "annotation `fleetwright.dev/disruption-reason` of a node.",
+        _codes(TerminationReason),
+        "## What has drifted",
+        _codes(DriftReason),
+        "## What becomes of a disruption command",
+        "Decisions of the kinds `abandon` and `skip` about a command.",
+        _codes(CommandReason),
+        "## What keeps a pod on a node that is drained",
+        "Why a pod was not evicted:",
+        _codes(EvictionReason),
+        "Why it was not asked to leave, or has not left:",
+        _codes(HeldPodReason),
+        "What becomes of the drain:",
+        _codes(DrainReason),
+        "## What happens to a NodeClaim and its node",
+        "Decisions about a claim, an instance or a node that is not on its way out.",
+        _codes(ClaimReason),
+        "## What a function says of its run",
+        _codes(RunReason),
+        "## Which brake stopped something",
+        "Decisions of the kind `skip` and `brake`; [brakes](brakes.md) says what each of them stops.",
+        _codes(BrakeKind),
+        "## What kind of error a call failed with",
+        "The message of the decision has the call and what the other side said.",
+        _codes(FailureReason),
+        "## Kinds of decisions",
+        "`decisions[].kind` in the answer of a function and `kind` in its log.",
+        _codes(DecisionKind),
         "## What is wrong with a manifest",
         "`problems[].code` of `fleetwright validate -o json`.",
         _table(("code", "meaning"), ((f"`{code}`", meaning) for code, meaning in MEANINGS.items())),
     )
 
 
+def _codes(codes: type[DocumentedCode]) -> str:
+    """The members of an enumeration, with the column of advice where any of them has some."""
+    if not any(code.advice for code in codes):
+        return _table(("code", "meaning"), ((f"`{code}`", code.meaning) for code in codes))
+    rows = ((f"`{code}`", code.meaning, code.advice or "Nothing.") for code in codes)
+    return _table(("code", "meaning", "what to do"), rows)
+
+
 def brakes() -> str:
     """Which brake stops what."""
     stopped = (
-        (f"`{kind}`", *("stops" if action in STOPS[kind] else "" for action in Action), meaning)
-        for kind, meaning in BRAKES.items()
+        (f"`{kind}`", *("stops" if action in STOPS[kind] else "" for action in Action), kind.meaning)
+        for kind in BrakeKind
     )
     return _page(
         "Brakes",

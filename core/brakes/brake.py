@@ -13,7 +13,8 @@ from typing import Final
 
 import msgspec
 
-from core.disruption.reasons import REASONS
+from core.reasons.code import ReasonCode
+from core.reasons.termination import BUDGETED, TerminationReason
 
 
 class Action(StrEnum):
@@ -44,17 +45,49 @@ ACTIONS: Final[Mapping[Action, str]] = MappingProxyType(
 """Action → what it is, in one sentence."""
 
 
-class BrakeKind(StrEnum):
+class BrakeKind(ReasonCode):
     """Every brake; the value is the reason code that decisions and conditions carry."""
 
-    STOP = "KillSwitchStop"
-    PAUSE = "KillSwitchPause"
-    UNREADABLE = "BrakeUnreadable"
-    ALARM = "AlarmActive"
-    ZONAL_SHIFT = "ZonalShift"
-    POOL_BREAKER = "NodePoolBreakerOpen"
-    POOL_PROBE = "NodePoolBreakerHalfOpen"
-    UNKNOWN_INSTANCES = "UnknownInstances"
+    STOP = (
+        "KillSwitchStop",
+        "The kill switch says stop: nothing is launched, disrupted, drained or terminated.",
+        "Set the kill switch's parameter to `run` when the cause is mended.",
+    )
+    PAUSE = (
+        "KillSwitchPause",
+        "The kill switch says pause-disruption: pods still get nodes, no node goes by our choice.",
+        "Set the kill switch's parameter to `run` when the cause is mended.",
+    )
+    UNREADABLE = (
+        "BrakeUnreadable",
+        "A brake cannot be read, so it counts as engaged: no node goes by our choice.",
+        "Check the function's permissions and its network path to SSM and CloudWatch.",
+    )
+    ALARM = (
+        "AlarmActive",
+        "One of the CloudWatch alarms that pause disruption is in ALARM, or does not exist.",
+        "Resolve what the alarm tells of.",
+    )
+    ZONAL_SHIFT = (
+        "ZonalShift",
+        "Traffic is shifted away from a zone: no node goes by our choice, none is launched there.",
+        "Nothing: it ends with the shift.",
+    )
+    POOL_BREAKER = (
+        "NodePoolBreakerOpen",
+        "New nodes of the NodePool do not join, so its working nodes are not given up.",
+        "Find out why new nodes do not join; the breaker closes when one does.",
+    )
+    POOL_PROBE = (
+        "NodePoolBreakerHalfOpen",
+        "New nodes of the NodePool did not join; one command at a time tries whether they do now.",
+        "Nothing: a node that joins closes the breaker.",
+    )
+    UNKNOWN_INSTANCES = (
+        "UnknownInstances",
+        "Too many instances that no claim knows: the table may be lost, so nothing is ended.",
+        "Read the message: check the table and the NodePools.",
+    )
 
 
 _VOLUNTARY: Final = (Action.DISRUPT, Action.EXPIRE, Action.REPAIR)
@@ -72,20 +105,6 @@ STOPS: Final[Mapping[BrakeKind, tuple[Action, ...]]] = MappingProxyType(
     }
 )
 """Brake → what it stops. What is not listed goes on."""
-
-MEANINGS: Final[Mapping[BrakeKind, str]] = MappingProxyType(
-    {
-        BrakeKind.STOP: "The kill switch says stop: nothing is launched, disrupted, drained or terminated.",
-        BrakeKind.PAUSE: "The kill switch says pause-disruption: pods still get nodes, no node goes by our choice.",
-        BrakeKind.UNREADABLE: "A brake cannot be read, so it counts as engaged: no node goes by our choice.",
-        BrakeKind.ALARM: "One of the CloudWatch alarms that pause disruption is in ALARM, or does not exist.",
-        BrakeKind.ZONAL_SHIFT: "Traffic is shifted away from a zone: no node goes by our choice, none is launched there.",
-        BrakeKind.POOL_BREAKER: "New nodes of the NodePool do not join, so its working nodes are not given up.",
-        BrakeKind.POOL_PROBE: "New nodes of the NodePool did not join; one command at a time tries whether they do now.",
-        BrakeKind.UNKNOWN_INSTANCES: "Too many instances that no claim knows: the table may be lost, so nothing is ended.",
-    }
-)
-"""Reason code of a brake → what it means, in one sentence."""
 
 
 class Brake(msgspec.Struct, frozen=True, order=True):
@@ -130,17 +149,17 @@ class EngagedBrakes(msgspec.Struct, frozen=True):
 
 def action_of(reason: str) -> Action:
     """What a claim that goes for `reason` (`Deletion.reason`) is an instance of, before its drain has begun."""
-    if reason in REASONS:
+    if reason in BUDGETED:
         return Action.DISRUPT
     return _ACTIONS_BY_REASON.get(reason, Action.EVACUATE)
 
 
 _ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
     {
-        "Expired": Action.EXPIRE,
-        "ScheduledChange": Action.EXPIRE,
-        "NodePoolDeleted": Action.DELETED_POOL,
-        "Unhealthy": Action.REPAIR,
-        "UnknownInstance": Action.END_UNKNOWN,
+        TerminationReason.EXPIRED: Action.EXPIRE,
+        TerminationReason.SCHEDULED_CHANGE: Action.EXPIRE,
+        TerminationReason.NODE_POOL_DELETED: Action.DELETED_POOL,
+        TerminationReason.UNHEALTHY: Action.REPAIR,
+        TerminationReason.UNKNOWN_INSTANCE: Action.END_UNKNOWN,
     }
 )

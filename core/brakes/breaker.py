@@ -15,6 +15,8 @@ from typing import Final
 import msgspec
 
 from core.brakes.brake import Brake, BrakeKind
+from core.reasons.claim import ClaimReason
+from core.reasons.termination import TerminationReason
 
 OPENS_AFTER: Final = 3
 """Failures in a row: one broken machine is chance, three are an image, a subnet or a role."""
@@ -31,14 +33,14 @@ RESULTS: Final = 4
 UNHEALTHY_FROM: Final = 2
 """Of the last four new nodes, so many that failed make the NodePool's registration unhealthy (Karpenter)."""
 
-JOIN_FAILURES: Final = frozenset(
+JOIN_FAILURES: Final[frozenset[str]] = frozenset(
     {
-        "InitializationTimeout",
-        "InstanceGone",
-        "LaunchDenied",
-        "LaunchTimeout",
-        "RegistrationTimeout",
-        "ReplacementNotReady",
+        ClaimReason.LAUNCH_DENIED,
+        ClaimReason.LAUNCH_TIMEOUT,
+        TerminationReason.INITIALIZATION_TIMEOUT,
+        TerminationReason.INSTANCE_GONE,
+        TerminationReason.REGISTRATION_TIMEOUT,
+        TerminationReason.REPLACEMENT_NOT_READY,
     }
 )
 """Reasons for which a claim that never became ready goes, and that count. Missing capacity is no failure of the pool."""

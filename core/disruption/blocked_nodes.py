@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import hindrance
 from core.disruption.disruption_pass import Round
 from core.model.plan import Blocked
 from core.model.snapshot import Snapshot
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 
 def blocked_nodes(plan_round: Round, snapshot: Snapshot) -> tuple[Blocked, ...]:
@@ -29,17 +30,17 @@ def blocks(candidate: Candidate, plan_round: Round) -> list[Blocked]:
     rule = hindrance(candidate, plan_round)
     if rule is not None and not candidate.drift:
         found.append(rule)
-    if ill is not None and ill.reason == reasons.MANY_UNHEALTHY:
+    if ill is not None and ill.reason == NodeReason.MANY_UNHEALTHY:
         found.append(ill)
     return found or [_method_block(candidate, plan_round)]
 
 
 def _drift_block(candidate: Candidate, plan_round: Round) -> Blocked:
-    return _spent(candidate, plan_round, reasons.DRIFTED) or _refused(candidate, plan_round)
+    return _spent(candidate, plan_round, TerminationReason.DRIFTED) or _refused(candidate, plan_round)
 
 
 def _method_block(candidate: Candidate, plan_round: Round) -> Blocked:
-    reason = reasons.EMPTY if candidate.is_empty else reasons.UNDERUTILIZED
+    reason = TerminationReason.EMPTY if candidate.is_empty else TerminationReason.UNDERUTILIZED
     return _spent(candidate, plan_round, reason) or _refused(candidate, plan_round)
 
 
@@ -48,13 +49,15 @@ def _spent(candidate: Candidate, plan_round: Round, reason: str) -> Blocked | No
     name, pool = candidate.name, candidate.pool.name
     if not plan_round.has_node_budget(candidate, reason):
         text = f"the disruption budgets of NodePool {pool} let no more nodes go now for {reason}"
-        return Blocked(name, reasons.BUDGET, text)
+        return Blocked(name, NodeReason.BUDGET, text)
     if not plan_round.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
-        return Blocked(name, reasons.POD_DISRUPTION_BUDGET, text)
+        return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
     return None
 
 
 def _refused(candidate: Candidate, plan_round: Round) -> Blocked:
-    waiting = Blocked(candidate.name, reasons.NOT_TRIED, f"the round ended before node {candidate.name} was looked at")
+    waiting = Blocked(
+        candidate.name, NodeReason.NOT_TRIED, f"the round ended before node {candidate.name} was looked at"
+    )
     return plan_round.refusals.get(candidate.name, waiting)

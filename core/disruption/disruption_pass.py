@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from core.disruption import reasons
 from core.disruption.apply_command import carried_out
 from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, places, remaining
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
@@ -18,6 +17,9 @@ from core.model.plan import Blocked, Command, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
+from core.reasons.code import ReasonCode
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
@@ -56,7 +58,7 @@ class Round:
 
     def is_free(self, candidate: Candidate, reason: str) -> bool:
         """Whether the candidate's pods let it go for this reason."""
-        return candidate.may_drift if reason == reasons.DRIFTED else not candidate.protected
+        return candidate.may_drift if reason == TerminationReason.DRIFTED else not candidate.protected
 
     def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
         """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
@@ -89,7 +91,7 @@ class Round:
         """
         pool, (snapshot, states) = candidate.pool.name, self._seen
         waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
-        bound = places(snapshot, states, [reasons.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
+        bound = places(snapshot, states, [TerminationReason.UNHEALTHY], waiting | {candidate.claim.name}).get(pool)
         pools = {state.name: state.node_pool for state in self._seen[1]}
         gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
@@ -106,7 +108,7 @@ class Round:
         """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place."""
         simulation = self.simulate([candidate], consolidation=False)
         if simulation.stranded:
-            self.refuse(candidate, reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+            self.refuse(candidate, NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
             return None
         return Command(
             reason=reason,
@@ -136,9 +138,9 @@ class Round:
         """A replacement under a name that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
-    def refuse(self, candidate: Candidate, code: str, message: str) -> None:
+    def refuse(self, candidate: Candidate, reason: ReasonCode, message: str) -> None:
         """Remember why a candidate does not go; the latest word counts."""
-        self.refusals[candidate.name] = Blocked(candidate.name, code, message)
+        self.refusals[candidate.name] = Blocked(candidate.name, reason, message)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
         """Decide the commands: count their nodes, and see the world as it will be."""

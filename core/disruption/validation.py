@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from core.disruption import reasons
 from core.disruption.blocked_nodes import blocks
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import hindrance
 from core.disruption.disruption_pass import Round
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 
 
 class Validation:
@@ -29,7 +31,7 @@ class Validation:
         marks = tuple(name for name in snapshot.marked_for_deletion if name not in own)
         self._round = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
 
-    def check(self, command: Command) -> Command | str:
+    def check(self, command: Command) -> Command | Refusal:
         """The command as it may be carried out now, or why it no longer holds.
 
         Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must
@@ -44,13 +46,13 @@ class Validation:
         candidates = [by_claim[name] for name, problem in problems.items() if not problem]
         lost = next(filter(None, problems.values()), "")
         if lost and not (command.method == "multi" and candidates):
-            return lost
-        if command.reason == reasons.UNHEALTHY:
+            return _refusal(lost)
+        if command.reason == TerminationReason.UNHEALTHY:
             has_budget = all(fresh.may_repair(candidate) for candidate in candidates)
         else:
             has_budget = fresh.has_budget(candidates, command.reason)
         if not fresh.snapshot.options.ignore_budgets and not has_budget:
-            return f"budgets no longer let {len(candidates)} nodes go for {command.reason}"
+            return _refusal(f"budgets no longer let {len(candidates)} nodes go for {command.reason}")
         return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
 
     def carry_out(self, command: Command) -> None:
@@ -69,42 +71,51 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Rou
         return f"NodeClaim {claim} is no candidate any more: {said}"
     if not fresh.is_free(candidate, command.reason):
         return blocks(candidate, fresh)[0].message
-    if command.reason == reasons.DRIFTED:
+    if command.reason == TerminationReason.DRIFTED:
         return "" if candidate.drift else f"node {candidate.name} is no longer drifted"
-    if command.reason == reasons.UNHEALTHY:
+    if command.reason == TerminationReason.UNHEALTHY:
         is_ill = HealthCheck(fresh.states, fresh.snapshot.now).problem(candidate.state.node)
         return "" if is_ill else f"node {candidate.name} is well again"
     rule = hindrance(candidate, fresh)
     if rule is not None:
         return rule.message
-    if command.reason == reasons.EMPTY and not candidate.is_empty:
+    if command.reason == TerminationReason.EMPTY and not candidate.is_empty:
         return f"node {candidate.name} is no longer empty"
     return ""
 
 
-def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
+def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Command | Refusal:
     """The command for those of its nodes that are left, with no more new nodes than it had."""
     found = consolidated(candidates, fresh, method=command.method if len(candidates) > 1 else "single")
     if isinstance(found, Refusal):
-        return found.message
-    return _more(found.replacements, command) or found
+        return _refusal(found.message)
+    problem = _more(found.replacements, command)
+    return _refusal(problem) if problem else found
 
 
-def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | str:
-    if command.reason == reasons.EMPTY or command.method == "static-drift":
+def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | Refusal:
+    if command.reason == TerminationReason.EMPTY or command.method == "static-drift":
         return command
-    is_drift, is_repack = command.reason in (reasons.DRIFTED, reasons.UNHEALTHY), command.method == "repack"
+    is_drift = command.reason in (TerminationReason.DRIFTED, TerminationReason.UNHEALTHY)
+    is_repack = command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
     simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below)
-    if simulation.stranded or is_drift:
-        return simulation.stranded or command
+    if simulation.stranded:
+        return _refusal(simulation.stranded)
+    if is_drift:
+        return command
     price = sum(c.price for c in candidates)
     if command.replacements and not simulation.claims:
         return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
     if is_repack:
         saves = price > sum(claim.price for claim in simulation.claims)
-        return command if saves else "its pods now need new nodes that cost no less"
-    return _more(simulation.claims, command) or _lost_type(simulation, command) or command
+        return command if saves else _refusal("its pods now need new nodes that cost no less")
+    problem = _more(simulation.claims, command) or _lost_type(simulation, command)
+    return _refusal(problem) if problem else command
+
+
+def _refusal(problem: str) -> Refusal:
+    return Refusal(CommandReason.VALIDATION_FAILED, problem)
 
 
 def _more(claims: Sequence[PlannedClaim], command: Command) -> str:

@@ -20,6 +20,8 @@ from core.launch.type_values import first_of_each
 from core.model.catalogue import InstanceType, Offering, cheapest_first
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT
+from core.reasons.pod import PodReason
+from core.reasons.refusal import Refusal
 
 TYPES_MAX: Final = 60
 """Instance types in one fleet request (Karpenter)."""
@@ -27,8 +29,6 @@ TYPES_MAX: Final = 60
 OVERRIDES_MAX: Final = 300
 """Offerings in one fleet request (EC2's limit for type instant)."""
 
-MIN_VALUES_NOT_MET: Final = "MinValuesNotMet"
-NO_OFFERING_AVAILABLE: Final = "NoOfferingAvailable"
 
 _ACCELERATORS: Final = (
     "aws.amazon.com/neuron",
@@ -55,14 +55,7 @@ class Selection(msgspec.Struct, frozen=True):
     min_values_relaxed: bool = False
 
 
-class NotLaunchable(msgspec.Struct, frozen=True):
-    """Why a claim cannot be launched: a code from the list of reasons for pods, and the same for people."""
-
-    reason: str
-    message: str
-
-
-def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy: str) -> Selection | NotLaunchable:
+def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy: str) -> Selection | Refusal:
     """The offerings to put before EC2 for a claim.
 
     Args:
@@ -79,14 +72,14 @@ def select_offerings(claim: PlannedClaim, types: Iterable[InstanceType], policy:
     left = _of_one_capacity_type(left)
     if not left:
         tried = f"none of the {len(claim.instance_types)} instance types of the claim has an offering that is available"
-        return NotLaunchable(NO_OFFERING_AVAILABLE, tried)
+        return Refusal(PodReason.NO_OFFERING_AVAILABLE, tried)
     ordered = _types_of(left, named)
     needed = first_of_each(ordered, wanted)
     is_relaxed = len(needed) > TYPES_MAX
     if is_relaxed and policy != BEST_EFFORT:
         demanded = ", ".join(f"{count} of {key}" for key, count in sorted(wanted.items()))
         problem = f"minValues demand {demanded}, which takes {len(needed)} instance types; EC2 is asked for {TYPES_MAX}"
-        return NotLaunchable(MIN_VALUES_NOT_MET, problem)
+        return Refusal(PodReason.MIN_VALUES_NOT_MET, problem)
     chosen = _cheapest_types(ordered, () if is_relaxed else needed)
     names = {found.name for found in chosen}
     offerings = one_request(offering for offering in left if offering.instance_type in names)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.backoff import pace
-from core.lifecycle.consistency import FAILED_CONSISTENCY_CHECK, shortfall
+from core.lifecycle.consistency import shortfall
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
@@ -23,8 +23,9 @@ from core.lifecycle.steps import (
     Wait,
 )
 from core.model.node import Node
-from core.model.node_claim import INITIALIZATION_TIMED_OUT
 from core.model.pod import Pod
+from core.reasons.claim import ClaimReason
+from core.reasons.termination import TerminationReason
 
 LAUNCH_TIMEOUT: Final = timedelta(minutes=5)
 REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
@@ -53,7 +54,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Cl
     if node is None:
         return _without_node(record, facts, now)
     if node.deleted_at is not None:
-        return BeginTermination("NodeDeleted", f"node {node.name} is being deleted")
+        return BeginTermination(TerminationReason.NODE_DELETED, f"node {node.name} is being deleted")
     if record.phase is ClaimPhase.REGISTERED:
         return _initialize(record, node, facts, now)
     return inconsistency(record, node) or Rest()
@@ -62,9 +63,9 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Cl
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
     """What is to be told of a working node that is smaller than what was launched, None where nothing new is."""
     found = shortfall(record, node)
-    if not found or (record.reason, record.message) == (FAILED_CONSISTENCY_CHECK, found):
+    if not found or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, found):
         return None
-    return ReportNode(node.name, FAILED_CONSISTENCY_CHECK, found)
+    return ReportNode(node.name, ClaimReason.FAILED_CONSISTENCY_CHECK, found)
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
@@ -102,7 +103,7 @@ def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if facts.tagged_instance:
         return Adopt(facts.tagged_instance)
     if now - record.requested_at >= LAUNCH_TIMEOUT:
-        return Forget("LaunchTimeout")
+        return Forget(ClaimReason.LAUNCH_TIMEOUT)
     return Launch()
 
 
@@ -111,9 +112,13 @@ def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimSte
         return registration_of(record, facts.node)
     age = now - record.phase_since
     if facts.is_instance_gone and age >= INSTANCE_CHECK_AFTER:
-        return BeginTermination("InstanceGone", f"instance {record.instance_id} ended before it joined")
+        return BeginTermination(
+            TerminationReason.INSTANCE_GONE, f"instance {record.instance_id} ended before it joined"
+        )
     if age >= REGISTRATION_TIMEOUT:
-        return BeginTermination("RegistrationTimeout", f"instance {record.instance_id} did not join in 15 minutes")
+        return BeginTermination(
+            TerminationReason.REGISTRATION_TIMEOUT, f"instance {record.instance_id} did not join in 15 minutes"
+        )
     if len(facts.nodes) > 1:
         return Wait(pace(record.phase_since, now), "several nodes have this provider id")
     if age < BOOT_AT_LEAST:
@@ -125,8 +130,8 @@ def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Clai
     if len(facts.nodes) > 1:
         return Wait(pace(record.phase_since, now), "several nodes have this provider id")
     if facts.is_instance_gone:
-        return BeginTermination("InstanceGone", f"instance {record.instance_id} is gone")
-    return BeginTermination("NodeDeleted", f"node {record.node_name} was deleted")
+        return BeginTermination(TerminationReason.INSTANCE_GONE, f"instance {record.instance_id} is gone")
+    return BeginTermination(TerminationReason.NODE_DELETED, f"node {record.node_name} was deleted")
 
 
 def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetime) -> ClaimStep:
@@ -135,8 +140,8 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
         return MarkInitialized(node.name)
     if is_late_to_initialize(record, now):
         told = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
-        if record.reason != INITIALIZATION_TIMED_OUT:
-            return ReportNode(node.name, INITIALIZATION_TIMED_OUT, told, record.plan.pods)
+        if record.reason != ClaimReason.INITIALIZATION_TIMEOUT:
+            return ReportNode(node.name, ClaimReason.INITIALIZATION_TIMEOUT, told, record.plan.pods)
         if not any(_keeps(pod) for pod in facts.pods):
-            return BeginTermination(INITIALIZATION_TIMED_OUT, told)
+            return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, told)
     return Wait(max(BOOT_PACE, pace(record.phase_since, now)), missing)

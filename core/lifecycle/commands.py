@@ -9,9 +9,7 @@ from core.lifecycle.backoff import pace
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
-
-TIMEOUT: Final = "Timeout"
-"""Why a command is given up whose replacements are not ready in time."""
+from core.reasons.command import CommandReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
 STALE_AFTER: Final = timedelta(minutes=5)
@@ -29,15 +27,15 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
     """The one thing to do now for a command; same record and facts, same step."""
     leaving = tuple(name for name in record.command.claims if name in facts.claims)
     if not leaving:
-        return Abandon("CandidatesGone", "the nodes are gone already")
+        return Abandon(CommandReason.CANDIDATES_GONE, "the nodes are gone already")
     if record.phase is CommandPhase.VERIFYING:
         if now < record.verify_at:
             return Wait(record.verify_at - now, "to be checked again before it starts")
         if now - record.created_at > STALE_AFTER:
-            return Abandon("Stale", "it could not be checked in time")
+            return Abandon(CommandReason.STALE, "it could not be checked in time")
         return Verify()
     if now - record.created_at > time_limit(facts.queued):
-        return Abandon(TIMEOUT, f"replacements were not ready within {time_limit(facts.queued)}")
+        return Abandon(CommandReason.TIMEOUT, f"replacements were not ready within {time_limit(facts.queued)}")
     if record.phase is CommandPhase.STARTING:
         return Start()
     return _replace(record, facts, leaving, now)
@@ -63,7 +61,7 @@ def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...
     for name in record.replacements:
         claim = facts.claims.get(name)
         if claim is None or claim.deletion is not None:
-            return Abandon("ReplacementLost", f"replacement {name} could not be launched or is gone")
+            return Abandon(CommandReason.REPLACEMENT_LOST, f"replacement {name} could not be launched or is gone")
     pending = [name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED]
     if pending:
         return Wait(

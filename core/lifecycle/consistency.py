@@ -8,9 +8,6 @@ from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.values import resources
 
-FAILED_CONSISTENCY_CHECK: Final = "FailedConsistencyCheck"
-"""Karpenter's name of the event."""
-
 AT_LEAST_PERCENT: Final = 90
 """Of what its type was expected to have; memory is estimated before the first boot, so some less is no finding (Karpenter)."""
 

@@ -10,12 +10,6 @@ from typing import Final
 from core.lifecycle.draining.giving_back import is_voluntary
 from core.lifecycle.records import ClaimRecord
 
-SCHEDULED_CHANGE: Final = "ScheduledChange"
-"""Why a claim goes some time before its date: by our own choice, within budgets."""
-
-SCHEDULED_CHANGE_DUE: Final = "ScheduledChangeDue"
-"""Why it goes in the last hours: it must."""
-
 BEGINS_BEFORE: Final = timedelta(hours=72)
 """Three nights, so that a budget whose window is at night is open at least twice."""
 

@@ -8,6 +8,10 @@ import msgspec
 
 from core.model.pod import Pod
 from core.model.values.taints import Taint
+from core.reasons.claim import ClaimReason
+from core.reasons.code import ReasonCode
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -51,7 +55,7 @@ class ReportNode(msgspec.Struct, frozen=True):
     """Tell, once, that something is wrong with the claim's node while it stays; `pods` are those that wait for it."""
 
     node: str
-    reason: str
+    reason: ClaimReason
     message: str
     pods: tuple[str, ...] = ()
 
@@ -59,7 +63,7 @@ class ReportNode(msgspec.Struct, frozen=True):
 class BeginTermination(msgspec.Struct, frozen=True):
     """Let the claim go."""
 
-    reason: str
+    reason: TerminationReason
     message: str
     deadline: datetime | None = None
 
@@ -81,10 +85,10 @@ class Drain(msgspec.Struct, frozen=True):
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """Let the node stay: its drain would come to nothing. `reason` is a code of `blocked[]`."""
+    """Let the node stay: its drain would come to nothing. `reason` says why it is left alone for a while."""
 
     node: str
-    reason: str
+    reason: NodeReason
     message: str
 
 
@@ -92,7 +96,7 @@ class Blocker(msgspec.Struct, frozen=True):
     """A pod that keeps its node: a code, and one sentence for people."""
 
     pod: Pod
-    reason: str
+    reason: ReasonCode
     message: str
 
 
@@ -117,7 +121,7 @@ class DeleteNode(msgspec.Struct, frozen=True):
 class Forget(msgspec.Struct, frozen=True):
     """Drop the claim's record."""
 
-    reason: str
+    reason: ReasonCode
     message: str = ""
 
 
@@ -157,7 +161,7 @@ class RemoveCandidates(msgspec.Struct, frozen=True):
 class Abandon(msgspec.Struct, frozen=True):
     """Give the command up: free its candidates again, and let replacements go that nobody needs."""
 
-    reason: str
+    reason: ReasonCode
     message: str
 
 

@@ -8,7 +8,6 @@ from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
     CONSOLIDATABLE,
-    INITIALIZATION_TIMED_OUT,
     INITIALIZED,
     INSTANCE_TERMINATING,
     LAUNCHED,
@@ -16,6 +15,7 @@ from core.model.node_claim import (
     Condition,
     NodeClaim,
 )
+from core.reasons.claim import ClaimReason
 
 
 def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> NodeClaim:
@@ -66,7 +66,7 @@ def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: d
             found[CONSOLIDATABLE] = Condition("True", changed_at=quiet_since + consolidate_after)
     if is_late_to_initialize(record, now):
         since = record.phase_since + INITIALIZATION_TIMEOUT
-        found[INITIALIZED] = Condition("False", INITIALIZATION_TIMED_OUT, "it does not become ready", since)
+        found[INITIALIZED] = Condition("False", ClaimReason.INITIALIZATION_TIMEOUT, "it does not become ready", since)
     if record.deletion is not None and record.deletion.terminated_at is not None:
         found[INSTANCE_TERMINATING] = Condition("True", changed_at=record.deletion.terminated_at)
     return found

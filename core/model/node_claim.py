@@ -18,8 +18,6 @@ CONSOLIDATABLE: Final = "Consolidatable"
 DRIFTED: Final = "Drifted"
 INSTANCE_TERMINATING: Final = "InstanceTerminating"
 DISRUPTION_REASON: Final = "DisruptionReason"
-INITIALIZATION_TIMED_OUT: Final = "InitializationTimeout"
-"""Reason of an Initialized condition that is False: the node joined and is not ready for pods in time."""
 
 READY: Final = "Ready"
 

@@ -13,6 +13,7 @@ from core.model.node_claim import NodeClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.taints import Taint, is_ephemeral
+from core.reasons.claim import ClaimReason
 
 
 class StateNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +68,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         if self.claim is None or self.is_initialized:
             return False
         told = self.claim.conditions.get(node_claim.INITIALIZED)
-        return told is None or told.reason != node_claim.INITIALIZATION_TIMED_OUT
+        return told is None or told.reason != ClaimReason.INITIALIZATION_TIMEOUT
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -7,9 +7,11 @@ from datetime import datetime
 from core.brakes.brake import BrakeKind
 from core.brakes.breaker import JOIN_FAILURES
 from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.brakes.ports import Breakers
 from lambdas.decisions import Outcome
-from lambdas.ports import PortError
+from lambdas.ports import PortError, reason_of
 
 
 def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, outcome: Outcome) -> None:
@@ -21,15 +23,20 @@ def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, ou
         has_opened = breakers.failed(pool, f"{record.name}, {reason}", now)
     except PortError as error:
         outcome.count("portErrors")
-        outcome.decide("skip", pool, type(error).__name__, str(error))
+        outcome.decide(DecisionKind.SKIP, pool, reason_of(error), str(error))
         return
     if has_opened:
         outcome.decide(
-            "brake", pool, BrakeKind.POOL_BREAKER, f"too many new nodes failed, the last {record.name}: {reason}"
+            DecisionKind.BRAKE,
+            pool,
+            BrakeKind.POOL_BREAKER,
+            f"too many new nodes failed, the last {record.name}: {reason}",
         )
 
 
 def became_ready(breakers: Breakers, record: ClaimRecord, now: datetime, outcome: Outcome) -> None:
     """The claim's node is ready: its pool's breaker closes. Raises PortError."""
     if breakers.joined(record.plan.node_pool, now):
-        outcome.decide("release", record.plan.node_pool, "NodePoolBreakerClosed", f"the node of {record.name} is ready")
+        outcome.decide(
+            DecisionKind.RELEASE, record.plan.node_pool, RunReason.BREAKER_CLOSED, f"the node of {record.name} is ready"
+        )

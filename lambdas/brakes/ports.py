@@ -12,6 +12,7 @@ from typing import Protocol
 
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
+from core.reasons.decision import DecisionKind
 from lambdas.decisions import Outcome
 from lambdas.metric_names import STOPPED, stopped_by
 
@@ -62,7 +63,7 @@ class Breakers(Protocol):
 
 def skipped(brake: Brake, subject: str, outcome: Outcome) -> None:
     """Say that `subject` is left as it is because of `brake`: a decision, and a count by which an alarm goes off."""
-    outcome.decide("skip", subject, brake.kind, brake.message)
+    outcome.decide(DecisionKind.SKIP, subject, brake.kind, brake.message)
     if brake.kind is not BrakeKind.UNREADABLE:  # that one has an alarm of its own, which forgives a single failure
         outcome.count(STOPPED)
     outcome.count(stopped_by(brake.kind))

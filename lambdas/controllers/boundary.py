@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from core.reasons.code import ReasonCode
+from core.reasons.decision import DecisionKind
+from core.reasons.run import FailureReason
 from lambdas.decisions import Outcome
 from lambdas.observability import logger
-from lambdas.ports import PortError
+from lambdas.ports import PortError, reason_of
 
 
 class Boundary:
@@ -31,10 +34,12 @@ class Boundary:
             return True
         return False
 
-    def leave(self, subject: str, reason: str, message: str) -> None:
+    def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
         """Tell that a piece of work was not begun; it counts as failed."""
         self.failed.append(subject)
-        self._outcome.decide("skip", subject, reason, message)
+        self._outcome.decide(DecisionKind.SKIP, subject, reason, message)
 
     def _note(self, subject: str, error: Exception) -> None:
-        self.leave(subject, type(error).__name__, str(error))
+        reason = reason_of(error)
+        name = f"{type(error).__name__}: " if reason is FailureReason.UNEXPECTED else ""
+        self.leave(subject, reason, f"{name}{error}")

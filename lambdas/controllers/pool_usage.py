@@ -9,6 +9,8 @@ from collections.abc import Iterable
 
 from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.decisions import Outcome
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimStore, PoolUsage
@@ -38,7 +40,7 @@ def recount(store: ClaimStore, mismatch: Mismatch, outcome: Outcome) -> None:
         return
     outcome.count("repairedUsage")
     told = f"counted {_told(before)}, its claims hold {_told(after)}"
-    outcome.decide("repair", f"NodePool {before.node_pool}", "UsageRecounted", told)
+    outcome.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, told)
 
 
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:

@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Final
 
 from core.disruption.budgets.cron import Schedule
-from core.disruption.reasons import REASONS
 from core.errors import InvalidInputError
 from core.model import node_claim
 from core.model.node_pool import Budget, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
+from core.reasons.termination import BUDGETED
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
@@ -72,7 +72,7 @@ def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
     result: Remaining = {}
     for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
         nodes = counted.get(pool.name, ())
-        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in REASONS}
+        limits = {r: allowed(pool, len(nodes), r, snapshot.now) for r in BUDGETED}
         gone = sum(is_going for _, is_going in nodes)
         result[pool.name] = {r: None if top is None else max(0, top - gone) for r, top in limits.items()}
     return result

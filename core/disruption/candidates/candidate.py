@@ -9,7 +9,6 @@ from fractions import Fraction
 import msgspec
 
 from core import labels
-from core.disruption import reasons
 from core.disruption.candidates.eviction_cost import UNIT, reschedule_cost
 from core.disruption.conditions.drift import DriftCheck
 from core.disruption.prices import node_price, type_of
@@ -25,6 +24,7 @@ from core.model.state_node import StateNode
 from core.pods.disposition import reschedulable
 from core.pods.disruption_budgets import DisruptionBudgets
 from core.pools.pool_types import pool_types
+from core.reasons.node import NodeReason
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,32 +151,32 @@ def _kept(
     """What keeps the node from being a candidate, pods aside; the first reasons end the search."""
     name, claim = state.name, state.claim
     if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
-        return (Blocked(name, reasons.DELETING, f"node {name} is being deleted already"),)
+        return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
     if claim is None:
-        return (Blocked(name, reasons.NOT_MANAGED, f"no NodeClaim stands behind node {name}"),)
+        return (Blocked(name, NodeReason.NOT_MANAGED, f"no NodeClaim stands behind node {name}"),)
     if state.node is None:
-        return (Blocked(name, reasons.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
+        return (Blocked(name, NodeReason.NOT_INITIALIZED, f"the node of NodeClaim {claim.name} has not joined yet"),)
     if not state.is_initialized:
-        return (Blocked(name, reasons.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
+        return (Blocked(name, NodeReason.NOT_INITIALIZED, f"node {name} is not initialized yet"),)
     found: list[Blocked] = []
     expected = nominated.get(name) or nominated.get(claim.name)
     if expected:
-        found.append(Blocked(name, reasons.NOMINATED, f"{expected} is expected on node {name}"))
+        found.append(Blocked(name, NodeReason.NOMINATED, f"{expected} is expected on node {name}"))
     if claim.hold is not None and snapshot.now < claim.hold.until:
         found.append(Blocked(name, claim.hold.reason, claim.hold.message))
     if state.annotations.get(labels.DO_NOT_DISRUPT) == "true":
-        found.append(Blocked(name, reasons.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
+        found.append(Blocked(name, NodeReason.DO_NOT_DISRUPT, f"node {name} has {labels.DO_NOT_DISRUPT}"))
     found += _unreadable(state, state.node)
     if state.node_pool in snapshot.paused_pools:
-        found.append(Blocked(name, reasons.PAUSED, snapshot.paused_pools[state.node_pool]))
+        found.append(Blocked(name, NodeReason.PAUSED, snapshot.paused_pools[state.node_pool]))
     if pool is None:
         stated = state.node_pool or "(none)"
-        found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))
+        found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, f"NodePool {stated} of node {name} does not exist"))
     elif pool.problem:
-        found.append(Blocked(name, reasons.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
+        found.append(Blocked(name, NodeReason.NODE_POOL_INVALID, f"NodePool {pool.name} is invalid: {pool.problem}"))
     elif not snapshot.catalogue.types_for(pool.node_class.name):
         text = f"NodePool {pool.name} has no instance types to choose from"
-        found.append(Blocked(name, reasons.NODE_POOL_NOT_FOUND, text))
+        found.append(Blocked(name, NodeReason.NODE_POOL_NOT_FOUND, text))
     return tuple(found)
 
 
@@ -184,10 +184,10 @@ def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
     """What of the node or its pods we do not understand: whatever it is, it may be what must not be moved."""
     found = []
     if node.unreadable:
-        found.append(Blocked(state.name, reasons.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
+        found.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))
     pod = next((pod for pod in state.pods if pod.unreadable and not pod.is_terminal), None)
     if pod is not None:
-        found.append(Blocked(state.name, reasons.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
+        found.append(Blocked(state.name, NodeReason.UNREADABLE_POD, f"pod {pod.key}: {pod.unreadable}"))
     return found
 
 
@@ -195,8 +195,8 @@ def _protected(state: StateNode, snapshot: Snapshot, budgets: DisruptionBudgets)
     found: list[Blocked] = []
     pod = next((pod for pod in state.pods if pod.blocks_disruption(snapshot.now)), None)
     if pod is not None:
-        found.append(Blocked(state.name, reasons.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
+        found.append(Blocked(state.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}"))
     text = next(filter(None, map(budgets.not_evicted_now, state.pods)), "")
     if text:
-        found.append(Blocked(state.name, reasons.POD_DISRUPTION_BUDGET, text))
+        found.append(Blocked(state.name, NodeReason.POD_DISRUPTION_BUDGET, text))
     return tuple(found)

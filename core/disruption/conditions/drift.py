@@ -16,12 +16,7 @@ from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool
 from core.model.snapshot import Snapshot
 from core.model.values.requirements import Requirements
-
-NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
-REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
-INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
-NODE_CLASS_DRIFTED: Final = "NodeClassDrifted"
-AMI_DRIFTED: Final = "AMIDrift"
+from core.reasons.drift import DriftReason
 
 TYPE_CHECK_AGE: Final = timedelta(hours=1)
 """Younger claims are not asked whether their type still exists: a catalogue may lag behind a launch."""
@@ -44,14 +39,14 @@ class DriftCheck:
             return ""
         keys = (labels.NODEPOOL_HASH, labels.NODEPOOL_HASH_VERSION)
         if _hash_differs(claim.annotations, pool.own_annotations, keys):
-            return NODE_POOL_DRIFTED
+            return DriftReason.NODE_POOL_DRIFTED
         if not Requirements.from_labels(claim.labels).compatible(Requirements(pool.requirements)):
-            return REQUIREMENTS_DRIFTED
+            return DriftReason.REQUIREMENTS_DRIFTED
         types = {t.name: t for t in self._catalogue.types_for(pool.node_class.name)}
         instance_type = types.get(claim.labels.get(labels.INSTANCE_TYPE, ""))
         old_enough = claim.created_at is not None and self._now - claim.created_at > TYPE_CHECK_AGE
         if old_enough and not _is_offered(instance_type, claim):
-            return INSTANCE_TYPE_NOT_FOUND
+            return DriftReason.INSTANCE_TYPE_NOT_FOUND
         return self._class_reason(claim, pool, instance_type)
 
     def _class_reason(self, claim: NodeClaim, pool: NodePool, instance_type: InstanceType | None) -> str:
@@ -61,9 +56,9 @@ class DriftCheck:
             return ""
         keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
         if _hash_differs(claim.annotations, node_class.own_annotations, keys):
-            return NODE_CLASS_DRIFTED
+            return DriftReason.NODE_CLASS_DRIFTED
         wanted = _image_for(node_class, claim, instance_type)
-        return AMI_DRIFTED if wanted and claim.image_id and claim.image_id != wanted else ""
+        return DriftReason.AMI_DRIFT if wanted and claim.image_id and claim.image_id != wanted else ""
 
 
 def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:

@@ -10,26 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from core import labels
-from core.disruption import reasons
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import Round
 from core.disruption.prices import Options
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 
 FLEXIBLE_TYPES: Final = 15
 """How many cheaper types a lone spot node needs before another spot node may replace it (Karpenter)."""
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """Why nothing comes of it: a code of `reasons` and a message."""
-
-    code: str
-    message: str
 
 
 def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: str) -> Command | Refusal:
@@ -48,9 +41,9 @@ def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: 
     pool = rejecting_pool(candidates, savings, plan_round.totals)
     if pool:
         text = f"the savings are too small for the pods that NodePool {pool} (policy Balanced) would have to move"
-        return Refusal(reasons.BALANCED, text)
+        return Refusal(NodeReason.BALANCED, text)
     return Command(
-        reason=reasons.UNDERUTILIZED,
+        reason=TerminationReason.UNDERUTILIZED,
         method=method,
         nodes=tuple(c.name for c in candidates),
         claims=tuple(c.claim.name for c in candidates),
@@ -63,9 +56,9 @@ def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: 
 def unplaced(simulation: Simulation) -> Refusal | None:
     """Why the simulated move is out of the question whatever it saves, None where it is not."""
     if simulation.stranded:
-        return Refusal(reasons.PODS_UNSCHEDULABLE, simulation.stranded)
+        return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if simulation.displaces:
-        return Refusal(reasons.NO_CHEAPER_OPTION, "pods that are pending would need a new node in its stead")
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, "pods that are pending would need a new node in its stead")
     return None
 
 
@@ -73,7 +66,7 @@ def _replacement(
     claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], plan_round: Round
 ) -> PlannedClaim | Refusal:
     if len(claims) > 1:
-        return Refusal(reasons.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
     return affordable(claims[0], sum(c.price for c in candidates), candidates, plan_round)
 
 
@@ -99,23 +92,23 @@ def _cheaper(options: Options, price: int) -> Options | Refusal:
     """The types whose worst launch is below `price`, if minValues still hold."""
     found = options.below(price)
     if not found.types:
-        return Refusal(reasons.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
     missing = found.missing_values()
     if missing:
-        return Refusal(reasons.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
+        return Refusal(NodeReason.NO_CHEAPER_OPTION, f"too few cheaper instance types for minValues of {missing}")
     return found
 
 
 def _spot_options(options: Options, price: int, *, alone: bool, plan_round: Round) -> Options | Refusal:
     if not plan_round.snapshot.options.feature_gates.spot_to_spot_consolidation:
         text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
-        return Refusal(reasons.SPOT_TO_SPOT, text)
+        return Refusal(NodeReason.SPOT_TO_SPOT, text)
     found = _cheaper(options.held_to(labels.SPOT), price)
     if isinstance(found, Refusal) or not alone:
         return found
     if len(found.types) < FLEXIBLE_TYPES:
         text = f"{FLEXIBLE_TYPES} cheaper spot instance types are needed, there are {len(found.types)}"
-        return Refusal(reasons.SPOT_TO_SPOT, text)
+        return Refusal(NodeReason.SPOT_TO_SPOT, text)
     return found.first(max(FLEXIBLE_TYPES, found.needed_for_min_values()))
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from core import labels
-from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import Round
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 
 def underutilized(plan_round: Round) -> list[Candidate]:
     """Candidates for consolidation that budgets let go, the best ratio of price to disruption first, ties by name."""
     found = [
-        c for c in plan_round.candidates(reasons.UNDERUTILIZED) if not c.is_empty and hindrance(c, plan_round) is None
+        c
+        for c in plan_round.candidates(TerminationReason.UNDERUTILIZED)
+        if not c.is_empty and hindrance(c, plan_round) is None
     ]
     return sorted(found, key=lambda c: (-c.savings_ratio, c.name))
 
@@ -24,23 +27,23 @@ def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
     now, after = plan_round.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
         text = f"NodePool {pool.name} keeps {pool.replicas} nodes, whatever they are used for"
-        return Blocked(name, reasons.STATIC_POOL, text)
+        return Blocked(name, NodeReason.STATIC_POOL, text)
     if after is None:
-        return Blocked(name, reasons.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
+        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, f"consolidateAfter of NodePool {pool.name} is Never")
     if not candidate.is_consolidatable(now):
         since = candidate.idle_since or now
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
-        return Blocked(name, reasons.CONSOLIDATE_AFTER, text)
+        return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)
     if candidate.is_empty:
         return _kept_room(name, plan_round)
     if pool.disruption.policy == WHEN_EMPTY:
         pod = next(pod.key for pod in candidate.pods)
         text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
-        return Blocked(name, reasons.POLICY_WHEN_EMPTY, text)
+        return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
     if not candidate.is_priced:
         stated = candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)"
         text = f"node {name} (instance type {stated}) has no known type, zone and capacity type, so no price to beat"
-        return Blocked(name, reasons.UNKNOWN_INSTANCE_TYPE, text)
+        return Blocked(name, NodeReason.UNKNOWN_INSTANCE_TYPE, text)
     return None
 
 
@@ -48,4 +51,4 @@ def _kept_room(name: str, plan_round: Round) -> Blocked | None:
     """What keeps an empty node."""
     if name not in plan_round.buffer_nodes:
         return None
-    return Blocked(name, reasons.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")
+    return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")

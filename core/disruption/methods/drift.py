@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import Round
 from core.model.plan import Command
+from core.reasons.termination import TerminationReason
 
 
 def find(plan_round: Round) -> list[Command]:
     """The first drifted node whose pods all find a place; empty nodes before others, those longest drifted first."""
-    drifted = [c for c in plan_round.candidates(reasons.DRIFTED) if c.drift and not c.pool.is_static]
+    drifted = [c for c in plan_round.candidates(TerminationReason.DRIFTED) if c.drift and not c.pool.is_static]
     for candidate in sorted(drifted, key=lambda c: _order(c, plan_round)):
         if plan_round.is_exhausted:
             break
         if candidate.name in plan_round.refusals:  # the world has only become fuller since
             continue
-        if command := plan_round.replaced(candidate, reasons.DRIFTED, "drift"):
+        if command := plan_round.replaced(candidate, TerminationReason.DRIFTED, "drift"):
             return [command]
     return []
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from core.disruption import reasons
-from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import underutilized
 from core.disruption.disruption_pass import Round
 from core.model.plan import Command
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 
 NODES_MAX: Final = 101
 """How many nodes one command may take: Karpenter's 100 counts from zero."""
@@ -16,7 +17,7 @@ NODES_MAX: Final = 101
 
 def find(plan_round: Round) -> list[Command]:
     """The longest run of the most worthwhile candidates that can go together, found by halving as Karpenter does."""
-    candidates = plan_round.within_budgets(underutilized(plan_round), reasons.UNDERUTILIZED)
+    candidates = plan_round.within_budgets(underutilized(plan_round), TerminationReason.UNDERUTILIZED)
     low, high = 1, min(len(candidates), NODES_MAX) - 1
     best: Command | None = None
     while low <= high and not plan_round.is_exhausted:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from core.disruption import reasons
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.consolidation.consolidation import Refusal, affordable, unplaced
+from core.disruption.consolidation.consolidation import affordable, unplaced
 from core.disruption.consolidation.eligibility import underutilized
 from core.disruption.disruption_pass import Round
 from core.model.plan import Command, PlannedClaim
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 
 GROUPS_MAX: Final = 24
 """How many groups of nodes are tried for one command."""
@@ -30,7 +31,7 @@ WORTHWHILE: Final = 20
 def find(plan_round: Round) -> list[Command]:
     """The repacking that saves the most, ties by the names of its nodes."""
     found: list[Command] = []
-    for group in _groups(plan_round.within_budgets(underutilized(plan_round), reasons.UNDERUTILIZED)):
+    for group in _groups(plan_round.within_budgets(underutilized(plan_round), TerminationReason.UNDERUTILIZED)):
         for cap in _caps(group):
             if plan_round.is_exhausted:
                 break
@@ -72,7 +73,7 @@ def _repacked(group: Sequence[Candidate], plan_round: Round, *, below: int | Non
     if rejecting_pool(group, savings, plan_round.totals):
         return None
     return Command(
-        reason=reasons.UNDERUTILIZED,
+        reason=TerminationReason.UNDERUTILIZED,
         method="repack",
         nodes=tuple(c.name for c in group),
         claims=tuple(c.claim.name for c in group),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from core.disruption import reasons
 from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.disruption_pass import Round
 from core.model.plan import Command
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 
 def find(plan_round: Round) -> list[Command]:
@@ -19,9 +20,9 @@ def find(plan_round: Round) -> list[Command]:
             continue
         if health.is_widespread(candidate.pool.name):
             text = f"too many nodes of NodePool {candidate.pool.name} are ill for a replacement to help"
-            plan_round.refuse(candidate, reasons.MANY_UNHEALTHY, text)
+            plan_round.refuse(candidate, NodeReason.MANY_UNHEALTHY, text)
         elif plan_round.may_repair(candidate) and (
-            command := plan_round.replaced(candidate, reasons.UNHEALTHY, "repair")
+            command := plan_round.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
         ):
             return [command]
     return []

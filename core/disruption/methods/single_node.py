@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.consolidation.consolidation import Refusal, consolidated
+from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import underutilized
 from core.disruption.disruption_pass import Round
-from core.disruption.reasons import BALANCED
 from core.model.plan import Command
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
 
 
 def find(plan_round: Round) -> list[Command]:
@@ -20,12 +21,14 @@ def find(plan_round: Round) -> list[Command]:
             continue
         pool = rejecting_pool([candidate], candidate.price, plan_round.totals)
         if pool:  # deleting it saves the most; where even that is not worth it nothing is
-            plan_round.refuse(candidate, BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)")
+            plan_round.refuse(
+                candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
+            )
             continue
         found = consolidated([candidate], plan_round, method="single")
         if not isinstance(found, Refusal):
             return [found]
-        plan_round.refuse(candidate, found.code, found.message)
+        plan_round.refuse(candidate, found.reason, found.message)
     return []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from core import labels
-from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import Round
 from core.disruption.prices import Options
@@ -13,6 +12,8 @@ from core.model.snapshot import Snapshot
 from core.model.values import quantity
 from core.pools.pool_template import SIMULATED, template_labels, template_requirements
 from core.pools.pool_types import pool_types
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 
 def find(plan_round: Round) -> list[Command]:
@@ -21,14 +22,14 @@ def find(plan_round: Round) -> list[Command]:
     A pool that still has more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside
     the node that goes (Karpenter).
     """
-    for candidate in plan_round.candidates(reasons.DRIFTED):
+    for candidate in plan_round.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in plan_round.refusals:
             continue
         hindrance = _hindrance(candidate.pool, plan_round)
         replacement = None if hindrance else _from_template(candidate.pool, plan_round.snapshot)
         if replacement is None:
             text = hindrance or f"NodePool {candidate.pool.name} has no instance type to launch"
-            plan_round.refuse(candidate, reasons.STATIC_POOL, text)
+            plan_round.refuse(candidate, NodeReason.STATIC_POOL, text)
             continue
         return [_command(candidate, plan_round.named(replacement))]
     return []
@@ -36,7 +37,7 @@ def find(plan_round: Round) -> list[Command]:
 
 def _command(candidate: Candidate, replacement: PlannedClaim) -> Command:
     return Command(
-        reason=reasons.DRIFTED,
+        reason=TerminationReason.DRIFTED,
         method="static-drift",
         nodes=(candidate.name,),
         claims=(candidate.claim.name,),

@@ -14,10 +14,11 @@ from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.model.node_claim import Hold
 from core.model.values import resources
+from core.reasons.termination import TerminationReason
 
 
 def leaving(
-    record: ClaimRecord, reason: str, message: str, now: datetime, ends_at: datetime | None = None
+    record: ClaimRecord, reason: TerminationReason, message: str, now: datetime, ends_at: datetime | None = None
 ) -> ClaimRecord:
     """The claim that is to go from now on. Its node counts in the budgets if it has ever been initialized (Karpenter)."""
     return msgspec.structs.replace(
@@ -27,7 +28,7 @@ def leaving(
     )
 
 
-def hurried(record: ClaimRecord, reason: str, message: str, ends_at: datetime | None) -> ClaimRecord:
+def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
     """The claim that goes already, where it now must or must sooner; the same object where it does not.
 
     A drain that may have begun does not wait for replacements because of an end that becomes known later.

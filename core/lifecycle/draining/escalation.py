@@ -6,17 +6,20 @@ here: that is what a terminationGracePeriod is for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Final
 
-from core.lifecycle.draining.evictions import EvictionAnswer, identity
-from core.lifecycle.draining.giving_back import DO_NOT_DISRUPT, DRAIN_BLOCKED, POD_DISRUPTION_BUDGET, may_be_given_back
+from core.lifecycle.draining.evictions import identity
+from core.lifecycle.draining.giving_back import may_be_given_back
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.steps import Blocker, Escalate, GiveBack
 from core.model.pod import Pod
+from core.reasons.code import ReasonCode
+from core.reasons.drain import EvictionReason, HeldPodReason
+from core.reasons.node import NodeReason
 
 
 class Rung(IntEnum):
@@ -37,9 +40,6 @@ DEADLINES: Final = {
 """SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back, where the node may stay, else told
 once more. ALARMING: an alarm's metric; what must go is tried on and on."""
 
-_TERMINATING: Final = "Terminating"
-_ITS_TURN: Final = "NotAsked"
-
 
 def climb(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Escalate | GiveBack | None:
     """What the next rung asks for, None where the drain has not come to one."""
@@ -51,32 +51,32 @@ def climb(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: d
     if reached <= deletion.rung:
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
-    first = min(blockers, key=lambda blocker: (blocker.reason in (_ITS_TURN, _TERMINATING), blocker.pod.key))
+    first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key))
     kept = f"{first.message}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
     if reached >= Rung.LASTING and may_be_given_back(record) and node.deleted_at is None:
-        known = first.reason in (DO_NOT_DISRUPT, POD_DISRUPTION_BUDGET)
-        return GiveBack(node.name, first.reason if known else DRAIN_BLOCKED, kept)
+        return GiveBack(node.name, _BLOCKED_BY.get(first.reason, NodeReason.DRAIN_BLOCKED), kept)
     return Escalate(reached, blockers, kept)
 
 
 def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
     tried = deletion.tries.get(identity(pod))
     if pod.deleted_at is not None:
-        return Blocker(pod, _TERMINATING, f"pod {pod.key} is terminating until {pod.deleted_at:%Y-%m-%dT%H:%M:%SZ}")
+        return Blocker(
+            pod, HeldPodReason.TERMINATING, f"pod {pod.key} is terminating until {pod.deleted_at:%Y-%m-%dT%H:%M:%SZ}"
+        )
     if pod.blocks_disruption(now):
-        return Blocker(pod, DO_NOT_DISRUPT, f"pod {pod.key} has karpenter.sh/do-not-disrupt")
+        return Blocker(pod, HeldPodReason.DO_NOT_DISRUPT, f"pod {pod.key} has karpenter.sh/do-not-disrupt")
     if tried is None:
-        return Blocker(pod, _ITS_TURN, f"pod {pod.key} waits until the pods before it have left")
-    why = _SENTENCES[EvictionAnswer(tried.reason)]
-    return Blocker(pod, tried.reason, f"pod {pod.key} was not evicted in {tried.attempts} tries: {why}")
+        return Blocker(pod, HeldPodReason.NOT_ASKED, f"pod {pod.key} waits until the pods before it have left")
+    reason = EvictionReason.of(tried.reason, EvictionReason.SERVER_ERROR)
+    return Blocker(pod, reason, f"pod {pod.key} was not evicted in {tried.attempts} tries: {reason.clause}")
 
 
-_SENTENCES: Final = {
-    EvictionAnswer.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget lets no pod of its application go",
-    EvictionAnswer.SEVERAL_BUDGETS: "more than one PodDisruptionBudget selects it, which Kubernetes' eviction API refuses",
-    EvictionAnswer.THROTTLED: "the API server has too much to do",
-    EvictionAnswer.WEBHOOK_FAILED: "an admission webhook fails or refuses",
-    EvictionAnswer.SERVER_ERROR: "the API server answers with an error",
-    EvictionAnswer.NO_REPLY: "the API server does not answer",
-    EvictionAnswer.DENIED: "the API server does not permit it",
+_PASSING: Final = (HeldPodReason.NOT_ASKED, HeldPodReason.TERMINATING)
+"""What ends by itself, and so explains a blocked drain only where nothing else does."""
+
+_BLOCKED_BY: Final[Mapping[ReasonCode, NodeReason]] = {
+    HeldPodReason.DO_NOT_DISRUPT: NodeReason.DO_NOT_DISRUPT,
+    EvictionReason.POD_DISRUPTION_BUDGET: NodeReason.POD_DISRUPTION_BUDGET,
 }
+"""What keeps a pod → why its node is left alone once its drain is given back; else `DRAIN_BLOCKED`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from core.lifecycle.backoff import pace
 from core.lifecycle.records import Deletion, EvictionTry
 from core.lifecycle.steps import Drain
 from core.model.pod import Pod
+from core.reasons.drain import EvictionReason
 
 FIRST_WAIT: Final = timedelta(seconds=1)
 LONGEST_WAIT: Final = timedelta(seconds=10)
@@ -35,22 +35,10 @@ FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
-class EvictionAnswer(StrEnum):
-    """Why a pod was not evicted."""
-
-    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
-    SEVERAL_BUDGETS = "SeveralPodDisruptionBudgets"
-    THROTTLED = "Throttled"
-    WEBHOOK_FAILED = "WebhookFailed"
-    SERVER_ERROR = "ServerError"
-    NO_REPLY = "NoReply"
-    DENIED = "Denied"
-
-
-class Refusal(msgspec.Struct, frozen=True):
+class EvictionRefusal(msgspec.Struct, frozen=True):
     """What the API server said to one eviction; `retry_after` is how long it wants to be left alone."""
 
-    answer: EvictionAnswer
+    reason: EvictionReason
     retry_after: timedelta = timedelta(0)
 
 
@@ -89,7 +77,7 @@ def next_look(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> time
 
 
 def after_tries(
-    deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, Refusal], now: datetime, *, moved: bool
+    deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, EvictionRefusal], now: datetime, *, moved: bool
 ) -> Deletion:
     """The deletion with what came of a round of evictions; the same object where nothing is new.
 
@@ -106,7 +94,7 @@ def after_tries(
         if key in present:
             attempts = 1 + (tries[present[key]].attempts if present[key] in tries else 0)
             wait = max(back_off(attempts), refusal.retry_after)
-            tries[present[key]] = EvictionTry(attempts, refusal.answer, now + wait)
+            tries[present[key]] = EvictionTry(attempts, refusal.reason, now + wait)
     evicted_at = now if moved else deletion.evicted_at
     if tries == deletion.tries and evicted_at == deletion.evicted_at:
         return deletion
@@ -127,7 +115,7 @@ def needs_surge(tried: EvictionTry) -> bool:
     between.
     """
     attempts = tried.attempts
-    return tried.reason == EvictionAnswer.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
+    return tried.reason == EvictionReason.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
 
 
 def identity(pod: Pod) -> str:

@@ -16,9 +16,16 @@ from core.lifecycle.records import ClaimRecord, Deletion
 from core.lifecycle.steps import GiveBack
 from core.model.pod import Pod
 from core.pods.disruption_budgets import DisruptionBudgets
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
-CONSOLIDATION: Final = ("Underutilized", "Empty")
-LASTING: Final = ("Drifted", "Expired", "Unhealthy", "ScheduledChange")
+CONSOLIDATION: Final = (TerminationReason.UNDERUTILIZED, TerminationReason.EMPTY)
+LASTING: Final = (
+    TerminationReason.DRIFTED,
+    TerminationReason.EXPIRED,
+    TerminationReason.UNHEALTHY,
+    TerminationReason.SCHEDULED_CHANGE,
+)
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
 """Reasons for which a node goes although it could stay. A pod's objection counts for `LASTING` only where no
 terminationGracePeriod bounds the drain (Karpenter)."""
@@ -26,11 +33,6 @@ terminationGracePeriod bounds the drain (Karpenter)."""
 FIRST_HOLD: Final = timedelta(minutes=15)
 LONGEST_HOLD: Final = timedelta(hours=24)
 """How long a node is left alone after its drain was given back: twice as long each time."""
-
-DO_NOT_DISRUPT: Final = "DoNotDisrupt"
-POD_DISRUPTION_BUDGET: Final = "PodDisruptionBudget"
-DRAIN_BLOCKED: Final = "DrainBlocked"
-"""Codes of `blocked[]`, with which a node that was given back says why it is left alone."""
 
 
 def may_be_given_back(record: ClaimRecord) -> bool:
@@ -54,10 +56,10 @@ def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], no
     budgets = DisruptionBudgets(facts.budgets, now)
     for pod in waiting:
         if pod.blocks_disruption(now):
-            return GiveBack(node.name, DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
+            return GiveBack(node.name, NodeReason.DO_NOT_DISRUPT, f"pod {pod.key} has {labels.DO_NOT_DISRUPT}")
         why = budgets.never_evicted(pod)
         if why:
-            return GiveBack(node.name, POD_DISRUPTION_BUDGET, why)
+            return GiveBack(node.name, NodeReason.POD_DISRUPTION_BUDGET, why)
     return None
 
 

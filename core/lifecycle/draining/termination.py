@@ -21,6 +21,8 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.model.values.taints import DISRUPTED
 from core.pods.disposition import is_drainable
+from core.reasons.claim import ClaimReason
+from core.reasons.termination import TerminationReason
 
 SETTLE: Final = timedelta(seconds=5)
 """How long an empty node is watched for pods that were bound to it just before it was tainted (Karpenter)."""
@@ -42,9 +44,11 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     invariant(deletion is not None, f"claim {record.name} is not to go")
     assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
     if record.machine is None:
-        return Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(deletion.reason)
+        return (
+            Adopt(facts.tagged_instance) if facts.tagged_instance else Forget(TerminationReason.stored(deletion.reason))
+        )
     if facts.is_instance_gone:
-        return _remove_nodes(facts.nodes, now) or Forget(deletion.reason)
+        return _remove_nodes(facts.nodes, now) or Forget(TerminationReason.stored(deletion.reason))
     if deletion.terminated_at is not None:
         return _wait_for_end(deletion, now)
     node = facts.node
@@ -82,7 +86,7 @@ def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
         return None
     if now - since < FINALIZERS_FOR:
         return Wait(pace(since, now), awaited_finalizers(held[0]))
-    return Forget("NodeHeldByFinalizers", f"{awaited_finalizers(held[0])}; its instance is gone")
+    return Forget(ClaimReason.NODE_HELD_BY_FINALIZERS, f"{awaited_finalizers(held[0])}; its instance is gone")
 
 
 def awaited_finalizers(node: Node) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import Attachments, ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import TypeMask
 
 _NONE: Final[Attachments] = frozenset()
@@ -22,7 +22,7 @@ class AttachLimits(Constraint):
     """
 
     label = "attachments"
-    reason = reasons.ATTACH_LIMIT
+    reason = PodReason.ATTACH_LIMIT
 
     def __init__(self, start: PlanStart) -> None:
         super().__init__(start)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from core.model.pod import HostPort
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.pods.pod_group import PodGroup
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from core.scheduling.primitives.host_ports import conflict
 
@@ -18,7 +18,7 @@ class HostPorts(Constraint):
     """Keeps pods off nodes on which a pod, or a DaemonSet's pod that is yet to come, has their port."""
 
     label = "host ports"
-    reason = reasons.HOST_PORT_TAKEN
+    reason = PodReason.HOST_PORT_TAKEN
 
     def __init__(self, start: PlanStart) -> None:
         super().__init__(start)

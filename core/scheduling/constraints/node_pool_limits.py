@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from core.model.values import quantity
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import TypeMask
 
 
@@ -45,7 +45,7 @@ class NodePoolLimits(Constraint):
         """What the limits leave."""
         left = self.remaining[draft.template.index].left
         spent = ", ".join(f"{name} {quantity.render(max(0, amount), name)}" for name, amount in left.items())
-        return reasons.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
+        return PodReason.LIMIT_REACHED, f"its limits leave {spent}, too little for another node"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Not where pods wait for a NodePool with limits: who gets its last room is for the greedy plan to say."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from core import labels
 from core.model.values.requirements import Requirement, Requirements
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import RequirementId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
@@ -100,7 +100,7 @@ class Reservations(Constraint):
 
     def shortage(self, draft: ClaimDraft) -> tuple[str, str]:
         """All places are promised."""
-        return reasons.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
+        return PodReason.NO_OFFERING_AVAILABLE, "the capacity reservations that would do have no place left"
 
     def may_replace(self, claim: InFlightClaim, *, pods_wait: bool) -> bool:
         """Only claims without a reservation: the plan chose who gets those."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from core.model.node_pool import NodePool
 from core.model.pod import DO_NOT_SCHEDULE
 from core.model.values.taints import first_untolerated
+from core.reasons.pod import RANK, PodReason
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
@@ -15,7 +16,6 @@ from core.scheduling.explanation.verdict import PoolFinding, Verdict, nearness
 from core.scheduling.explanation.wording import conflict, contradiction
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 
@@ -32,10 +32,10 @@ class Diagnosis:
             return Verdict(reason=pod_group.reason, message=pod_group.message)
         findings = self.findings(pod_group)
         if not findings:
-            return Verdict(reason=reasons.NO_NODE_POOL, message="there is no NodePool")
+            return Verdict(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         failed = [finding for finding in findings if finding.reason]
         nearest = max(failed, key=nearness, default=None)
-        reason = reasons.NO_OFFERING_FITS if nearest is None else nearest.reason
+        reason = PodReason.NO_OFFERING_FITS if nearest is None else nearest.reason
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
         return Verdict(reason=reason, message=message, pools=findings)
 
@@ -44,7 +44,9 @@ class Diagnosis:
         found = [self._nearest(template, pod_group) for template in self._context.templates]
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         found += [
-            PoolFinding(node_pool=pool.name, reason=reasons.NO_NODE_POOL, message=why) for pool, why in unusable if why
+            PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why)
+            for pool, why in unusable
+            if why
         ]
         return tuple(found)
 
@@ -52,7 +54,7 @@ class Diagnosis:
         """The finding for the alternative of the node affinity that comes nearest, without preferences."""
         plain = _without_preferences(pod_group.steps)
         findings = [self._of_template(template, pod_group, step) for step in plain]
-        return max(findings, key=lambda finding: reasons.RANK.get(finding.reason, len(reasons.RANK)))
+        return max(findings, key=lambda finding: RANK.get(finding.reason, len(RANK)))
 
     def _of_template(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
         taint = first_untolerated(template.taints, step.demands.tolerations)
@@ -60,22 +62,22 @@ class Diagnosis:
             return self._of_labels(template, pod_group, step)
         message = f"taint {taint} is not tolerated"
         otherwise = self._of_labels(template, pod_group, step)
-        if otherwise.reason and reasons.RANK[otherwise.reason] < reasons.RANK[reasons.LIMIT_REACHED]:
-            return _finding(template, reasons.TAINT_NOT_TOLERATED, message)
+        if otherwise.reason and RANK[otherwise.reason] < RANK[PodReason.LIMIT_REACHED]:
+            return _finding(template, PodReason.TAINT_NOT_TOLERATED, message)
         nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * bool(otherwise.reason)
-        return _finding(template, reasons.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
+        return _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
 
     def _of_labels(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
         if not template.mask:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
         if not step.alternatives:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, contradiction(pod_group, step))
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, contradiction(pod_group, step))
         narrowed = [
             self._context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives
         ]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
-            return _finding(template, reasons.REQUIREMENT_NOT_MET, conflict(template, step.alternatives[0]))
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, conflict(template, step.alternatives[0]))
         elimination = TypeElimination(self._context, self._state.constraints, template, pod_group, possible[0])
         if not elimination.left:
             return elimination.finding()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from core.model.snapshot import BEST_EFFORT
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.type_elimination import TypeElimination
@@ -13,11 +14,10 @@ from core.scheduling.explanation.verdict import PoolFinding
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
-from core.scheduling.primitives import reasons
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
-_BY_KIND: Final[Mapping[str, str]] = {SPREAD: reasons.TOPOLOGY_SPREAD, AFFINITY: reasons.POD_AFFINITY}
+_BY_KIND: Final[Mapping[str, str]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINITY: PodReason.POD_AFFINITY}
 
 
 class NewNodeRefusal:
@@ -48,19 +48,19 @@ class NewNodeRefusal:
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
-            return elimination.finding(reasons.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
+            return elimination.finding(PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
         if self._broken(draft.held_to(allowed), signature, step) is not None:
             return elimination.finding(
-                reasons.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go"
+                PodReason.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go"
             )
         if self._misses_values(draft.held_to(allowed), signature, step):
             return elimination.finding(
-                reasons.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
+                PodReason.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
             )
         return elimination.finding("", "would do")
 
     def _of_rule(self, rule: TopologyRule, draft: ClaimDraft) -> tuple[str, str]:
-        code = _BY_KIND.get(rule.kind, reasons.POD_ANTI_AFFINITY)
+        code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
             return code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
         return code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"

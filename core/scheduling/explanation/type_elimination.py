@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.model.values.requirements import Requirement
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.constraints.plan_constraints import PlanConstraints
@@ -11,7 +12,6 @@ from core.scheduling.explanation.verdict import PoolFinding
 from core.scheduling.explanation.wording import amount_of, unlike
 from core.scheduling.instance_types.type_offerings import OFFERING_KEYS, meets
 from core.scheduling.pods.pod_group import PodGroup
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask
 
@@ -39,7 +39,7 @@ class TypeElimination:
         self.reason = ""
         self.nearest = ""
         self._context = context
-        self._keep(template.mask, "its own requirements", reasons.REQUIREMENT_NOT_MET)
+        self._keep(template.mask, "its own requirements", PodReason.REQUIREMENT_NOT_MET)
         self._by_labels()
         self._by_market()
         blank = InFlightClaim(-1, template, reqs, template.mask, context.axis.zero)
@@ -76,10 +76,10 @@ class TypeElimination:
         for key, requirement in self._context.table[self.reqs].items():
             if key not in OFFERING_KEYS and self.left:
                 before = self.left
-                self._keep(self.template.types.labels.mask(requirement), key, reasons.REQUIREMENT_NOT_MET)
+                self._keep(self.template.types.labels.mask(requirement), key, PodReason.REQUIREMENT_NOT_MET)
                 self.nearest = "" if self.left else unlike(self.template, before, requirement)
         for key in sorted(self._context.table.needed(self.reqs)):
-            self._keep(self.template.types.labels.mask(Requirement(key)), key, reasons.REQUIREMENT_NOT_MET)
+            self._keep(self.template.types.labels.mask(Requirement(key)), key, PodReason.REQUIREMENT_NOT_MET)
 
     def _by_market(self) -> None:
         types, requirements = self.template.types, self._context.table[self.reqs]
@@ -90,9 +90,9 @@ class TypeElimination:
         self._keep(
             ~(self.left & ~types.offerings.mask(requirements) & ~sold_out),
             "zone and capacity type",
-            reasons.REQUIREMENT_NOT_MET,
+            PodReason.REQUIREMENT_NOT_MET,
         )
-        self._keep(~sold_out, "unavailable offerings", reasons.NO_OFFERING_AVAILABLE)
+        self._keep(~sold_out, "unavailable offerings", PodReason.NO_OFFERING_AVAILABLE)
 
     def _by_room(self) -> None:
         types, axis = self.template.types, self._context.axis
@@ -106,7 +106,7 @@ class TypeElimination:
                 if want > have
             ]
             name, amount = lacks[0]
-            self._keep(~TypeMask(1 << position), name, reasons.NO_OFFERING_FITS)
+            self._keep(~TypeMask(1 << position), name, PodReason.NO_OFFERING_FITS)
             # Fewer resources short is nearer; among equals, the smaller sum of the missing shares, in thousandths.
             share = sum(short * 1000 // max(1, total[axis.names.index(n)]) for n, short in lacks)
             if shortest is None or (len(lacks), share) < shortest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from core.scheduling.primitives import reasons
+from core.reasons.pod import RANK, PodReason
 
 
 class PoolFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +34,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def nearness(finding: PoolFinding) -> int:
     """How near a NodePool came, by the reason that it gives; a toleration that is missing is nearer than no room."""
-    if finding.reason == reasons.TAINT_NOT_TOLERATED and finding.nearest:
-        return 2 * reasons.RANK[reasons.NO_OFFERING_FITS] + 1
-    return 2 * reasons.RANK[finding.reason]
+    if finding.reason == PodReason.TAINT_NOT_TOLERATED and finding.nearest:
+        return 2 * RANK[PodReason.NO_OFFERING_FITS] + 1
+    return 2 * RANK[finding.reason]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from core import labels
 from core.model.pod import PodSpec
 from core.model.values.label_syntax import requirement_fault
+from core.reasons.pod import PodReason
 from core.scheduling.pods.preferences import required_alternatives
 from core.scheduling.pods.volumes import VolumeNeeds
-from core.scheduling.primitives import reasons
 
 
 def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str]) -> tuple[str, str]:
@@ -19,21 +19,21 @@ def why_unsupported(spec: PodSpec, needs: VolumeNeeds, well_known: frozenset[str
         well_known: Labels that every cloud node gets by itself.
     """
     if spec.problem:
-        return reasons.INVALID_POD, spec.problem
+        return PodReason.INVALID_POD, spec.problem
     if spec.resource_claims:
-        return reasons.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
+        return PodReason.UNSUPPORTED_RESOURCE_CLAIM, f"it has resource claims: {', '.join(spec.resource_claims)}"
     if any(term.uses_fields for term in spec.required_terms):
-        return reasons.UNSUPPORTED_AFFINITY, "its required node affinity uses matchFields"
+        return PodReason.UNSUPPORTED_AFFINITY, "its required node affinity uses matchFields"
     alternatives = required_alternatives(spec)
     if not alternatives:
-        return reasons.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
+        return PodReason.UNSUPPORTED_AFFINITY, "every alternative of its required node affinity is empty"
     for requirement in (r for alternative in alternatives for r in alternative):
         if requirement.key == labels.NODEPOOL and requirement.operator == "DoesNotExist":
-            return reasons.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
+            return PodReason.OPTED_OUT, f"it demands that {labels.NODEPOOL} does not exist"
         if labels.is_restricted(requirement.key) and requirement.key not in well_known:
-            return reasons.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
+            return PodReason.RESTRICTED_LABEL, f"it selects nodes by {requirement.key}, which is restricted"
     if needs.reason:
         return needs.reason, needs.message
     faults = (requirement_fault(r) for alternative in needs.alternatives for r in alternative.values())
     fault = next(filter(None, faults), "")
-    return (reasons.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")
+    return (PodReason.INVALID_POD, f"its volumes: {fault}") if fault else ("", "")

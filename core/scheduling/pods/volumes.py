@@ -12,7 +12,7 @@ from core.model.pod import NodeSelectorTerm, Pod, VolumeUse
 from core.model.snapshot import Snapshot
 from core.model.storage import IMMEDIATE, PersistentVolume, PersistentVolumeClaim, StorageClass, default_class
 from core.model.values.requirements import Requirements
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 
 EBS_DRIVER: Final = "ebs.csi.aws.com"
 _IN_TREE: Final = {"kubernetes.io/aws-ebs": EBS_DRIVER}
@@ -74,7 +74,7 @@ class VolumeIndex:
             merged = tuple(_product(merged, one.alternatives))
             if not merged:
                 return VolumeNeeds(
-                    reason=reasons.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
+                    reason=PodReason.VOLUMES_DISAGREE, message=f"claim {name} excludes the volumes before it"
                 )
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
@@ -95,25 +95,27 @@ class VolumeIndex:
         if claim is None:
             if use.ephemeral:
                 return self._unbound(namespace, name, use.storage_class)
-            return _problem(reasons.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
+            return _problem(PodReason.VOLUME_CLAIM_MISSING, f"PersistentVolumeClaim {namespace}/{name} does not exist")
         if claim.is_terminating:
             return _problem(
-                reasons.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
+                PodReason.VOLUME_CLAIM_TERMINATING, f"PersistentVolumeClaim {namespace}/{name} is being deleted"
             )
         if claim.phase == "Lost":
-            return _problem(reasons.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
+            return _problem(PodReason.VOLUME_CLAIM_LOST, f"PersistentVolumeClaim {namespace}/{name} lost its volume")
         return self._bound(claim) if claim.volume_name else self._unbound(namespace, name, claim.storage_class)
 
     def _bound(self, claim: PersistentVolumeClaim) -> VolumeNeeds:
         subject = f"PersistentVolumeClaim {claim.namespace}/{claim.name}"
         volume = self._volumes.get(claim.volume_name)
         if volume is None:
-            return _problem(reasons.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist")
+            return _problem(
+                PodReason.VOLUME_MISSING, f"{subject} is bound to {claim.volume_name}, which does not exist"
+            )
         if volume.is_terminating:
-            return _problem(reasons.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
+            return _problem(PodReason.VOLUME_CLAIM_TERMINATING, f"volume {volume.name} of {subject} is being deleted")
         if not claim.is_bind_completed and claim.phase != "Bound":
             return _problem(
-                reasons.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} names {volume.name}, but binding has not completed"
             )
         attached = ((volume.driver, volume.name),) if volume.driver else ()
         return VolumeNeeds(_volume_alternatives(volume), attached)
@@ -123,16 +125,16 @@ class VolumeIndex:
         wanted = class_name if class_name is not None else self._default_class
         if wanted is None:
             return _problem(
-                reasons.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default one"
+                PodReason.STORAGE_CLASS_MISSING, f"{subject} names no StorageClass and there is no default one"
             )
         if wanted == "":
-            return _problem(reasons.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
+            return _problem(PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} waits for a volume that is made by hand")
         storage = self._classes.get(wanted)
         if storage is None:
-            return _problem(reasons.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
+            return _problem(PodReason.STORAGE_CLASS_MISSING, f"StorageClass {wanted} of {subject} does not exist")
         if storage.binding_mode == IMMEDIATE:
             return _problem(
-                reasons.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
+                PodReason.VOLUME_CLAIM_UNBOUND, f"{subject} binds at once ({wanted}), which has not happened yet"
             )
         driver = _driver(storage)
         attached = ((driver, f"{namespace}/{name}"),) if driver else ()

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
@@ -18,7 +19,17 @@ from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
 from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
-from lambdas.ports import Clock, CloudProvider, ConflictError, DeniedError, Kubernetes, PortError, Queue, ThrottledError
+from lambdas.ports import (
+    Clock,
+    CloudProvider,
+    ConflictError,
+    DeniedError,
+    Kubernetes,
+    PortError,
+    Queue,
+    ThrottledError,
+    reason_of,
+)
 
 AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
@@ -112,7 +123,7 @@ class Execution:
         except PortError as error:
             delay, failures = _after(error, item.failures), item.failures + 1
             outcome.count("portErrors")
-            outcome.decide("skip", item.claim or item.command, type(error).__name__, str(error))
+            outcome.decide(DecisionKind.SKIP, item.claim or item.command, reason_of(error), str(error))
         if delay is None:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:

@@ -10,6 +10,7 @@ from core.lifecycle import steps
 from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import CommandRecord
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.giving_up import GivingUp
 from lambdas.controllers.disruption.second_look import SecondLook
@@ -99,8 +100,9 @@ class CommandWork:
         """Let the candidates go, then drop the command: in this order, so that no crash leaves them marked by nobody."""
         going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
         message = f"command {record.id}, {record.command.method}"
+        reason = TerminationReason.stored(record.command.reason)
         for claim in going:
-            self._claim_work.begin_termination(claim, record.command.reason, message, outcome)
+            self._claim_work.begin_termination(claim, reason, message, outcome)
         self._memory.commands.remove(record)
         now = self._clock.now()
         self._work.send(work_on_claim(claim.name, now) for claim in going)

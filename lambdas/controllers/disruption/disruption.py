@@ -14,11 +14,13 @@ from core.brakes.brake import Action, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
-from core.disruption.reasons import DRIFTED
 from core.gc_pause import collector_at_rest
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import CommandRecord
 from core.model.plan import Command, DisruptionPlan
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_command
@@ -64,7 +66,12 @@ class Disruption:
         view = _paused(self._observer.look(claims=records), brakes, outcome)
         write_pod_events(self._memory, view)
         if any(not command.has_started for command in view.commands):
-            outcome.decide("skip", view.snapshot.cluster, "CommandPending", "a command waits for its second look")
+            outcome.decide(
+                DecisionKind.SKIP,
+                view.snapshot.cluster,
+                CommandReason.COMMAND_PENDING,
+                "a command waits for its second look",
+            )
             return
         world, now = fingerprint(view.snapshot), self._clock.now()
         plan = None if is_window else self._quiet.recall(world, now)
@@ -90,20 +97,27 @@ class Disruption:
             command=command,
             created_at=now,
             phase_since=now,
-            verify_at=now if command.reason == DRIFTED else now + VERIFY_AFTER,
+            verify_at=now if command.reason == TerminationReason.DRIFTED else now + VERIFY_AFTER,
         )
         try:
             self._memory.commands.add(record)
         except ConflictError:
-            outcome.decide("skip", record.id, "AlreadyDecided", "an earlier try of this run stored it")
+            outcome.decide(
+                DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier try of this run stored it"
+            )
         except DeniedError as error:  # too long a row: the other commands are stored all the same
             outcome.count("refusedCommands")
-            outcome.decide("skip", record.id, "CommandRefused", str(error))
+            outcome.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
         prices = f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements"
         for node in command.nodes:
-            outcome.decide("disrupt", node, command.reason, f"{command.method}, {prices}, checked again first")
+            outcome.decide(
+                DecisionKind.DISRUPT,
+                node,
+                TerminationReason.stored(command.reason),
+                f"{command.method}, {prices}, checked again first",
+            )
 
     def _report(self, plan: DisruptionPlan, outcome: Outcome) -> None:
         outcome.count("commands", len(plan.commands))

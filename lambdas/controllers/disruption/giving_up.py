@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from core.lifecycle import steps
-from core.lifecycle.commands import TIMEOUT, replacement_names
+from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import staying, untainted
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
@@ -16,10 +17,6 @@ from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.observation.observer import Memory
 from lambdas.ports import Clock, Kubernetes, Queue
-
-UNUSED: Final = "ReplacementUnused"
-NOT_READY: Final = "ReplacementNotReady"
-"""Reasons for which replacements go; the second counts in the NodePool's breaker."""
 
 
 class GivingUp:
@@ -46,11 +43,13 @@ class GivingUp:
             claim = facts.claims.get(name)
             if claim is not None and claim.deletion is None and not self._is_wanted(claim, look):
                 message = f"command {record.id} was given up: {step.message}"
-                has_failed = step.reason == TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
-                self._claim_work.begin_termination(claim, NOT_READY if has_failed else UNUSED, message, outcome)
+                has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
+                # Only a replacement that did not become ready counts in its NodePool's breaker.
+                not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
+                self._claim_work.begin_termination(claim, not_ready if has_failed else unused, message, outcome)
                 self._work.send([work_on_claim(name, self._clock.now())])
         self._memory.commands.remove(record)
-        outcome.decide("abandon", record.id, step.reason, step.message)
+        outcome.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
 
     def _free(self, claim: ClaimRecord, node: str, look: ClusterLook) -> None:
         """Give a node back to the scheduler: it holds its limits before, and its place in the budgets until that is done."""

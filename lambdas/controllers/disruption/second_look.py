@@ -11,13 +11,17 @@ import msgspec
 from core.brakes.brake import action_of
 from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.node_health import HealthCheck
-from core.disruption.reasons import UNHEALTHY
 from core.disruption.validation import Validation
 from core.gc_pause import collector_at_rest
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
+from core.reasons.run import FailureReason
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
@@ -61,8 +65,8 @@ class SecondLook:
                 return
             with collector_at_rest():
                 found = validation.check(record.command)
-            if isinstance(found, str):
-                self._drop(record, "ValidationFailed", found, outcome)
+            if isinstance(found, Refusal):
+                self._drop(record, found, outcome)
                 continue
             command = _with_hashes(found, view.snapshot)
             if self._starts(record, command, view, lease, outcome):
@@ -88,7 +92,7 @@ class SecondLook:
         """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
         states = state_nodes(view.snapshot)
         holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
-        if command.reason == UNHEALTHY:  # else each ill node would wait until the others are gone
+        if command.reason == TerminationReason.UNHEALTHY:  # else each ill node would wait until the others are gone
             holding |= HealthCheck(states, view.snapshot.now).due(states)
         bounds = places(view.snapshot, states, [command.reason], holding)
         now = self._clock.now()
@@ -97,12 +101,12 @@ class SecondLook:
         try:
             done = self._memory.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
         except ConflictError as error:
-            outcome.decide("skip", record.id, "ConflictError", str(error))
+            outcome.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return False
         if done.spent:
             self._give_back(done)
             message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
-            self._drop(record, "BudgetSpent", message, outcome)
+            self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), outcome)
         return not done.spent
 
     def _give_back(self, done: Disrupted) -> None:
@@ -110,13 +114,13 @@ class SecondLook:
         for claim in done.claims:
             self._memory.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 
-    def _drop(self, record: CommandRecord, reason: str, message: str, outcome: Outcome) -> None:
+    def _drop(self, record: CommandRecord, refusal: Refusal, outcome: Outcome) -> None:
         try:
             self._memory.commands.remove(record)
         except ConflictError as error:
-            outcome.decide("skip", record.id, "ConflictError", str(error))
+            outcome.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
         else:
-            outcome.decide("abandon", record.id, reason, message)
+            outcome.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:

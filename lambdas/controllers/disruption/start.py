@@ -8,13 +8,16 @@ from typing import Final
 
 import msgspec
 
-from core.launch.selection import NotLaunchable
 from core.lifecycle.commands import replacement_names
 from core.lifecycle.draining.deletion import tainted
 from core.lifecycle.draining.termination import taint_of
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimRecord, CommandPhase, CommandRecord
 from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
@@ -60,7 +63,8 @@ class Start:
                 self._memory.claims.change(claim, tainted(claim, self._clock.now()))
         if record.command.replacements and not self._replace(record, outcome):
             return None
-        outcome.decide("disrupt", record.id, record.command.reason, ", ".join(record.command.nodes))
+        reason = TerminationReason.stored(record.command.reason)
+        outcome.decide(DecisionKind.DISRUPT, record.id, reason, ", ".join(record.command.nodes))
         after = msgspec.structs.replace(
             record,
             phase=CommandPhase.REPLACING,
@@ -77,8 +81,8 @@ class Start:
         market = self._observer.market()
         claims = list[ClaimRecord]()
         for claim in self._replacements(record, market):
-            if isinstance(claim, NotLaunchable):
-                outcome.decide("skip", record.id, claim.reason, claim.message)
+            if isinstance(claim, Refusal):
+                outcome.decide(DecisionKind.SKIP, record.id, claim.reason, claim.message)
                 return True
             claims.append(claim)
         requested = self._request(record, claims, market)
@@ -87,7 +91,12 @@ class Start:
         now = self._clock.now()
         self._work.send(work_on_claim(claim.name, now) for claim in requested.accepted)
         if requested.refused:
-            outcome.decide("skip", record.id, "LimitReached", "a NodePool's limit leaves no room for replacements")
+            outcome.decide(
+                DecisionKind.SKIP,
+                record.id,
+                CommandReason.LIMIT_REACHED,
+                "a NodePool's limit leaves no room for replacements",
+            )
         return True
 
     def _request(self, record: CommandRecord, claims: Sequence[ClaimRecord], market: Snapshot) -> Requested | None:
@@ -100,7 +109,7 @@ class Start:
         finally:
             self._leases.release(lease)
 
-    def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord | NotLaunchable]:
+    def _replacements(self, record: CommandRecord, market: Snapshot) -> list[ClaimRecord | Refusal]:
         now = self._clock.now()
         named = zip(record.command.replacements, replacement_names(record), strict=True)
         return [self._launcher.record(planned, name, market, now) for planned, name in named]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from core.lifecycle.draining.termination import awaited_finalizers
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
 from core.pods.disposition import is_drainable
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason
 from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.draining.surge import Surge
@@ -65,7 +69,7 @@ class Draining:
         """Tell that the drain comes no further: once for each rung, so the rung is stored first."""
         deletion = msgspec.structs.replace(_deletion_of(record), rung=step.rung)
         changed = self._changed(record, deletion)
-        outcome.decide("drain", record.node_name, f"Drain{Rung(step.rung).name.capitalize()}", step.message)
+        outcome.decide(DecisionKind.DRAIN, record.node_name, _REASONS[Rung(step.rung)], step.message)
         self._events.tell(record.node_name, step)
         return changed
 
@@ -80,11 +84,21 @@ class Draining:
         look.look_again(step.node)
         left = look.node(step.node)
         if left is not None and left.node.finalizers:
-            outcome.decide("terminate", record.name, "AwaitingFinalizers", awaited_finalizers(left.node))
+            outcome.decide(
+                DecisionKind.TERMINATE, record.name, ClaimReason.AWAITING_FINALIZERS, awaited_finalizers(left.node)
+            )
         return record
 
     def _changed(self, record: ClaimRecord, deletion: Deletion) -> ClaimRecord:
         return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
+
+
+_REASONS: Final = {
+    Rung.SLOW: DrainReason.SLOW,
+    Rung.BLOCKED: DrainReason.BLOCKED,
+    Rung.LASTING: DrainReason.LASTING,
+    Rung.ALARMING: DrainReason.ALARMING,
+}
 
 
 def _deletion_of(record: ClaimRecord) -> Deletion:

@@ -7,11 +7,14 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.draining.evictions import EvictionAnswer, Refusal, identity
+from core.lifecycle.draining.evictions import EvictionRefusal, identity
 from core.lifecycle.records import Deletion
 from core.lifecycle.steps import Drain
 from core.manifests.wire import api_resources as kinds
 from core.model.pod import Pod
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason, EvictionReason
+from core.reasons.termination import TerminationReason
 from lambdas.decisions import Outcome
 from lambdas.ports import (
     Clock,
@@ -32,8 +35,6 @@ ROUND_FOR: Final = timedelta(seconds=10)
 _WEBHOOK: Final = ' webhook "'
 """In every message of the API server about an admission webhook that failed or refused."""
 
-FORCED: Final = "TerminationGracePeriodElapsed"
-
 
 class EvictionRound(msgspec.Struct):
     """What came of one round.
@@ -44,7 +45,7 @@ class EvictionRound(msgspec.Struct):
         wait: How long the API server wants to be left alone.
     """
 
-    refused: dict[str, Refusal] = {}
+    refused: dict[str, EvictionRefusal] = {}
     moved: int = 0
     wait: timedelta = timedelta(0)
 
@@ -82,11 +83,13 @@ class Evictor:
             done.refused[pod.key] = refusal
             done.wait = max(done.wait, refusal.retry_after)
             before = deletion.tries.get(identity(pod))
-            if before is None or before.reason != refusal.answer:
-                outcome.decide("drain", pod.key, refusal.answer, str(error))
+            if before is None or before.reason != refusal.reason:
+                outcome.decide(DecisionKind.DRAIN, pod.key, refusal.reason, str(error))
         else:
             done.moved += 1
-            outcome.decide("drain", pod.key, deletion.reason, f"evicted from {node}")
+            outcome.decide(
+                DecisionKind.DRAIN, pod.key, TerminationReason.stored(deletion.reason), f"evicted from {node}"
+            )
 
     def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, outcome: Outcome) -> None:
         try:
@@ -94,22 +97,22 @@ class Evictor:
         except (NotFoundError, ConflictError):
             return
         except PortError as error:
-            outcome.decide("drain", pod.key, _refusal(error).answer, f"{error}: it could not be deleted")
+            outcome.decide(DecisionKind.DRAIN, pod.key, _refusal(error).reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
-            outcome.decide("drain", pod.key, FORCED, f"deleted from {node}")
+            outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
 
 
-def _refusal(error: PortError) -> Refusal:
+def _refusal(error: PortError) -> EvictionRefusal:
     """What an error means, the special before the general."""
     if isinstance(error, EvictionBlockedError):
-        return Refusal(EvictionAnswer.POD_DISRUPTION_BUDGET)
+        return EvictionRefusal(EvictionReason.POD_DISRUPTION_BUDGET)
     if isinstance(error, SeveralBudgetsError):
-        return Refusal(EvictionAnswer.SEVERAL_BUDGETS)
+        return EvictionRefusal(EvictionReason.SEVERAL_BUDGETS)
     if isinstance(error, ThrottledError):
-        return Refusal(EvictionAnswer.THROTTLED, error.retry_after)
+        return EvictionRefusal(EvictionReason.THROTTLED, error.retry_after)
     if _WEBHOOK in error.detail:
-        return Refusal(EvictionAnswer.WEBHOOK_FAILED)
+        return EvictionRefusal(EvictionReason.WEBHOOK_FAILED)
     if isinstance(error, LostReplyError):
-        return Refusal(EvictionAnswer.NO_REPLY)
-    return Refusal(EvictionAnswer.DENIED if isinstance(error, DeniedError) else EvictionAnswer.SERVER_ERROR)
+        return EvictionRefusal(EvictionReason.NO_REPLY)
+    return EvictionRefusal(EvictionReason.DENIED if isinstance(error, DeniedError) else EvictionReason.SERVER_ERROR)

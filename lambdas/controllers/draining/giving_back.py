@@ -12,6 +12,8 @@ from core.lifecycle.draining.giving_back import hold_for
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.node_claim import Hold
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
@@ -36,9 +38,16 @@ class GivingBack:
         restored = self._restored(record, step)
         if restored is None:
             deletion = record.deletion and msgspec.structs.replace(record.deletion, is_final=True)
-            outcome.decide("drain", record.name, "LimitReached", f"not given back although {step.message}")
+            outcome.decide(
+                DecisionKind.DRAIN,
+                record.name,
+                DrainReason.NO_ROOM_TO_GIVE_BACK,
+                f"not given back although {step.message}",
+            )
             return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
-        outcome.decide("abandon", record.name, step.reason, f"drain of node {step.node} given back: {step.message}")
+        outcome.decide(
+            DecisionKind.ABANDON, record.name, step.reason, f"drain of node {step.node} given back: {step.message}"
+        )
         outcome.count("drainsGivenBack")
         self._open(step.node, look)
         return restored

@@ -11,6 +11,8 @@ from core.lifecycle.draining.replacing import awaits_replacements, replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
 from lambdas.ports import ConflictError
@@ -72,5 +74,8 @@ class Replacing:
                 continue
             return
         outcome.decide(
-            "skip", name, "ReplacementsNotNoted", "its claim was changed meanwhile; the next plan notes them"
+            DecisionKind.SKIP,
+            name,
+            ClaimReason.REPLACEMENTS_NOT_NOTED,
+            "its claim was changed meanwhile; the next plan notes them",
         )

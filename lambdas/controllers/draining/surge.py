@@ -8,6 +8,8 @@ from core.lifecycle.draining import surge
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.pod import Pod
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason
 from lambdas.decisions import Outcome
 from lambdas.ports import DeniedError, Kubernetes, PortError
 
@@ -26,26 +28,28 @@ class Surge:
         try:
             self._restart(pod, claim, outcome)
         except PortError as error:
-            reason = "SurgeDenied" if isinstance(error, DeniedError) else "SurgeFailed"
-            outcome.decide("drain", pod.key, reason, str(error))
+            reason = DrainReason.SURGE_DENIED if isinstance(error, DeniedError) else DrainReason.SURGE_FAILED
+            outcome.decide(DecisionKind.DRAIN, pod.key, reason, str(error))
 
     def _restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
         replica_set = self._owner(kinds.REPLICA_SETS, pod.namespace, pod.controller)
         deployment = self._owner(kinds.DEPLOYMENTS, pod.namespace, _controller_of(replica_set))
         if deployment is None:
-            outcome.decide("drain", pod.key, "SurgeRefused", "no Deployment stands behind it")
+            outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, "no Deployment stands behind it")
             return
         if surge.is_restarted(deployment, claim):
             return
         name = deployment.metadata.name
         why = surge.hindrance(deployment)
         if why:
-            outcome.decide("drain", pod.key, "SurgeRefused", f"Deployment {name} is not restarted: {why}")
+            outcome.decide(
+                DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, f"Deployment {name} is not restarted: {why}"
+            )
             return
         self._kubernetes.patch(kinds.DEPLOYMENTS, name, surge.restart(deployment, claim), namespace=pod.namespace)
         outcome.count("surgeRestarts")
         message = f"Deployment {name} is restarted, so that its new pod is up elsewhere before this one goes"
-        outcome.decide("drain", pod.key, "SurgeRestart", message)
+        outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
         """One object, found by a list: the functions may list workloads and need no further verb for this."""

@@ -17,27 +17,24 @@ from core.brakes.brake import Action
 from core.lifecycle.draining.deletion import hurried
 from core.lifecycle.draining.replacing import REPLACED_WITHIN, SPOT_NOTICE
 from core.lifecycle.records import ClaimRecord
-from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, is_due
+from core.lifecycle.scheduled_changes import is_due
 from core.model.catalogue import OfferingKey
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.decisions import Outcome
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observation.observer import Memory
-from lambdas.ports import Clock, ConflictError, PortError, Queue, TransientError
+from lambdas.ports import Clock, ConflictError, PortError, Queue, TransientError, reason_of
 from lambdas.settings import Settings
 
-SPOT: Final = "SpotInterrupted"
-REBALANCE: Final = "RebalanceRecommended"
-STOPPED: Final = "InstanceStopped"
-TERMINATED: Final = "InstanceTerminated"
-
 _STATES: Final = {
-    "stopping": STOPPED,
-    "stopped": STOPPED,
-    "shutting-down": TERMINATED,
-    "terminated": TERMINATED,
+    "stopping": TerminationReason.INSTANCE_STOPPED,
+    "stopped": TerminationReason.INSTANCE_STOPPED,
+    "shutting-down": TerminationReason.INSTANCE_TERMINATED,
+    "terminated": TerminationReason.INSTANCE_TERMINATED,
 }
 
 
@@ -45,11 +42,11 @@ class Interruption(msgspec.Struct, frozen=True):
     """What an event says.
 
     Attributes:
-        kind: One of the reasons above, or `SCHEDULED_CHANGE`.
+        reason: Why the claims are to go.
         ends_at: When the instances are taken away, or are expected to be; None where they are gone, or at any moment.
     """
 
-    kind: str
+    reason: TerminationReason
     instance_ids: tuple[str, ...]
     ends_at: datetime | None = None
 
@@ -83,14 +80,14 @@ class Interruptions:
         record = self._memory.claims.of_instance(instance_id)
         if record is None:
             return
-        if found.kind == SCHEDULED_CHANGE:
+        if found.reason == TerminationReason.SCHEDULED_CHANGE:
             self._announced(record, found, outcome)
             return
-        if record.deletion is None or hurried(record, found.kind, "", found.ends_at) is not record:
+        if record.deletion is None or hurried(record, found.reason, "", found.ends_at) is not record:
             self._interrupt(record, found, outcome)
             return
         if record.deletion.tainted_at is None:
-            self._wake_ups.send([wake_up(found.kind)])
+            self._wake_ups.send([wake_up(found.reason)])
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def _announced(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
@@ -99,19 +96,21 @@ class Interruptions:
         retires_at = found.ends_at or now
         if record.retires_at is None or retires_at < record.retires_at:
             message = f"instance {record.instance_id} at {retires_at:%Y-%m-%dT%H:%M:%SZ}"
-            outcome.decide("interrupt", record.name, found.kind, message)
+            outcome.decide(DecisionKind.INTERRUPT, record.name, found.reason, message)
             record = self._memory.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
         if is_due(record, now):
             ends_at = min(retires_at, now + REPLACED_WITHIN)
-            self._interrupt(record, Interruption(SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), outcome)
+            self._interrupt(
+                record, Interruption(TerminationReason.SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), outcome
+            )
 
     def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
-        outcome.decide("interrupt", record.name, found.kind, f"instance {record.instance_id}")
+        outcome.decide(DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id}")
         now = self._clock.now()
-        if found.kind == SPOT and record.machine is not None:
+        if found.reason == TerminationReason.SPOT_INTERRUPTED and record.machine is not None:
             offering = record.machine.offering
             self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), outcome)
-        if found.kind == REBALANCE and self._settings.rebalance_policy == "ignore":
+        if found.reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore":
             return
         brake = self._memory.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
         if brake is not None:
@@ -127,9 +126,9 @@ class Interruptions:
 
     def _begin(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
         message = f"instance {record.instance_id}"
-        self._claim_work.begin_termination(record, found.kind, message, outcome, ends_at=found.ends_at)
+        self._claim_work.begin_termination(record, found.reason, message, outcome, ends_at=found.ends_at)
         if record.deletion is not None:  # what its pods wait for is to be noted only now
-            self._wake_ups.send([wake_up(found.kind)])
+            self._wake_ups.send([wake_up(found.reason)])
 
     def _avoid(self, offering: OfferingKey, outcome: Outcome) -> None:
         """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
@@ -137,7 +136,7 @@ class Interruptions:
             self._memory.unavailable.mark([offering], self._clock.now())
         except PortError as error:
             outcome.count("portErrors")
-            outcome.decide("skip", offering.instance_type, type(error).__name__, str(error))
+            outcome.decide(DecisionKind.SKIP, offering.instance_type, reason_of(error), str(error))
 
 
 def read_event(event: Any) -> Interruption | None:
@@ -148,9 +147,9 @@ def read_event(event: Any) -> Interruption | None:
     kind = (event.get("source"), event.get("detail-type"))
     instance, told_at = str(detail.get("instance-id", "")), _moment(event.get("time"))
     if kind == ("aws.ec2", "EC2 Spot Instance Interruption Warning"):
-        return Interruption(SPOT, (instance,), told_at and told_at + SPOT_NOTICE)
+        return Interruption(TerminationReason.SPOT_INTERRUPTED, (instance,), told_at and told_at + SPOT_NOTICE)
     if kind == ("aws.ec2", "EC2 Instance Rebalance Recommendation"):
-        return Interruption(REBALANCE, (instance,), told_at and told_at + REPLACED_WITHIN)
+        return Interruption(TerminationReason.REBALANCE_RECOMMENDED, (instance,), told_at and told_at + REPLACED_WITHIN)
     if kind == ("aws.ec2", "EC2 Instance State-change Notification"):
         reason = _STATES.get(str(detail.get("state", "")).lower())
         return Interruption(reason, (instance,)) if reason else None
@@ -167,7 +166,7 @@ def _scheduled_change(detail: dict[str, Any]) -> Interruption | None:
         return None
     entities = detail.get("affectedEntities") or ()
     instances = tuple(str(entity.get("entityValue", "")) for entity in entities)
-    return Interruption(SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
+    return Interruption(TerminationReason.SCHEDULED_CHANGE, instances, _moment(detail.get("startTime")))
 
 
 def _moment(written: Any) -> datetime | None:

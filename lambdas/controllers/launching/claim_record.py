@@ -10,7 +10,7 @@ import msgspec
 from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.launch.placement import tenancy
-from core.launch.selection import NotLaunchable, Selection, select_offerings
+from core.launch.selection import Selection, select_offerings
 from core.lifecycle.rebuilding import claim_tags
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -21,16 +21,15 @@ from core.model.snapshot import Snapshot
 from core.model.values import resources
 from core.model.values.taints import UNREGISTERED
 from core.pools.pool_types import pool_types
+from core.reasons.refusal import Refusal
 from lambdas.ports import JsonObject
 
 
-def requested(
-    planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime
-) -> ClaimRecord | NotLaunchable:
+def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
     """The record of a claim: where it may be launched, and the most that it may take of its NodePool's limits."""
     types = pool_types(snapshot).of(planned.node_pool, planned.node_class.name)
     selection = select_offerings(planned, types, snapshot.options.min_values_policy)
-    if isinstance(selection, NotLaunchable):
+    if isinstance(selection, Refusal):
         return selection
     return ClaimRecord(
         name=name,

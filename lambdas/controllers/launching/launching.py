@@ -9,12 +9,14 @@ from typing import Final
 
 import msgspec
 
-from core.launch.selection import NotLaunchable
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.values import resources
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.refusal import Refusal
 from lambdas.brakes.joining import went
 from lambdas.brakes.ports import Breakers
 from lambdas.controllers.launching.claim_record import order_of, requested
@@ -29,6 +31,7 @@ from lambdas.ports import (
     JsonObject,
     PortError,
     TransientError,
+    reason_of,
 )
 from lambdas.store import ClaimStore, UnavailableOfferings
 
@@ -54,9 +57,7 @@ class Launcher:
         self._unavailable = unavailable
         self._cluster = cluster
 
-    def record(
-        self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime
-    ) -> ClaimRecord | NotLaunchable:
+    def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
         """The record to store before anything is launched; why there is none where nothing can be."""
         return requested(planned, name, self._token(name, 0), snapshot, now)
 
@@ -77,19 +78,19 @@ class Launcher:
         except InsufficientCapacityError as error:
             self._avoid((key for key, _ in error.refused), now, outcome)
             outcome.count("refusedLaunches")
-            outcome.decide("forget", record.name, "InsufficientCapacity", str(error))
+            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
             self._claims.forget(record)
             return None
         except DeniedError as error:
             outcome.count("deniedLaunches")
-            outcome.decide("forget", record.name, "LaunchDenied", str(error))
+            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
             self._claims.forget(record)
-            went(self._breakers, record, "LaunchDenied", now, outcome)
+            went(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, outcome)
             return None
         except (TransientError, ConflictError) as error:
             outcome.count("unclearLaunches")
             return self._claims.change(record, self._tried(record, error))
-        outcome.decide("launch", record.name, "Launched", _described(launched.instance, record))
+        outcome.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
         stored = self._stored(record, launched.instance, catalogue, now)
         self._avoid((key for key, _ in launched.refused), now, outcome)
         return stored
@@ -120,7 +121,7 @@ class Launcher:
             self._unavailable.mark(keys, now)
         except PortError as error:
             outcome.count("portErrors")
-            outcome.decide("skip", f"{len(keys)} offerings", type(error).__name__, str(error))
+            outcome.decide(DecisionKind.SKIP, f"{len(keys)} offerings", reason_of(error), str(error))
 
     def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
         """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
@@ -152,7 +153,7 @@ class Launcher:
         attempts = record.attempts + 1
         token = self._token(record.name, attempts) if isinstance(error, ConflictError) else record.token
         return msgspec.structs.replace(
-            record, attempts=attempts, token=token, reason="LaunchFailed", message=str(error)[:300]
+            record, attempts=attempts, token=token, reason=ClaimReason.LAUNCH_FAILED, message=str(error)[:300]
         )
 
     def _token(self, name: str, attempt: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.decisions import Outcome
 from lambdas.ports import CatalogueSource, CatalogueStore
 
@@ -29,4 +31,4 @@ class CatalogueRefresh:
         outcome.count("spotPrices", sum(map(len, (facts.market.spot or {}).values())))
         for problem in facts.problems:
             outcome.count("catalogueProblems")
-            outcome.decide("skip", "catalogue", "NotRead", problem)
+            outcome.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import Round, Seen, Sweep
@@ -77,7 +79,9 @@ class Reconciliation:
             round_.attempt(f"sweep {sweep.name}", lambda: sweep.run(round_))
         else:
             outcome.count(SKIPPED_SWEEPS)
-            round_.leave(f"sweep {sweep.name}", "TimeShort", f"left out, last clean at {before.clean_at:%H:%M:%S}")
+            round_.leave(
+                f"sweep {sweep.name}", RunReason.TIME_SHORT, f"left out, last clean at {before.clean_at:%H:%M:%S}"
+            )
         if not round_.failed:
             return SweepState(self._clock.now())
         outcome.count(FAILED_SWEEPS)
@@ -99,7 +103,12 @@ def _report(seen: Seen, outcome: Outcome) -> None:
     outcome.count("claims", len(seen.view.claims))
     outcome.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
     for problem in seen.view.problems:
-        outcome.decide("skip", problem.subject, "CannotBeRead" if not problem.is_warning else "Warning", str(problem))
+        outcome.decide(
+            DecisionKind.SKIP,
+            problem.subject,
+            RunReason.CANNOT_BE_READ if not problem.is_warning else RunReason.READ_WITH_RESERVATION,
+            str(problem),
+        )
 
 
 def _millidollars(records: Iterable[ClaimRecord]) -> int:

@@ -18,6 +18,9 @@ from core.lifecycle.draining import deletion
 from core.lifecycle.rebuilding import with_labels_of
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.lifecycle.registration import registration_of
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.joining import became_ready, went
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.draining import Draining
@@ -162,7 +165,13 @@ class ClaimWork:
                 return None
 
     def begin_termination(
-        self, record: ClaimRecord, reason: str, message: str, outcome: Outcome, *, ends_at: datetime | None = None
+        self,
+        record: ClaimRecord,
+        reason: TerminationReason,
+        message: str,
+        outcome: Outcome,
+        *,
+        ends_at: datetime | None = None,
     ) -> ClaimRecord:
         """Store that the claim is to go, whatever the budgets say; it counts in them.
 
@@ -173,7 +182,7 @@ class ClaimWork:
             after = deletion.hurried(record, reason, message, ends_at)
             if after is record:
                 return record
-            outcome.decide("terminate", record.name, reason, message)
+            outcome.decide(DecisionKind.TERMINATE, record.name, reason, message)
             return self._claims.change(record, after)
         changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now(), ends_at))
         self._has_begun(changed, reason, message, outcome)
@@ -182,7 +191,7 @@ class ClaimWork:
     def begin_within(
         self,
         record: ClaimRecord,
-        reason: str,
+        reason: TerminationReason,
         message: str,
         places: Mapping[str, int],
         outcome: Outcome,
@@ -201,27 +210,32 @@ class ClaimWork:
         self._has_begun(after, reason, message, outcome)
         return True
 
-    def _has_begun(self, record: ClaimRecord, reason: str, message: str, outcome: Outcome) -> None:
-        outcome.decide("terminate", record.name, reason, message)
+    def _has_begun(self, record: ClaimRecord, reason: TerminationReason, message: str, outcome: Outcome) -> None:
+        outcome.decide(DecisionKind.TERMINATE, record.name, reason, message)
         went(self._breakers, record, reason, self._clock.now(), outcome)
         self._wake_ups.send([wake_up(reason)])
 
     def _launch(self, record: ClaimRecord, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
         now = self._clock.now()
         if record.awaits_pods and not record.attempts and not look.unbound_pods(record.plan.pods):
-            outcome.decide("forget", record.name, "PodsPlacedElsewhere", "none of its pods waits for a node any more")
+            outcome.decide(
+                DecisionKind.FORGET,
+                record.name,
+                ClaimReason.PODS_PLACED_ELSEWHERE,
+                "none of its pods waits for a node any more",
+            )
             self._claims.forget(record)
             return None
         obstacle = self._limit_in_the_way(record, look) if not record.attempts else ""
         if obstacle:
-            outcome.decide("forget", record.name, "LimitReached", obstacle)
+            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, obstacle)
             self._claims.forget(record)
             self._wake_ups.send([wake_up("limit reached")])
             return None
         try:
             node_class = self._observer.node_class(record.plan.node_class.name)
         except NotFoundError as error:
-            outcome.decide("forget", record.name, "NodeClassNotFound", str(error))
+            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.NODE_CLASS_NOT_FOUND, str(error))
             self._claims.forget(record)
             return None
         catalogue = self._observer.catalogue([node_class], now)
@@ -246,7 +260,7 @@ class ClaimWork:
             raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
         now = self._clock.now()
         node_classes = [self._observer.node_class(record.plan.node_class.name)]
-        outcome.decide("adopt", record.name, "FoundByTag", f"instance {step.instance_id}")
+        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
         return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
 
     def _register(
@@ -268,7 +282,7 @@ class ClaimWork:
             finalizers=step.finalizers,
         )
         look.look_again(step.node)
-        outcome.decide("register", record.name, "NodeJoined", f"node {step.node}")
+        outcome.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
         return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
 
     def _mark_initialized(
@@ -278,7 +292,7 @@ class ClaimWork:
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
         patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
-        outcome.decide("initialize", record.name, "NodeReady", f"node {step.node}")
+        outcome.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
         plan = msgspec.structs.replace(record.plan, pods=())
         became_ready(self._breakers, record, self._clock.now(), outcome)
         return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
@@ -289,20 +303,20 @@ class ClaimWork:
         """Store it first: then it is told once."""
         told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, told)
-        outcome.decide("skip", step.node, step.reason, step.message)
+        outcome.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
         self._node_news.tell(step, look.unbound_pods(step.pods) if step.pods else ())
         return changed
 
     def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
         self._cloud.terminate([record.instance_id])
-        reason = record.deletion.reason if record.deletion else ""
-        outcome.decide("terminate", record.instance_id, reason, f"instance of {record.name}")
+        reason = TerminationReason.stored(record.deletion.reason if record.deletion else "")
+        outcome.decide(DecisionKind.TERMINATE, record.instance_id, reason, f"instance of {record.name}")
         if record.deletion is not None and record.deletion.terminated_at is None:
             outcome.count(INSTANCES_TERMINATED)
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
     def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
-        outcome.decide("forget", record.name, step.reason, step.message)
+        outcome.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), outcome)

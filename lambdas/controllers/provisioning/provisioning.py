@@ -11,12 +11,16 @@ import msgspec
 
 from core.brakes.brake import Action
 from core.gc_pause import collector_at_rest
-from core.launch.selection import NotLaunchable
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.pod import PodReason
+from core.reasons.refusal import Refusal
+from core.reasons.run import RunReason
 from core.scheduling import Planner
 from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
@@ -94,7 +98,9 @@ class Provisioning:
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
-            outcome.decide("skip", self._settings.cluster_name, "PlannerBusy", "another run is planning")
+            outcome.decide(
+                DecisionKind.SKIP, self._settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning"
+            )
             self._look_again("planner was busy", until, BUSY)
             return
         try:
@@ -157,7 +163,12 @@ class Provisioning:
             return planner.plan(stopwatch(self._clock, self._settings.improving(planner.pods)))
         except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
             outcome.count("failedImprovements")
-            outcome.decide("skip", self._settings.cluster_name, "ImprovementFailed", f"{type(error).__name__}: {error}")
+            outcome.decide(
+                DecisionKind.SKIP,
+                self._settings.cluster_name,
+                RunReason.IMPROVEMENT_FAILED,
+                f"{type(error).__name__}: {error}",
+            )
             return planner.outcome().plan
 
     def _hand_over(self, view: View, outcome: Outcome) -> None:
@@ -179,7 +190,7 @@ class Provisioning:
             named = with_class_hash(planned, snapshot.node_classes)
             name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
             record = self._launcher.record(named, name, snapshot, now)
-            if isinstance(record, NotLaunchable):
+            if isinstance(record, Refusal):
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
                 continue
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
@@ -222,21 +233,24 @@ class Provisioning:
     def _nominate(self, plan: Plan, view: View, outcome: Outcome) -> None:
         now = self._clock.now()
         for binding in plan.bindings:
-            outcome.decide("bind", binding.pod, "FitsExisting", f"expected on {binding.node}")
+            outcome.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
         names = {binding.node for binding in plan.bindings}
         names |= {record.name for record in view.claims.values() if awaits_pods(record, now)}
         if names:
             self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 
     def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], outcome: Outcome) -> None:
-        for found in plan.unschedulable:
-            outcome.decide("unschedulable", found.pod, found.reason, found.message)
-        for record in over_limit:
-            for pod in record.plan.pods:
-                message = f"the limits of NodePool {record.plan.node_pool} leave no room for {record.name}"
-                outcome.decide("unschedulable", pod, "LimitExceeded", message)
-        outcome.count("unschedulablePods", len(plan.unschedulable))
-        self._news.tell(plan.unschedulable)
+        # The same words at each try: an event is written once for each.
+        refused = (
+            Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
+            for record in over_limit
+            for pod in record.plan.pods
+        )
+        unschedulable = (*plan.unschedulable, *refused)
+        for found in unschedulable:
+            outcome.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        outcome.count("unschedulablePods", len(unschedulable))
+        self._news.tell(unschedulable)
 
     def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:
         delay = delay or timedelta(seconds=self._settings.poll_seconds)

@@ -7,10 +7,11 @@ from typing import Final
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.buffer import CapacityBuffer
 from core.model.plan import BufferRoom, Plan
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
-from lambdas.ports import Clock, JsonObject, Kubernetes, PortError
+from lambdas.ports import Clock, JsonObject, Kubernetes, PortError, reason_of
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
@@ -40,7 +41,7 @@ class BufferStatus:
                 self._statuses.write(present, status)
             except PortError as error:
                 outcome.count("portErrors")
-                outcome.decide("skip", f"CapacityBuffer {key}", type(error).__name__, str(error))
+                outcome.decide(DecisionKind.SKIP, f"CapacityBuffer {key}", reason_of(error), str(error))
 
 
 def _status(written: CapacityBuffer, view: View, room: BufferRoom | None) -> JsonObject:

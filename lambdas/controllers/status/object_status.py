@@ -16,6 +16,8 @@ from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
 from core.model.node_pool import NodeClass, NodePool
 from core.model.values import resources
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
@@ -77,7 +79,7 @@ class ObjectStatus:
         name = node_class.name
         if node_class.problem:
             outcome.count("invalidNodeClasses")
-            outcome.decide("skip", f"EC2NodeClass {name}", "ValidationFailed", node_class.problem)
+            outcome.decide(DecisionKind.SKIP, f"EC2NodeClass {name}", RunReason.VALIDATION_FAILED, node_class.problem)
             status: JsonObject = {"conditions": [condition("ValidationSucceeded", "False", node_class.problem)]}
             status["conditions"].append(condition("Ready", "False", node_class.problem))
             self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
@@ -106,7 +108,7 @@ class ObjectStatus:
         used = resources.add(*staying, {"nodes": len(staying)})
         if pool.problem:
             outcome.count("invalidNodePools")
-            outcome.decide("skip", f"NodePool {pool.name}", "ValidationFailed", pool.problem)
+            outcome.decide(DecisionKind.SKIP, f"NodePool {pool.name}", RunReason.VALIDATION_FAILED, pool.problem)
         conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
         if registration is not None:
             conditions.append(registration)

@@ -7,6 +7,7 @@ from typing import Final
 
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Kubernetes, NotFoundError
@@ -36,7 +37,9 @@ class DeletedPools:
         claims = [r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None]
 
         def let_go(record: ClaimRecord) -> None:
-            self._letting_go.begin(record.name, "NodePoolDeleted", f"NodePool {pool} is gone", round_.outcome)
+            self._letting_go.begin(
+                record.name, TerminationReason.NODE_POOL_DELETED, f"NodePool {pool} is gone", round_.outcome
+            )
 
         round_.each(claims, let_go, subject=lambda record: record.name)
 

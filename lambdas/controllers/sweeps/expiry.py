@@ -6,6 +6,9 @@ from datetime import timedelta
 from typing import Final
 
 from core.disruption.conditions.expiration import expired, objections
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 
@@ -31,9 +34,11 @@ class Expiry:
             message = f"older than {view.claims[name].plan.expire_after}"
             if name in kept:
                 round_.outcome.count("expiredButBlocked")
-                round_.outcome.decide("skip", name, "ExpiredButBlocked", kept[name])
-            elif self._letting_go.begin_within(name, "Expired", "expireAfter has passed", bounds, round_.outcome):
-                round_.outcome.decide("expire", name, "Expired", message)
+                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.EXPIRED_BUT_BLOCKED, kept[name])
+            elif self._letting_go.begin_within(
+                name, TerminationReason.EXPIRED, "expireAfter has passed", bounds, round_.outcome
+            ):
+                round_.outcome.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
             else:
                 round_.outcome.count("expiredButBlocked")
 

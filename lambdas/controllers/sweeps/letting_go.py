@@ -7,10 +7,10 @@ from datetime import datetime
 
 from core.brakes.brake import action_of
 from core.disruption.budgets.node_pool_budgets import places
-from core.disruption.reasons import REASONS
 from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
+from core.reasons.termination import BUDGETED, TerminationReason
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.decisions import Outcome
@@ -30,7 +30,9 @@ class LettingGo:
         self._work = work
         self._clock = clock
 
-    def begin(self, name: str, reason: str, message: str, outcome: Outcome, *, ends_at: datetime | None = None) -> None:
+    def begin(
+        self, name: str, reason: TerminationReason, message: str, outcome: Outcome, *, ends_at: datetime | None = None
+    ) -> None:
         """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError.
 
         What a brake stops stays as it is, and is told. `ends_at`: how long replacements may be waited for.
@@ -43,7 +45,7 @@ class LettingGo:
     def begin_within(
         self,
         name: str,
-        reason: str,
+        reason: TerminationReason,
         message: str,
         bounds: Mapping[str, int],
         outcome: Outcome,
@@ -59,7 +61,7 @@ class LettingGo:
         self._work.send([work_on_claim(name, self._clock.now())])
         return True
 
-    def _staying(self, name: str, reason: str, outcome: Outcome) -> ClaimRecord | None:
+    def _staying(self, name: str, reason: TerminationReason, outcome: Outcome) -> ClaimRecord | None:
         """The claim as it is now, None where it is gone or going, or a brake stops what is to be done.
 
         One that goes by our own choice is not going yet for a reason for which it must.
@@ -79,4 +81,4 @@ class LettingGo:
 def places_for_any_reason(view: View) -> dict[str, int]:
     """How many claims of each NodePool may go together where budgets cannot name the reason: as for the strictest."""
     holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
-    return places(view.snapshot, state_nodes(view.snapshot), REASONS, holding)
+    return places(view.snapshot, state_nodes(view.snapshot), BUDGETED, holding)

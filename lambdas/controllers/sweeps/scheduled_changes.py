@@ -8,7 +8,10 @@ from typing import Final
 from core.disruption.conditions.expiration import objections
 from core.lifecycle.draining.replacing import REPLACED_WITHIN
 from core.lifecycle.records import ClaimRecord
-from core.lifecycle.scheduled_changes import SCHEDULED_CHANGE, SCHEDULED_CHANGE_DUE, approaching, is_due
+from core.lifecycle.scheduled_changes import approaching, is_due
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Clock
@@ -36,9 +39,14 @@ class ScheduledChanges:
 
         def let_go(name: str) -> None:
             if name in kept:
-                round_.outcome.decide("skip", name, "ScheduledChangeBlocked", kept[name])
+                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.SCHEDULED_CHANGE_BLOCKED, kept[name])
             elif self._letting_go.begin_within(
-                name, SCHEDULED_CHANGE, _told(view.claims[name]), bounds, round_.outcome, ends_at=now + REPLACED_WITHIN
+                name,
+                TerminationReason.SCHEDULED_CHANGE,
+                _told(view.claims[name]),
+                bounds,
+                round_.outcome,
+                ends_at=now + REPLACED_WITHIN,
             ):
                 return
             round_.outcome.count("scheduledChangesBlocked")
@@ -49,7 +57,9 @@ class ScheduledChanges:
         ends_at = self._clock.now() + REPLACED_WITHIN
         if record.retires_at is not None:
             ends_at = min(ends_at, record.retires_at)
-        self._letting_go.begin(record.name, SCHEDULED_CHANGE_DUE, _told(record), round_.outcome, ends_at=ends_at)
+        self._letting_go.begin(
+            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _told(record), round_.outcome, ends_at=ends_at
+        )
 
 
 def _told(record: ClaimRecord) -> str:

@@ -8,6 +8,8 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from core.reasons.code import ReasonCode
+from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.decisions import Outcome
 from lambdas.observation.cluster_state import View
@@ -98,10 +100,10 @@ class Round:
         """Do the same for each of them, each on its own, while there is time."""
         for item in items:
             if not self.has_time():
-                self.leave(subject(item), "TimeShort", "this and what follows is left to the next round")
+                self.leave(subject(item), RunReason.TIME_SHORT, "this and what follows is left to the next round")
                 return
             self.attempt(subject(item), lambda item=item: work(item))  # type: ignore[misc]  # bound now
 
-    def leave(self, subject: str, reason: str, message: str) -> None:
+    def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
         """Tell that something is left undone; the sweep is not clean then."""
         self._boundary.leave(subject, reason, message)

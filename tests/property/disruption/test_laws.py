@@ -12,11 +12,13 @@ from core import labels
 from core.disruption import Validation, disrupt, startable
 from core.disruption.apply_command import carried_out
 from core.disruption.budgets.node_pool_budgets import places, remaining
-from core.disruption.reasons import DRIFTED, MEANINGS, REASONS
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.pods.disposition import is_reschedulable
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from core.reasons.termination import BUDGETED, TerminationReason
 from tests.property.disruption.worlds import worlds
 
 ROUNDS_MAX = 8
@@ -42,7 +44,7 @@ def test_budgets_hold_at_this_instant(snapshot: Snapshot) -> None:
     pools = pool_of(snapshot)
     for pool, by_reason in plan.budgets.items():
         gone = [reason for node, reason in going(plan) if pools[node] == pool]
-        limits = [by_reason[reason] for reason in REASONS if reason in gone]
+        limits = [by_reason[reason] for reason in BUDGETED if reason in gone]
         assert all(left is None or gone.count(reason) <= left for reason, left in by_reason.items())
         assert None in limits or len(gone) <= max(left or 0 for left in (*limits, 0))
 
@@ -92,7 +94,7 @@ def test_each_node_is_told_of_once_and_no_pod_is_stranded(snapshot: Snapshot) ->
     assert len(gone) == len(set(gone))
     assert {*gone, *kept} == {node.name for node in snapshot.nodes}
     assert not kept.intersection(gone)
-    assert all(block.reason in MEANINGS for block in plan.blocked)
+    assert all(block.reason in set(NodeReason) for block in plan.blocked)
     launched = [claim.name for command in plan.commands for claim in command.replacements]
     assert len(launched) == len(set(launched))
     ends = {move.pod: move.to for command in plan.commands for move in command.moves}
@@ -133,7 +135,7 @@ def test_a_still_world_settles(snapshot: Snapshot) -> None:
 def test_a_fresh_plan_is_valid(snapshot: Snapshot) -> None:
     """The first command of a plan holds against the world that it was made for."""
     plan = disrupt(snapshot)
-    if plan.commands and plan.commands[0].reason != DRIFTED:
+    if plan.commands and plan.commands[0].reason != TerminationReason.DRIFTED:
         assert Validation(plan.commands[:1], snapshot).check(plan.commands[0]) == plan.commands[0]
 
 
@@ -147,7 +149,7 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
     pools = pool_of(snapshot)
     for command in commands:
         found = validation.check(command)
-        if not isinstance(found, str):
+        if not isinstance(found, Refusal):
             validation.carry_out(found)
             for node in found.nodes:
                 gone[pools[node]] += 1
@@ -156,7 +158,7 @@ def test_commands_checked_together_stay_within_the_budgets_together(snapshot: Sn
 
 
 @few
-@given(worlds(), st.sampled_from(REASONS), st.integers(0, 100))
+@given(worlds(), st.sampled_from(BUDGETED), st.integers(0, 100))
 def test_places_are_what_is_left_and_what_is_held(snapshot: Snapshot, reason: str, share: int) -> None:
     """The bound of the counter and the counter together say what the budgets say, whoever holds places already."""
     states = state_nodes(snapshot)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.brakes.brake import ACTIONS, MEANINGS, STOPS, Action, Brake, BrakeKind, EngagedBrakes, action_of
+from core.brakes.brake import ACTIONS, STOPS, Action, Brake, BrakeKind, EngagedBrakes, action_of
 from core.brakes.kill_switch import kill_switch
-from core.disruption.reasons import DRIFTED, EMPTY, UNDERUTILIZED
+from core.reasons.termination import TerminationReason
 
 
 def test_every_brake_and_action_is_in_the_tables() -> None:
-    assert set(STOPS) == set(BrakeKind) == set(MEANINGS)
+    assert set(STOPS) == set(BrakeKind)
     assert set(ACTIONS) == set(Action)
 
 
@@ -42,9 +42,9 @@ def test_zones_are_told_once_each() -> None:
 @pytest.mark.parametrize(
     ("reason", "action"),
     [
-        (EMPTY, Action.DISRUPT),
-        (UNDERUTILIZED, Action.DISRUPT),
-        (DRIFTED, Action.DISRUPT),
+        (TerminationReason.EMPTY, Action.DISRUPT),
+        (TerminationReason.UNDERUTILIZED, Action.DISRUPT),
+        (TerminationReason.DRIFTED, Action.DISRUPT),
         ("Expired", Action.EXPIRE),
         ("Unhealthy", Action.REPAIR),
         ("SpotInterruption", Action.EVACUATE),

@@ -8,12 +8,14 @@ import msgspec
 import pytest
 
 from core.disruption.budgets.node_pool_budgets import BudgetLedger, allowed, remaining
-from core.disruption.reasons import DRIFTED, EMPTY, UNDERUTILIZED
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
+from core.reasons.termination import BUDGETED
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
+
+UNDERUTILIZED, EMPTY, DRIFTED = BUDGETED
 
 TYPE = a_type()
 

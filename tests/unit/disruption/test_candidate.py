@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption import reasons
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.candidates.eviction_cost import UNIT, eviction_cost, reschedule_cost
 from core.model.node import Node
@@ -20,6 +19,7 @@ from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Snapshot
 from core.model.state_node import state_nodes
 from core.pods.disruption_budgets import DisruptionBudgets
+from core.reasons.node import NodeReason
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 TYPE = a_type(price=0.2)
@@ -63,28 +63,28 @@ def without_label(node: Node, key: str) -> Node:
     ("snapshot", "expected"),
     [
         (world(), []),
-        (world(claim=None), [reasons.NOT_MANAGED]),
-        (world(node=msgspec.structs.replace(NODE, deleted_at=NOW)), [reasons.DELETING]),
-        (world(claim=msgspec.structs.replace(CLAIM, deleted_at=NOW)), [reasons.DELETING]),
-        (world(marked_for_deletion=(CLAIM.name,)), [reasons.DELETING]),
-        (world(node=without_label(NODE, labels.INITIALIZED)), [reasons.NOT_INITIALIZED]),
-        (world(node=without_label(NODE, labels.NODEPOOL)), [reasons.NODE_POOL_NOT_FOUND]),
-        (world(node_pools=()), [reasons.NODE_POOL_NOT_FOUND]),
-        (world(node_pools=(a_pool(problem="spec: bad"),)), [reasons.NODE_POOL_INVALID]),
+        (world(claim=None), [NodeReason.NOT_MANAGED]),
+        (world(node=msgspec.structs.replace(NODE, deleted_at=NOW)), [NodeReason.DELETING]),
+        (world(claim=msgspec.structs.replace(CLAIM, deleted_at=NOW)), [NodeReason.DELETING]),
+        (world(marked_for_deletion=(CLAIM.name,)), [NodeReason.DELETING]),
+        (world(node=without_label(NODE, labels.INITIALIZED)), [NodeReason.NOT_INITIALIZED]),
+        (world(node=without_label(NODE, labels.NODEPOOL)), [NodeReason.NODE_POOL_NOT_FOUND]),
+        (world(node_pools=()), [NodeReason.NODE_POOL_NOT_FOUND]),
+        (world(node_pools=(a_pool(problem="spec: bad"),)), [NodeReason.NODE_POOL_INVALID]),
         (
             world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "true"})),
-            [reasons.DO_NOT_DISRUPT],
+            [NodeReason.DO_NOT_DISRUPT],
         ),
         (world(node=msgspec.structs.replace(NODE, annotations={labels.DO_NOT_DISRUPT: "True"})), []),
-        (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [reasons.UNREADABLE_NODE]),
-        (world(pod(unreadable="spec.tolerations: odd")), [reasons.UNREADABLE_POD]),
-        (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [reasons.DO_NOT_DISRUPT]),
-        (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW)), [reasons.DO_NOT_DISRUPT]),
+        (world(node=msgspec.structs.replace(NODE, unreadable="status: odd")), [NodeReason.UNREADABLE_NODE]),
+        (world(pod(unreadable="spec.tolerations: odd")), [NodeReason.UNREADABLE_POD]),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"})), [NodeReason.DO_NOT_DISRUPT]),
+        (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW)), [NodeReason.DO_NOT_DISRUPT]),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "1h"}, started_at=NOW - timedelta(hours=1))), []),
         (world(pod(annotations={labels.DO_NOT_DISRUPT: "true"}, phase="Succeeded")), []),
         (
             world(pod(annotations={labels.DO_NOT_DISRUPT: "true"}, owners=(Owner("DaemonSet", "d"),))),
-            [reasons.DO_NOT_DISRUPT],
+            [NodeReason.DO_NOT_DISRUPT],
         ),
     ],
 )
@@ -106,12 +106,12 @@ def test_every_objection_is_told() -> None:
     snapshot = world(
         pod(annotations={labels.DO_NOT_DISRUPT: "true"}), pod("db-0", labels={"app": "db"}), budgets=(guard,)
     )
-    assert codes(snapshot) == [reasons.DO_NOT_DISRUPT, reasons.POD_DISRUPTION_BUDGET]
+    assert codes(snapshot) == [NodeReason.DO_NOT_DISRUPT, NodeReason.POD_DISRUPTION_BUDGET]
 
 
 def test_nominated_by_node_or_claim() -> None:
     """A node on which pods are expected stays, named by node or by claim."""
-    assert codes(world(), {NODE.name: "pod a/b"}) == codes(world(), {CLAIM.name: "pod a/b"}) == [reasons.NOMINATED]
+    assert codes(world(), {NODE.name: "pod a/b"}) == codes(world(), {CLAIM.name: "pod a/b"}) == [NodeReason.NOMINATED]
 
 
 @pytest.mark.parametrize(

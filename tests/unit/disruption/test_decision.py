@@ -10,7 +10,6 @@ import pytest
 
 from core import labels
 from core.disruption import Validation, disrupt, startable
-from core.disruption import reasons as why
 from core.model.feature_gates import FeatureGates
 from core.model.node import Node
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
@@ -22,6 +21,10 @@ from core.model.policy import PodDisruptionBudget
 from core.model.snapshot import Options, Snapshot
 from core.model.values.quantity import nanodollars
 from core.model.values.requirements import Requirement
+from core.reasons.command import CommandReason
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 
 SMALL, MIDDLE, LARGE = (a_type(f"t-{cpu}", cpu=str(cpu), price=cpu / 20) for cpu in (1, 4, 16))
@@ -31,7 +34,7 @@ OPEN = Disruption(budgets=(Budget("100%"),))
 KARPENTER = Options(karpenter_moves_only=True)
 
 
-def checked(command: Command, snapshot: Snapshot) -> Command | str:
+def checked(command: Command, snapshot: Snapshot) -> Command | Refusal:
     """What becomes of the command at its second look."""
     return Validation([command], snapshot).check(command)
 
@@ -75,7 +78,7 @@ def blocked(plan: DisruptionPlan) -> dict[str, str]:
 def test_empty_node_is_deleted() -> None:
     """Paying for a node without pods."""
     (command,) = disrupt(world(a_node_of(SMALL))).commands
-    assert (command.reason, command.method, command.nodes) == (why.EMPTY, "emptiness", ("node-1",))
+    assert (command.reason, command.method, command.nodes) == (TerminationReason.EMPTY, "emptiness", ("node-1",))
     assert command.savings == nanodollars(0.05)
 
 
@@ -83,7 +86,7 @@ def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
     """The replacement is strictly cheaper at its worst, and the pod moves there."""
     plan = disrupt(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
     (command,) = plan.commands
-    assert command.reason == why.UNDERUTILIZED
+    assert command.reason == TerminationReason.UNDERUTILIZED
     assert command.replacements[0].instance_types[0] == "t-1"
     assert "t-16" not in command.replacements[0].instance_types
     assert command.moves == (Move("default/on-node-1", command.replacements[0].name),)
@@ -94,14 +97,14 @@ def test_node_that_fits_its_pods_stays() -> None:
     """Replacing like by like is churn."""
     plan = disrupt(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
     assert plan.commands == ()
-    assert blocked(plan) == {"node-1": why.NO_CHEAPER_OPTION}
+    assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION}
 
 
 def test_drifted_node_is_replaced_though_dearer() -> None:
     """What the user asks for now counts more than what it costs."""
     pair = drifted(a_node_of(SMALL, capacity_type=labels.SPOT))
     (command,) = disrupt(world(pair, pods=(pod_on("node-1"),))).commands
-    assert command.reason == why.DRIFTED
+    assert command.reason == TerminationReason.DRIFTED
     assert command.savings < 0
 
 
@@ -111,7 +114,7 @@ def test_drift_overrides_pods_only_with_a_grace_period() -> None:
     guard = pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"})
     bounded = msgspec.structs.replace(claim, termination_grace_period=timedelta(hours=1))
     assert disrupt(world((claim, node), pods=(guard,))).commands == ()
-    assert disrupt(world((bounded, node), pods=(guard,))).commands[0].reason == why.DRIFTED
+    assert disrupt(world((bounded, node), pods=(guard,))).commands[0].reason == TerminationReason.DRIFTED
 
 
 def test_static_pool_replaces_drifted_nodes_one_for_one() -> None:
@@ -120,7 +123,7 @@ def test_static_pool_replaces_drifted_nodes_one_for_one() -> None:
     snapshot = world(drifted(a_node_of(SMALL)), node_pools=(pool,))
     (command,) = disrupt(snapshot).commands
     assert (command.method, len(command.replacements)) == ("static-drift", 1)
-    assert blocked(disrupt(world(a_node_of(SMALL), node_pools=(pool,)))) == {"node-1": why.STATIC_POOL}
+    assert blocked(disrupt(world(a_node_of(SMALL), node_pools=(pool,)))) == {"node-1": NodeReason.STATIC_POOL}
 
 
 @pytest.mark.parametrize(("limits", "replicas"), [({"nodes": 1}, 1), ({}, 0)])
@@ -129,7 +132,7 @@ def test_static_pool_without_room_waits(limits: dict[str, int], replicas: int) -
     pool = a_pool("default", ON_DEMAND, disruption=OPEN, replicas=replicas, limits=limits)
     plan = disrupt(world(drifted(a_node_of(SMALL)), node_pools=(pool,)))
     assert plan.commands == ()
-    assert blocked(plan) == {"node-1": why.STATIC_POOL}
+    assert blocked(plan) == {"node-1": NodeReason.STATIC_POOL}
 
 
 def test_node_is_split_where_two_small_ones_are_cheaper() -> None:
@@ -162,7 +165,7 @@ def test_spot_to_spot_needs_gate_and_flexibility(count: int, gate: bool, expecte
     plan = disrupt(snapshot)
     found = [len(claim.instance_types) for command in plan.commands for claim in command.replacements]
     assert found == ([expected] if expected else [])
-    assert expected or blocked(plan) == {"node-1": why.SPOT_TO_SPOT}
+    assert expected or blocked(plan) == {"node-1": NodeReason.SPOT_TO_SPOT}
 
 
 def test_pods_move_to_a_node_that_has_room() -> None:
@@ -178,7 +181,7 @@ def test_budget_spent_is_said_so() -> None:
     pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
     plan = disrupt(world(a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), node_pools=(pool,)))
     assert [command.nodes for command in plan.commands] == [("a",)]
-    assert blocked(plan) == {"b": why.BUDGET}
+    assert blocked(plan) == {"b": NodeReason.BUDGET}
     ignoring = world(
         a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), node_pools=(pool,), options=Options(ignore_budgets=True)
     )
@@ -206,9 +209,13 @@ def test_commands_that_count_on_others_wait() -> None:
     launch = disrupt(world(a_node_of(LARGE, "a"), pods=(pod_on("a"),))).commands[0]
     name = launch.replacements[0].name
     onto = Command(
-        reason=why.UNDERUTILIZED, method="single", nodes=("b",), claims=("cb",), moves=(Move("default/x", name),)
+        reason=TerminationReason.UNDERUTILIZED,
+        method="single",
+        nodes=("b",),
+        claims=("cb",),
+        moves=(Move("default/x", name),),
     )
-    free = Command(reason=why.EMPTY, method="emptiness", nodes=("c",), claims=("cc",))
+    free = Command(reason=TerminationReason.EMPTY, method="emptiness", nodes=("c",), claims=("cc",))
     plan = DisruptionPlan(now=NOW, commands=(launch, onto, free))
     assert startable(plan) == (launch, free)
 
@@ -231,7 +238,7 @@ class TestValidation:
     def test_node_got_a_pod_since(self) -> None:
         """An empty node on which a pod landed stays."""
         command = self.command(world(a_node_of(SMALL)))
-        assert isinstance(checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), str)
+        assert isinstance(checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), Refusal)
 
     def test_one_of_several_got_a_pod_that_stays_since(self) -> None:
         """The others go all the same: in a fleet that consolidates somebody always got a pod."""
@@ -251,13 +258,16 @@ class TestValidation:
         found = checked(
             command, world(a_node_of(LARGE), pods=(pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"}),))
         )
-        assert found == "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
+        told = "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
 
     def test_budget_closed_since(self) -> None:
         """A window that closed in between is respected."""
         snapshot = world(a_node_of(SMALL))
         closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
-        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), str)
+        assert isinstance(
+            checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), Refusal
+        )
 
     def test_pods_fit_on_running_nodes_since(self) -> None:
         """Giving the command up would put the saving off from look to look."""
@@ -278,11 +288,11 @@ class TestValidation:
         """A replacement that can no longer be had is not waited for."""
         snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
         gone = a_snapshot(types=(LARGE,)).catalogue
-        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), str)
+        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), Refusal)
 
     def test_node_is_gone(self) -> None:
         """Somebody else was faster."""
-        assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), str)
+        assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), Refusal)
 
 
 def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:
@@ -291,14 +301,14 @@ def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:
     pods = tuple(pod_on(node, labels={"app": "web"}) for node in ("a", "b"))
     plan = disrupt(world(a_node_of(LARGE, "a"), a_node_of(LARGE, "b"), pods=pods, budgets=(guard,)))
     assert [len(command.nodes) for command in plan.commands] == [1]
-    assert set(blocked(plan).values()) == {why.POD_DISRUPTION_BUDGET}
+    assert set(blocked(plan).values()) == {NodeReason.POD_DISRUPTION_BUDGET}
 
 
 def test_pending_pods_keep_the_node_that_they_need() -> None:
     """Deleting the node that a waiting pod is about to use would only launch it again."""
     plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
     assert plan.commands == ()
-    assert blocked(plan) == {"node-1": why.NOMINATED}
+    assert blocked(plan) == {"node-1": NodeReason.NOMINATED}
 
 
 class TestRoomForCapacityBuffers:
@@ -311,7 +321,7 @@ class TestRoomForCapacityBuffers:
         """Its room would be bought again a minute later, and removed, and bought again."""
         plan = disrupt(world(a_node_of(SMALL), buffers=(self.SPARE,), options=self.OPTIONS))
         assert plan.commands == ()
-        assert blocked(plan) == {"node-1": why.CAPACITY_BUFFER}
+        assert blocked(plan) == {"node-1": NodeReason.CAPACITY_BUFFER}
 
     def test_a_drifted_node_goes_all_the_same(self) -> None:
         """A buffer would keep old images for ever."""
@@ -319,7 +329,7 @@ class TestRoomForCapacityBuffers:
             drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), buffers=(self.SPARE,), options=self.OPTIONS
         )
         (command,) = disrupt(cluster).commands
-        assert command.reason == why.DRIFTED
+        assert command.reason == TerminationReason.DRIFTED
         assert command.replacements[0].buffer_pods
 
     def test_an_oversized_node_becomes_one_that_still_has_the_room(self) -> None:

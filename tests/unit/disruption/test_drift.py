@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from core import labels
-from core.disruption.conditions import drift
 from core.disruption.conditions.drift import DriftCheck
 from core.model.catalogue import Catalogue
 from core.model.node_claim import DRIFTED, Condition, NodeClaim
 from core.model.node_pool import NodeClass, NodePool
 from core.model.values.requirements import Requirement
+from core.reasons.drift import DriftReason
 from tests.builders import NOW, a_node_of, a_pool, a_snapshot, a_type
 
 TYPE = a_type()
@@ -51,7 +51,7 @@ def test_condition_is_believed(status: str, expected: str) -> None:
     ("ours", "theirs", "expected"),
     [
         (hashes("1"), hashes("1"), ""),
-        (hashes("1"), hashes("2"), drift.NODE_POOL_DRIFTED),
+        (hashes("1"), hashes("2"), DriftReason.NODE_POOL_DRIFTED),
         (hashes("1"), hashes("2", "v4"), ""),
         ({}, hashes("2"), ""),
         (hashes("1"), {}, ""),
@@ -66,9 +66,9 @@ def test_template_hash(ours: dict[str, str], theirs: dict[str, str], expected: s
     ("requirement", "expected"),
     [
         (Requirement.one_of(labels.ZONE, "us-east-1a"), ""),
-        (Requirement.one_of(labels.ZONE, "us-east-1b"), drift.REQUIREMENTS_DRIFTED),
+        (Requirement.one_of(labels.ZONE, "us-east-1b"), DriftReason.REQUIREMENTS_DRIFTED),
         (Requirement.of(labels.ARCH, "NotIn", ["arm64"]), ""),
-        (Requirement.of("example.com/team", "Exists"), drift.REQUIREMENTS_DRIFTED),
+        (Requirement.of("example.com/team", "Exists"), DriftReason.REQUIREMENTS_DRIFTED),
         (Requirement.of("example.com/team", "DoesNotExist"), ""),
     ],
 )
@@ -80,8 +80,8 @@ def test_requirements(requirement: Requirement, expected: str) -> None:
 def test_type_that_is_gone() -> None:
     """A type that left the catalogue, or is no longer sold in the node's zone, cannot be launched again."""
     elsewhere = msgspec.structs.replace(TYPE, offerings=tuple(o for o in TYPE.offerings if o.zone != "us-east-1a"))
-    assert reason(types=()) == drift.INSTANCE_TYPE_NOT_FOUND
-    assert reason(types=(elsewhere,)) == drift.INSTANCE_TYPE_NOT_FOUND
+    assert reason(types=()) == DriftReason.INSTANCE_TYPE_NOT_FOUND
+    assert reason(types=(elsewhere,)) == DriftReason.INSTANCE_TYPE_NOT_FOUND
 
 
 def test_type_that_is_out_of_capacity_is_still_offered() -> None:
@@ -104,9 +104,9 @@ def test_reserved_node_may_have_become_on_demand() -> None:
     ("amis", "image", "expected"),
     [
         ((("ami-1", ()),), "ami-1", ""),
-        ((("ami-2", ()),), "ami-1", drift.AMI_DRIFTED),
+        ((("ami-2", ()),), "ami-1", DriftReason.AMI_DRIFT),
         ((("ami-2", (Requirement.one_of(labels.ARCH, "arm64"),)), ("ami-1", ())), "ami-1", ""),
-        ((("ami-2", ()), ("ami-1", ())), "ami-1", drift.AMI_DRIFTED),
+        ((("ami-2", ()), ("ami-1", ())), "ami-1", DriftReason.AMI_DRIFT),
         ((), "ami-1", ""),
         ((("ami-2", ()),), "", ""),
     ],
@@ -123,7 +123,7 @@ def test_variant_for_accelerators_that_is_newer_is_not_for_nodes_without_them() 
     amis = (("ami-nvidia", nvidia), ("ami-neuron", neuron), ("ami-1", ()))
     classes = (NodeClass(name="default", amis=amis),)
     assert reason(changed(image_id="ami-1"), node_classes=classes) == ""
-    assert reason(changed(image_id="ami-1"), node_classes=classes, types=()) == drift.INSTANCE_TYPE_NOT_FOUND
+    assert reason(changed(image_id="ami-1"), node_classes=classes, types=()) == DriftReason.INSTANCE_TYPE_NOT_FOUND
     young = changed(image_id="ami-1", created_at=NOW)
     assert reason(young, node_classes=classes, types=()) == ""
 
@@ -133,7 +133,7 @@ def test_class_hash() -> None:
     keys = (labels.NODECLASS_HASH, labels.NODECLASS_HASH_VERSION)
     ours, theirs = dict(zip(keys, ("1", "v4"), strict=True)), dict(zip(keys, ("2", "v4"), strict=True))
     classes = (NodeClass(name="default", own_annotations=theirs),)
-    assert reason(changed(annotations=ours), node_classes=classes) == drift.NODE_CLASS_DRIFTED
+    assert reason(changed(annotations=ours), node_classes=classes) == DriftReason.NODE_CLASS_DRIFTED
 
 
 def test_claim_that_is_not_launched_cannot_drift() -> None:

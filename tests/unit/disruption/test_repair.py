@@ -10,13 +10,14 @@ import pytest
 
 from core import labels
 from core.disruption import Validation, disrupt
-from core.disruption.reasons import UNDERUTILIZED, UNHEALTHY
 from core.model.feature_gates import FeatureGates
 from core.model.node import NodeCondition
 from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.pod import Pod
 from core.model.snapshot import Options, Snapshot
+from core.reasons.refusal import Refusal
+from core.reasons.termination import TerminationReason
 from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 
 TYPE = a_type("m5.large")
@@ -52,7 +53,12 @@ def a_running(name: str, node: str, **changes: Any) -> Pod:
 
 def repaired(snapshot: Snapshot) -> list[str]:
     """Nodes that go because they are ill."""
-    return [node for command in disrupt(snapshot).commands if command.reason == UNHEALTHY for node in command.nodes]
+    return [
+        node
+        for command in disrupt(snapshot).commands
+        if command.reason == TerminationReason.UNHEALTHY
+        for node in command.nodes
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +112,9 @@ def test_two_ill_nodes_do_not_wait_for_each_other() -> None:
 
 def test_a_budget_for_other_reasons_is_no_budget_for_repair() -> None:
     """No consolidation is often written so; the cluster must heal all the same."""
-    assert repaired(world(DEAD, budgets=(Budget("10%"), Budget("0", reasons=(UNDERUTILIZED,))))) == ["node-0"]
+    assert repaired(world(DEAD, budgets=(Budget("10%"), Budget("0", reasons=(TerminationReason.UNDERUTILIZED,))))) == [
+        "node-0"
+    ]
 
 
 def test_an_owner_may_veto_a_repair() -> None:
@@ -132,7 +140,7 @@ def test_where_many_are_ill_none_goes(nodes: int, *, goes: bool) -> None:
 def test_a_node_that_is_well_again_stays() -> None:
     """A kubelet that was restarted in between reports at once."""
     (command,) = disrupt(world(DEAD)).commands
-    assert isinstance(Validation([command], world()).check(command), str)
+    assert isinstance(Validation([command], world()).check(command), Refusal)
     assert isinstance(Validation([command], world(DEAD)).check(command), Command)
 
 

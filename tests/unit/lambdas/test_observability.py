@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from aws_lambda_powertools import Logger, Metrics
 
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from lambdas import observability
 from lambdas.decisions import Outcome
 from lambdas.ports import DeniedError, TransientError
@@ -80,7 +83,7 @@ def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -
     """If this failed, a launch could stand in no log because a later call failed."""
 
     def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.decide("launch", "general-1-0", "Launched", "i-0123")
+        outcome.decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
         outcome.count("pendingPods", 40)
         raise TransientError("kube:list nodes", "timeout")
 
@@ -94,7 +97,7 @@ def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None
     """Nothing runs after a time-out, so a decision is written when it is made."""
 
     def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.part().decide("launch", "general-1-0", "Launched", "i-0123")
+        outcome.part().decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
         assert "general-1-0" in written.getvalue()
         raise Cut
 
@@ -119,7 +122,7 @@ def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
         assert (ringing.seconds, ringing.runs) == (60 - observability.LAST_SECONDS, True)
         ringing.function()
         outcome.count("pendingPods", 2)
-        outcome.decide("skip", "pool", "NoCapacity")
+        outcome.decide(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
         raise Cut
 
     lines = run(work, written, Cut)
@@ -133,7 +136,9 @@ def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
     """If this failed, a missing permission would be one line among thousands."""
 
     def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.decide("forget", "general-1-0", "LaunchDenied", "ec2:CreateFleet: UnauthorizedOperation: no")
+        outcome.decide(
+            DecisionKind.FORGET, "general-1-0", ClaimReason.LAUNCH_DENIED, "ec2:CreateFleet: UnauthorizedOperation: no"
+        )
         raise DeniedError("eks:DescribeCluster", "AccessDenied: no")
 
     lines = run(work, written, DeniedError)

@@ -8,11 +8,8 @@ import pytest
 
 from core import labels
 from core.launch.selection import (
-    MIN_VALUES_NOT_MET,
-    NO_OFFERING_AVAILABLE,
     OVERRIDES_MAX,
     TYPES_MAX,
-    NotLaunchable,
     Selection,
     one_request,
     select_offerings,
@@ -21,6 +18,8 @@ from core.model.catalogue import InstanceType, cheapest_first
 from core.model.plan import PlannedClaim
 from core.model.snapshot import BEST_EFFORT, STRICT
 from core.model.values.requirements import Requirement
+from core.reasons.pod import PodReason
+from core.reasons.refusal import Refusal
 from core.scheduling import schedule
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_snapshot, a_type
 
@@ -99,8 +98,8 @@ def test_min_values_that_sixty_types_cannot_meet_are_refused_or_given_up() -> No
     by_size = [a_type(f"f00.s{i:02}", price=0.5 + i / 1000, **{FAMILY: "f00", SIZE: f"s{i:02}"}) for i in range(40)]
     types, wanted = (*by_family, *by_size), {FAMILY: 40, SIZE: 40}
     refused = select_offerings(a_claim(*types, wanted=wanted), types, STRICT)
-    assert isinstance(refused, NotLaunchable)
-    assert refused.reason == MIN_VALUES_NOT_MET
+    assert isinstance(refused, Refusal)
+    assert refused.reason == PodReason.MIN_VALUES_NOT_MET
     assert f"40 of {FAMILY}" in refused.message
     assert "79 instance types" in refused.message
     relaxed = selected(*types, wanted=wanted, policy=BEST_EFFORT)
@@ -118,8 +117,8 @@ def test_few_types_on_spot_are_no_reason_to_refuse_a_claim() -> None:
 def test_a_claim_without_an_offering_says_so() -> None:
     """EC2 would be sent an empty request, and its error would say nothing of the claim."""
     found = select_offerings(a_claim(a_type("m5.large")), (), STRICT)
-    assert isinstance(found, NotLaunchable)
-    assert found.reason == NO_OFFERING_AVAILABLE
+    assert isinstance(found, Refusal)
+    assert found.reason == PodReason.NO_OFFERING_AVAILABLE
 
 
 def test_a_request_stays_within_what_ec2_takes_and_keeps_every_type() -> None:

@@ -10,8 +10,7 @@ from core.lifecycle.draining.evictions import (
     FORCED_ANYWAY_AFTER,
     LONGEST_WAIT,
     PATIENT_WAIT,
-    EvictionAnswer,
-    Refusal,
+    EvictionRefusal,
     after_tries,
     back_off,
     drain,
@@ -20,10 +19,11 @@ from core.lifecycle.draining.evictions import (
 )
 from core.lifecycle.records import Deletion, EvictionTry
 from core.model.pod import Pod
+from core.reasons.drain import EvictionReason
 from tests.builders import NOW, a_pod
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-REFUSED = Refusal(EvictionAnswer.SERVER_ERROR)
+REFUSED = EvictionRefusal(EvictionReason.SERVER_ERROR)
 
 
 def a_running(name: str, **changes: object) -> Pod:
@@ -69,7 +69,7 @@ def test_the_wait_doubles_and_stays_bounded() -> None:
 
 def test_a_server_that_wants_to_be_left_alone_is() -> None:
     pod = a_running("a")
-    refusal = Refusal(EvictionAnswer.THROTTLED, retry_after=40 * SECOND)
+    refusal = EvictionRefusal(EvictionReason.THROTTLED, retry_after=40 * SECOND)
     deletion = after_tries(a_deletion(), [pod], {pod.key: refusal}, NOW, moved=False)
     assert deletion.tries[identity(pod)].next_at == NOW + 40 * SECOND
 

@@ -8,9 +8,11 @@ from typing import Final
 from core import labels
 from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.expiration import objections
-from core.disruption.reasons import UNHEALTHY
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.observation.cluster_state import View
@@ -51,7 +53,7 @@ class ImpairedInstances:
         names = {claims[found.instance_id].name for found in due}
         # An instance that fails a check is hardly Ready: the places that such nodes use up must not keep them all from going.
         holding = names.union(claim.name for claim in view.claims.values() if claim.is_disrupting)
-        bounds = places(view.snapshot, state_nodes(view.snapshot), [UNHEALTHY], holding)
+        bounds = places(view.snapshot, state_nodes(view.snapshot), [TerminationReason.UNHEALTHY], holding)
         kept = {**objections(view.snapshot, names), **_vetoed(view)}
 
         def replace(found: Impairment) -> None:
@@ -60,10 +62,12 @@ class ImpairedInstances:
                 f"instance {found.instance_id} fails EC2's {found.check} status check since {found.since:%H:%M} UTC"
             )
             why = kept.get(name, "")
-            if not why and not self._letting_go.begin_within(name, UNHEALTHY, message, bounds, round_.outcome):
+            if not why and not self._letting_go.begin_within(
+                name, TerminationReason.UNHEALTHY, message, bounds, round_.outcome
+            ):
                 why = "its NodePool's budgets have no place"
             if why:
-                round_.outcome.decide("skip", name, "UnhealthyButBlocked", f"{message}; {why}")
+                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.UNHEALTHY_BUT_BLOCKED, f"{message}; {why}")
 
         round_.each(due, replace, subject=lambda found: found.instance_id)
 

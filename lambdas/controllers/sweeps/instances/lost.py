@@ -9,6 +9,9 @@ from typing import Final
 from core.lifecycle.claims import INSTANCE_CHECK_AFTER
 from core.lifecycle.records import ClaimRecord
 from core.model.snapshot import Snapshot
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
 from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
@@ -43,7 +46,7 @@ class LostInstances:
 
         def let_go(record: ClaimRecord) -> None:
             message = f"instance {record.instance_id} is gone and its node is not ready"
-            self._letting_go.begin(record.name, "InstanceGone", message, round_.outcome)
+            self._letting_go.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.outcome)
 
         may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
         round_.each(lost[:may_go], let_go, subject=lambda record: record.name)
@@ -54,7 +57,7 @@ class LostInstances:
                 f"{may_go} go in a round, the others later: check that region, account and permissions are right"
             )
             round_.outcome.count(LOST_INSTANCES_HELD, held)
-            round_.outcome.decide("skip", first.name, "ManyInstancesGone", message)
+            round_.outcome.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)
 
     def _is_lost(self, record: ClaimRecord, present: Container[str], snapshot: Snapshot) -> bool:
         if record.machine is None or record.deletion is not None or record.instance_id in present:

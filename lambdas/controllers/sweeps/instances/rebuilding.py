@@ -9,6 +9,8 @@ from core.lifecycle.rebuilding import rebuilt, rebuilt_plan
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
 from core.model.node_pool import NodePool
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.sweeps.instances.strangers import Stranger
@@ -49,7 +51,7 @@ class Rebuilding:
             self._launcher.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
         except (ConflictError, NotFoundError):
             return
-        outcome.decide("adopt", record.name, "FoundByTag", f"instance {found.instance_id}")
+        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
         self._work.send([work_on_claim(record.name, now)])
 
     def still_there(self, strangers: Sequence[Stranger]) -> tuple[Stranger, ...]:
@@ -67,7 +69,7 @@ class Rebuilding:
             return
         outcome.count("rebuiltClaims")
         message = f"its row was lost; instance {found.instance.instance_id} was {record.phase}"
-        outcome.decide("adopt", record.name, "Rebuilt", message)
+        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.REBUILT, message)
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
     def record(self, name: str, found: Stranger, view: View) -> ClaimRecord:

@@ -16,6 +16,8 @@ import msgspec
 from core.brakes.brake import Action, Brake, BrakeKind
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.lifecycle.records import ClaimPhase, Deletion
+from core.reasons.decision import DecisionKind
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import Brakes, HeldBrakes, skipped
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.strangers import Stranger
@@ -30,8 +32,6 @@ UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
 
 SHARE_PERCENT: Final = 5
 """Of the fleet's instances, rounded down, at least one: no more than so many are ended, or taken for gone, in a round."""
-
-REASON: Final = "UnknownInstance"
 
 
 class UnknownInstances:
@@ -65,7 +65,9 @@ class UnknownInstances:
             return
         if any(held.kind is BrakeKind.UNKNOWN_INSTANCES for held in self._held.held()):
             self._held.release(BrakeKind.UNKNOWN_INSTANCES)
-            outcome.decide("abandon", "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown")
+            outcome.decide(
+                DecisionKind.ABANDON, "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown"
+            )
             return
         stopping = self._brakes.engaged().stopping(Action.END_UNKNOWN)
         if stopping is not None and unknown:
@@ -81,14 +83,16 @@ class UnknownInstances:
             record,
             phase=ClaimPhase.REGISTERED if found.node is not None else ClaimPhase.LAUNCHED,
             node_name=found.node.name if found.node is not None else "",
-            deletion=Deletion(reason=REASON, message=found.problem, asked_at=now),
+            deletion=Deletion(reason=TerminationReason.UNKNOWN_INSTANCE, message=found.problem, asked_at=now),
             reserved={},
         )
         if self._claims.restore(going) is None:
             return
-        round_.outcome.decide("terminate", instance.instance_id, REASON, found.problem)
+        round_.outcome.decide(
+            DecisionKind.TERMINATE, instance.instance_id, TerminationReason.UNKNOWN_INSTANCE, found.problem
+        )
         self._work.send([work_on_claim(going.name, now)])
-        self._wake_ups.send([wake_up(REASON)])
+        self._wake_ups.send([wake_up(TerminationReason.UNKNOWN_INSTANCE)])
 
 
 def _brake(unknown: Sequence[Stranger], fleet: int, may_end: int) -> Brake:

@@ -7,6 +7,8 @@ from typing import Final
 
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.registration import waits_for
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 
 
@@ -25,5 +27,5 @@ class LateNodes:
         for record in late:
             missing = waits_for(record, nodes[record.node_name]) if record.node_name in nodes else "its node is gone"
             told = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
-            round_.outcome.decide("skip", record.node_name, "InitializationTimeout", told)
+            round_.outcome.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, told)
         round_.outcome.count("lateNodes", len(late))

@@ -10,6 +10,8 @@ from typing import Final
 
 from core import labels
 from core.model.node import Node
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import delete_node
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
@@ -49,7 +51,9 @@ class StrayNodes:
             seen = look.node(node.name)
             if seen is not None and seen.node.uid == node.uid and self._is_dead(seen.node):
                 delete_node(self._kubernetes, seen)
-                round_.outcome.decide("forget", node.name, "StrayNode", f"its instance {_instance_of(node)} is gone")
+                round_.outcome.decide(
+                    DecisionKind.FORGET, node.name, ClaimReason.STRAY_NODE, f"its instance {_instance_of(node)} is gone"
+                )
 
         gone = [node for node in strays if node.provider_id not in alive]
         round_.each(gone, remove, subject=lambda node: node.name)

@@ -9,6 +9,8 @@ from core.lifecycle.draining.deletion import staying, untainted
 from core.lifecycle.records import ClaimRecord
 from core.model.node import Node
 from core.model.values.taints import DISRUPTED
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
@@ -52,7 +54,9 @@ class StrayTaints:
                 held = self._memory.claims.change(record, held)
             if seen is not None and DISRUPTED in seen.node.taints:
                 release_node(self._kubernetes, seen)
-                round_.outcome.decide("abandon", node.name, "StrayTaint", "no command is disrupting this node")
+                round_.outcome.decide(
+                    DecisionKind.ABANDON, node.name, ClaimReason.STRAY_TAINT, "no command is disrupting this node"
+                )
             if held.is_disrupting:
                 self._memory.claims.change(held, staying(held))
 

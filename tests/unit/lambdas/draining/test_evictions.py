@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from core.lifecycle.draining.evictions import EvictionAnswer
 from core.manifests.wire import api_resources as kinds
+from core.reasons.drain import EvictionReason
 from lambdas.messages import work_on_claim
 from lambdas.observability import DENIED
 from lambdas.ports import (
@@ -25,13 +25,13 @@ CALL = "kube:create pods/eviction"
 PODS = ("default/a", "default/b", "default/c")
 WEBHOOK = 'Internal error occurred: failed calling webhook "guard.example.com": timeout'
 ERRORS = {
-    EvictionAnswer.POD_DISRUPTION_BUDGET: EvictionBlockedError(CALL, "the disruption budget web needs 2"),
-    EvictionAnswer.SEVERAL_BUDGETS: SeveralBudgetsError(CALL, "more than one PodDisruptionBudget"),
-    EvictionAnswer.THROTTLED: ThrottledError(CALL, "429"),
-    EvictionAnswer.WEBHOOK_FAILED: TransientError(CALL, WEBHOOK),
-    EvictionAnswer.SERVER_ERROR: TransientError(CALL, "500"),
-    EvictionAnswer.NO_REPLY: LostReplyError(CALL, "timed out"),
-    EvictionAnswer.DENIED: DeniedError(CALL, "403"),
+    EvictionReason.POD_DISRUPTION_BUDGET: EvictionBlockedError(CALL, "the disruption budget web needs 2"),
+    EvictionReason.SEVERAL_BUDGETS: SeveralBudgetsError(CALL, "more than one PodDisruptionBudget"),
+    EvictionReason.THROTTLED: ThrottledError(CALL, "429"),
+    EvictionReason.WEBHOOK_FAILED: TransientError(CALL, WEBHOOK),
+    EvictionReason.SERVER_ERROR: TransientError(CALL, "500"),
+    EvictionReason.NO_REPLY: LostReplyError(CALL, "timed out"),
+    EvictionReason.DENIED: DeniedError(CALL, "403"),
 }
 
 
@@ -46,8 +46,8 @@ def a_lab(**template: str) -> Lab:
     return lab
 
 
-@pytest.mark.parametrize("answer", list(EvictionAnswer))
-def test_one_pods_error_never_stops_its_neighbours(answer: EvictionAnswer) -> None:
+@pytest.mark.parametrize("answer", list(EvictionReason))
+def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> None:
     """Else one pod with two budgets, or one failing webhook, keeps its node for ever."""
     lab = a_lab()
     lab.kubernetes.refusing = {"default/a": ERRORS[answer]}
@@ -65,7 +65,7 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionAnswer) -> No
 def test_at_the_deadline_everybody_is_asked_before_anybody_is_forced() -> None:
     """Else the neighbours of one stuck pod are killed without a word to the budget that protects them."""
     lab = a_lab(terminationGracePeriod="2m")
-    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionAnswer.SERVER_ERROR]}
+    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.SERVER_ERROR]}
     lab.clock.advance(minutes=5)
     lab.tick(2)
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
@@ -89,7 +89,7 @@ def test_the_grace_period_starts_when_the_node_is_tainted() -> None:
 
 def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> None:
     lab = a_lab(terminationGracePeriod="2m")
-    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionAnswer.POD_DISRUPTION_BUDGET])
+    lab.kubernetes.refusing = dict.fromkeys(PODS, ERRORS[EvictionReason.POD_DISRUPTION_BUDGET])
     lab.tick(2)
     lab.kubernetes.undeletable = {"default/a"}
     lab.clock.advance(minutes=2)
@@ -114,6 +114,6 @@ def test_a_server_that_is_too_busy_is_left_alone() -> None:
 def test_an_eviction_that_a_role_does_not_permit_counts_as_a_denied_call() -> None:
     """Else drains stand still for a missing permission, and no alarm says so."""
     lab = a_lab()
-    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionAnswer.DENIED]}
+    lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.DENIED]}
     told = [decision for outcome in lab.tick(3) for decision in outcome.decisions if decision.reason in DENIED]
     assert {decision.message.partition(": ")[0] for decision in told} == {CALL}

@@ -6,7 +6,7 @@ import msgspec
 
 from core import labels
 from core.model.values.requirements import Requirement
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import a_node_of, a_pod, a_pool, a_type
 from tests.unit.scheduling.reading import places, plan_of
 
@@ -17,7 +17,7 @@ ASKED = Requirement.one_of(labels.ZONE_ID, "use1-az1")
 def test_no_node_is_launched_for_a_zone_id() -> None:
     """A node in the wrong zone would be launched, and another one after it, again and again."""
     (entry,) = plan_of(types=(TYPE,), pods=(a_pod("p", node_selector=(ASKED,)),)).unschedulable
-    assert entry.reason == reasons.REQUIREMENT_NOT_MET
+    assert entry.reason == PodReason.REQUIREMENT_NOT_MET
     assert labels.ZONE_ID in entry.message
 
 
@@ -32,5 +32,5 @@ def test_a_node_that_carries_the_zone_id_is_used() -> None:
 def test_a_pool_that_demands_a_zone_id_says_what_to_demand_instead() -> None:
     """Its nodes would be labelled with a zone id that is not theirs."""
     (entry,) = plan_of(types=(TYPE,), node_pools=(a_pool("default", ASKED),), pods=(a_pod("p"),)).unschedulable
-    assert entry.reason == reasons.NO_NODE_POOL
+    assert entry.reason == PodReason.NO_NODE_POOL
     assert f"use {labels.ZONE}" in entry.message

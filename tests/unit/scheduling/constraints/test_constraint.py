@@ -14,6 +14,7 @@ import pytest
 from core import labels
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options, Snapshot
+from core.reasons.pod import PodReason
 from core.scheduling import Planner
 from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
@@ -21,7 +22,6 @@ from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS
 from core.scheduling.context import SchedulingContext
 from core.scheduling.pods.pod_group import PodGroup
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
@@ -34,7 +34,7 @@ class OwnerCap(Constraint):
     """At most so many pods of one owner on a node."""
 
     label = "pods of one owner"
-    reason = reasons.POD_ANTI_AFFINITY
+    reason = PodReason.POD_ANTI_AFFINITY
 
     def __init__(self, start: PlanStart) -> None:
         super().__init__(start)
@@ -129,4 +129,4 @@ def test_an_explanation_names_it() -> None:
     """Otherwise a pod would wait for a reason that nobody is told."""
     snapshot = a_snapshot(types=(LARGE,), pods=replicas(1, 0))
     _, _, left = plan(snapshot)
-    assert left == {"default/web-0": reasons.POD_ANTI_AFFINITY}
+    assert left == {"default/web-0": PodReason.POD_ANTI_AFFINITY}

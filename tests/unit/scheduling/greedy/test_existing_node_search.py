@@ -17,8 +17,8 @@ from core.model.snapshot import Snapshot
 from core.model.storage import PersistentVolume, PersistentVolumeClaim
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
+from core.reasons.pod import PodReason
 from core.scheduling import Planner
-from core.scheduling.primitives import reasons
 from tests.builders import NOW, ZONES, a_node_of, a_pod, a_pool, a_selector, a_snapshot, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
@@ -62,7 +62,7 @@ def test_labels_must_be_there_not_only_possible() -> None:
     arch = (Requirement.one_of(labels.INSTANCE_TYPE, "m"), Requirement.one_of("team", "a"))
     assert placed(a_world("n1", pods=(a_pod("p", node_selector=arch[:1]),))) == {"p": "n1"}
     assert reasons_of(Planner(a_world("n1", pods=(a_pod("p", node_selector=arch),))).plan()) == {
-        "p": reasons.REQUIREMENT_NOT_MET
+        "p": PodReason.REQUIREMENT_NOT_MET
     }
 
 
@@ -87,7 +87,7 @@ def test_a_claim_without_an_instance_counts_against_the_limit_and_offers_no_room
     waiting = NodeClaim(name="w", labels={labels.NODEPOOL: "default"}, resources={"cpu": 4000})
     pools = (a_pool(limits={"nodes": 1}),)
     plan = Planner(a_world(node_claims=(waiting,), node_pools=pools, pods=(a_pod("p"),))).plan()
-    assert reasons_of(plan) == {"p": reasons.LIMIT_REACHED}
+    assert reasons_of(plan) == {"p": PodReason.LIMIT_REACHED}
 
 
 def test_host_ports_conflict_on_nodes_and_on_claims() -> None:

@@ -15,7 +15,7 @@ from core.model.snapshot import BEST_EFFORT, Options
 from core.model.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim, StorageClass
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import CLASS_REF, ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of
 
@@ -65,7 +65,7 @@ def test_taints_of_a_pool_keep_others_out_and_startup_taints_do_not() -> None:
     tainted = a_pool(taints=(Taint("gpu", NO_SCHEDULE),))
     starting = a_pool(startup_taints=(Taint("boot", NO_SCHEDULE),))
     assert reasons_of(plan_of(types=(SMALL,), node_pools=(tainted,), pods=(a_pod("p"),))) == {
-        "p": reasons.TAINT_NOT_TOLERATED
+        "p": PodReason.TAINT_NOT_TOLERATED
     }
     tolerant = a_pod("p", tolerations=(Toleration("gpu", "Exists"),))
     assert plan_of(types=(SMALL,), node_pools=(tainted,), pods=(tolerant,)).unschedulable == ()
@@ -95,7 +95,7 @@ def test_a_limit_on_nodes_holds_within_one_batch() -> None:
 def test_a_reached_limit_is_named() -> None:
     """People would look for a missing instance type instead of raising the limit."""
     plan = plan_of(types=(SMALL,), node_pools=(a_pool(limits={"cpu": 1000}),), pods=(a_pod("p"),))
-    assert reasons_of(plan) == {"p": reasons.LIMIT_REACHED}
+    assert reasons_of(plan) == {"p": PodReason.LIMIT_REACHED}
 
 
 def test_min_values_keep_a_claim_flexible() -> None:
@@ -110,7 +110,7 @@ def test_best_effort_lowers_min_values_where_strict_refuses() -> None:
     """Strict promises the choice, BestEffort promises the node."""
     pool = a_pool("default", Requirement.of(labels.INSTANCE_TYPE, "Exists", min_values=3))
     world = {"types": (SMALL, LARGE), "node_pools": (pool,), "pods": (a_pod("p"),)}
-    assert reasons_of(plan_of(**world)) == {"p": reasons.MIN_VALUES_NOT_MET}
+    assert reasons_of(plan_of(**world)) == {"p": PodReason.MIN_VALUES_NOT_MET}
     claim = plan_of(**world, options=Options(min_values_policy=BEST_EFFORT)).claims[0]
     kept = {r.key: r.min_values for r in claim.requirements}
     assert claim.min_values_relaxed
@@ -126,7 +126,7 @@ def test_unusable_pools_launch_nothing() -> None:
         a_pool(deleted_at=a_pod().created_at),
     ):
         assert reasons_of(plan_of(types=(SMALL,), node_pools=(pool,), pods=(a_pod("p"),))) == {
-            "p": reasons.NO_NODE_POOL
+            "p": PodReason.NO_NODE_POOL
         }
     assert plan_of(types=(SMALL,), node_pools=(a_pool(is_ready=None),), pods=(a_pod("p"),)).unschedulable == ()
 
@@ -150,7 +150,7 @@ def test_a_daemons_host_port_is_taken_on_every_new_node() -> None:
     """The pod would be planned onto a node where its port is never free."""
     agent = DaemonSet(namespace="k", name="agent", spec=PodSpec(requests={"pods": 1}, host_ports=(HostPort(80),)))
     plan = plan_of(types=(SMALL,), daemon_sets=(agent,), pods=(a_pod("p", host_ports=(HostPort(80),)),))
-    assert reasons_of(plan) == {"p": reasons.HOST_PORT_TAKEN}
+    assert reasons_of(plan) == {"p": PodReason.HOST_PORT_TAKEN}
 
 
 def test_one_value_of_a_pools_own_label_lands_on_the_claim() -> None:
@@ -170,7 +170,7 @@ def test_one_value_of_a_pools_own_label_lands_on_the_claim() -> None:
 def test_a_demand_that_a_label_exists_survives_being_merged_with_not_in() -> None:
     """NotIn alone is content without the label; Exists beside it is not, and the node would never suit."""
     picky = a_pod("p", node_selector=(Requirement.of("team", "NotIn", ["red"]), Requirement.of("team", "Exists")))
-    assert reasons_of(plan_of(types=(SMALL,), pods=(picky,))) == {"p": reasons.REQUIREMENT_NOT_MET}
+    assert reasons_of(plan_of(types=(SMALL,), pods=(picky,))) == {"p": PodReason.REQUIREMENT_NOT_MET}
     labelled = a_pool(labels={"team": "blue"})
     assert plan_of(types=(SMALL,), node_pools=(labelled,), pods=(picky,)).unschedulable == ()
 
@@ -178,7 +178,7 @@ def test_a_demand_that_a_label_exists_survives_being_merged_with_not_in() -> Non
 def test_contradicting_demands_are_met_by_no_node() -> None:
     """An empty set of values must not be read as 'label absent'."""
     torn = a_pod("p", node_selector=(Requirement.one_of("team", "red"), Requirement.of("team", "In", ["blue"])))
-    assert reasons_of(plan_of(types=(SMALL,), pods=(torn,))) == {"p": reasons.REQUIREMENT_NOT_MET}
+    assert reasons_of(plan_of(types=(SMALL,), pods=(torn,))) == {"p": PodReason.REQUIREMENT_NOT_MET}
 
 
 def test_a_reservation_is_promised_to_as_many_claims_as_it_has_places() -> None:
@@ -246,7 +246,7 @@ def test_reservations_meet_min_values_together_and_each_gives_a_place() -> None:
     plan = plan_of(types=(*types, plain["four"]), node_pools=(pool,), pods=pods)
     held = [{r.key: r.values for r in claim.requirements}[labels.RESERVATION_ID] for claim in plan.claims]
     assert held == [("cr-one", "cr-three"), ("cr-three", "cr-two")]
-    assert [found.reason for found in plan.unschedulable] == [reasons.MIN_VALUES_NOT_MET]
+    assert [found.reason for found in plan.unschedulable] == [PodReason.MIN_VALUES_NOT_MET]
 
 
 def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
@@ -254,7 +254,7 @@ def test_who_waits_for_a_spent_reservation_is_told_so() -> None:
     offering = Offering(SMALL.name, ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=0)
     plan = plan_of(types=(msgspec.structs.replace(SMALL, offerings=(offering,)),), pods=(a_pod("p"),))
     (found,) = plan.unschedulable
-    assert found.reason == reasons.NO_OFFERING_AVAILABLE
+    assert found.reason == PodReason.NO_OFFERING_AVAILABLE
     assert "the capacity reservations that would do have no place left" in found.message
 
 
@@ -282,7 +282,7 @@ def test_overlays_move_prices_and_add_capacity_behind_their_gate() -> None:
     assert plan_of(**world, pods=(a_pod("p"),)).claims[0].instance_types[0] == "small"
     fpga = (a_pod("p", extra={"example.com/fpga": "1"}),)
     assert plan_of(**world, options=on, pods=fpga).unschedulable == ()
-    assert reasons_of(plan_of(**world, pods=fpga)) == {"p": reasons.NO_OFFERING_FITS}
+    assert reasons_of(plan_of(**world, pods=fpga)) == {"p": PodReason.NO_OFFERING_FITS}
 
 
 def test_the_heavier_overlay_wins() -> None:
@@ -305,7 +305,7 @@ def test_an_overlay_speaks_only_of_nodes_that_the_pool_buys_and_of_labels_that_a
     for pool, overlay in ((here, elsewhere), (open_label, in_bay)):
         pods = (a_pod("p", extra={"example.com/fpga": "1"}),)
         plan = plan_of(types=(SMALL,), overlays=(overlay,), node_pools=(pool,), options=on, pods=pods)
-        assert reasons_of(plan) == {"p": reasons.NO_OFFERING_FITS}
+        assert reasons_of(plan) == {"p": PodReason.NO_OFFERING_FITS}
 
 
 def test_a_pod_that_waits_gets_the_last_of_a_limit_before_a_buffer_does() -> None:
@@ -339,7 +339,7 @@ def test_a_pod_without_its_company_is_not_told_that_a_buffer_would_be_it() -> No
     buffer = CapacityBuffer(namespace="default", name="spare", pods=1, spec=spare, labels=web)
     on = Options(feature_gates=FeatureGates(capacity_buffer=True))
     plan = plan_of(types=(SMALL,), buffers=(buffer,), options=on, pods=(a_pod("seeker", affinity=near),))
-    assert reasons_of(plan) == {"seeker": reasons.POD_AFFINITY}
+    assert reasons_of(plan) == {"seeker": PodReason.POD_AFFINITY}
     assert "pods now: none" in plan.unschedulable[0].message
 
 
@@ -363,7 +363,7 @@ def test_volumes_beyond_a_types_attachments_go_to_a_second_node() -> None:
     assert sorted(len(claim.pods) for claim in plan.claims) == [1, 2]
     four = a_pod("p", volumes=tuple(VolumeUse(f"c{n}") for n in range(3)))
     alone = plan_of(types=one_type, pods=(four,), volume_claims=claims, storage_classes=(storage,))
-    assert reasons_of(alone) == {"p": reasons.ATTACH_LIMIT}
+    assert reasons_of(alone) == {"p": PodReason.ATTACH_LIMIT}
 
 
 def test_cost_adds_up() -> None:

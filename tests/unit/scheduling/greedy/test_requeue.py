@@ -6,7 +6,7 @@ from core import labels
 from core.model.node import Node
 from core.model.pod import PodAffinityTerm
 from core.model.values.requirements import Requirement
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
@@ -46,7 +46,7 @@ def test_nobody_loses_a_place_to_a_pod_that_was_left() -> None:
     pool = a_pool(limits={"cpu": 4000})
     pods = (a_pod("large", cpu="3"), a_pod("p1", cpu="2"), a_pod("p2", cpu="2"))
     plan = plan_of(types=(TYPE,), pods=pods, node_pools=(pool,))
-    assert reasons_of(plan) == {"p1": reasons.LIMIT_REACHED, "p2": reasons.LIMIT_REACHED}
+    assert reasons_of(plan) == {"p1": PodReason.LIMIT_REACHED, "p2": PodReason.LIMIT_REACHED}
 
 
 def test_a_pod_that_may_be_the_first_of_its_kind_goes_without_the_others() -> None:

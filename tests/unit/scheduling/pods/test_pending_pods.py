@@ -10,7 +10,7 @@ from core import labels
 from core.model.pod import NodeSelectorTerm, Owner
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import NOW, a_pod, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
@@ -49,13 +49,13 @@ def selecting(key: str, operator: str = "Exists") -> Any:
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
-        (selecting("karpenter.sh/custom"), reasons.RESTRICTED_LABEL),
-        (selecting(labels.HOSTNAME), reasons.RESTRICTED_LABEL),
-        (selecting(labels.NODEPOOL, "DoesNotExist"), reasons.OPTED_OUT),
-        (a_pod("p", required_terms=(NodeSelectorTerm(uses_fields=True),)), reasons.UNSUPPORTED_AFFINITY),
-        (a_pod("p", required_terms=(NodeSelectorTerm(),)), reasons.UNSUPPORTED_AFFINITY),
-        (a_pod("p", resource_claims=("gpu",)), reasons.UNSUPPORTED_RESOURCE_CLAIM),
-        (a_pod("p", problem="spec.nodeSelector[a]: 'b c' cannot be the value of a label"), reasons.INVALID_POD),
+        (selecting("karpenter.sh/custom"), PodReason.RESTRICTED_LABEL),
+        (selecting(labels.HOSTNAME), PodReason.RESTRICTED_LABEL),
+        (selecting(labels.NODEPOOL, "DoesNotExist"), PodReason.OPTED_OUT),
+        (a_pod("p", required_terms=(NodeSelectorTerm(uses_fields=True),)), PodReason.UNSUPPORTED_AFFINITY),
+        (a_pod("p", required_terms=(NodeSelectorTerm(),)), PodReason.UNSUPPORTED_AFFINITY),
+        (a_pod("p", resource_claims=("gpu",)), PodReason.UNSUPPORTED_RESOURCE_CLAIM),
+        (a_pod("p", problem="spec.nodeSelector[a]: 'b c' cannot be the value of a label"), PodReason.INVALID_POD),
     ],
 )
 def test_pods_that_cannot_be_planned_for_say_why(pod: Any, reason: str) -> None:

@@ -17,7 +17,7 @@ from core.model.storage import (
     StorageClass,
 )
 from core.model.values.requirements import Requirement
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import ZONES, a_pod, a_type
 from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
 
@@ -44,27 +44,27 @@ def using(*names: str, **changes: Any) -> Any:
 
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
-    "missing claim": ({}, reasons.VOLUME_CLAIM_MISSING),
-    "deleted claim": ({"volume_claims": (a_claim(is_terminating=True),)}, reasons.VOLUME_CLAIM_TERMINATING),
-    "lost claim": ({"volume_claims": (a_claim(phase="Lost"),)}, reasons.VOLUME_CLAIM_LOST),
-    "missing volume": ({"volume_claims": (a_claim(volume_name="v"),)}, reasons.VOLUME_MISSING),
+    "missing claim": ({}, PodReason.VOLUME_CLAIM_MISSING),
+    "deleted claim": ({"volume_claims": (a_claim(is_terminating=True),)}, PodReason.VOLUME_CLAIM_TERMINATING),
+    "lost claim": ({"volume_claims": (a_claim(phase="Lost"),)}, PodReason.VOLUME_CLAIM_LOST),
+    "missing volume": ({"volume_claims": (a_claim(volume_name="v"),)}, PodReason.VOLUME_MISSING),
     "deleted volume": (
         {"volume_claims": (a_claim(volume_name="v"),), "volumes": (a_volume("v", is_terminating=True),)},
-        reasons.VOLUME_CLAIM_TERMINATING,
+        PodReason.VOLUME_CLAIM_TERMINATING,
     ),
     "half bound": (
         {"volume_claims": (a_claim(volume_name="v"),), "volumes": (a_volume("v"),)},
-        reasons.VOLUME_CLAIM_UNBOUND,
+        PodReason.VOLUME_CLAIM_UNBOUND,
     ),
-    "no class": ({"volume_claims": (a_claim(),)}, reasons.STORAGE_CLASS_MISSING),
-    "unknown class": ({"volume_claims": (a_claim(storage_class="x"),)}, reasons.STORAGE_CLASS_MISSING),
-    "made by hand": ({"volume_claims": (a_claim(storage_class=""),)}, reasons.VOLUME_CLAIM_UNBOUND),
+    "no class": ({"volume_claims": (a_claim(),)}, PodReason.STORAGE_CLASS_MISSING),
+    "unknown class": ({"volume_claims": (a_claim(storage_class="x"),)}, PodReason.STORAGE_CLASS_MISSING),
+    "made by hand": ({"volume_claims": (a_claim(storage_class=""),)}, PodReason.VOLUME_CLAIM_UNBOUND),
     "binds at once": (
         {
             "volume_claims": (a_claim(storage_class="now"),),
             "storage_classes": (StorageClass(name="now", binding_mode=IMMEDIATE),),
         },
-        reasons.VOLUME_CLAIM_UNBOUND,
+        PodReason.VOLUME_CLAIM_UNBOUND,
     ),
 }
 
@@ -92,7 +92,7 @@ def test_two_volumes_must_share_a_zone() -> None:
     """Each alone would do, together they cannot."""
     claims = (a_claim("a", volume_name="v", phase="Bound"), a_claim("b", volume_name="w", phase="Bound"))
     apart = {"volumes": (a_volume("v", ZONES[0]), a_volume("w", ZONES[1])), "volume_claims": claims}
-    assert reasons_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **apart)) == {"p": reasons.VOLUMES_DISAGREE}
+    assert reasons_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **apart)) == {"p": PodReason.VOLUMES_DISAGREE}
     overlapping = {"volumes": (a_volume("v", *ZONES[:2]), a_volume("w", ZONES[1])), "volume_claims": claims}
     assert claim_of(plan_of(types=(TYPE,), pods=(using("a", "b"),), **overlapping), "p").zones == (ZONES[1],)
 
@@ -119,14 +119,14 @@ def test_an_ephemeral_volume_is_planned_by_its_template_until_its_claim_exists()
     assert plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,)).unschedulable == ()
     lost = a_claim("p-scratch", phase="Lost")
     assert reasons_of(plan_of(types=(TYPE,), pods=(pod,), storage_classes=(GP3,), volume_claims=(lost,))) == {
-        "p": reasons.VOLUME_CLAIM_LOST
+        "p": PodReason.VOLUME_CLAIM_LOST
     }
 
 
 def test_a_local_volumes_host_is_no_reason_to_wait_for_it() -> None:
     """The host may be gone; Karpenter looks past it, and a network volume's host is binding."""
     term = NodeSelectorTerm((Requirement.one_of(labels.HOSTNAME, "old"),))
-    for is_local, expected in ((True, {}), (False, {"p": reasons.REQUIREMENT_NOT_MET})):
+    for is_local, expected in ((True, {}), (False, {"p": PodReason.REQUIREMENT_NOT_MET})):
         volume = PersistentVolume(name="v", node_terms=(term,), is_local=is_local)
         world = {"volumes": (volume,), "volume_claims": (a_claim(volume_name="v", phase="Bound"),)}
         assert reasons_of(plan_of(types=(TYPE,), pods=(using("c"),), **world)) == expected

@@ -25,7 +25,7 @@ from core.model.policy import Namespace, Service, WorkloadSelector
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
-from core.scheduling.primitives import reasons
+from core.reasons.pod import PodReason
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of, zones
 
@@ -97,7 +97,7 @@ def test_min_domains_hold_pods_back_until_there_are_enough() -> None:
     pool = a_pool("default", Requirement.one_of(labels.ZONE, *ZONES[:2]))
     plan = plan_of(types=(TYPE,), node_pools=(pool,), pods=webs(4, spreads=(a_spread(min_domains=3),)))
     assert per_zone(plan) == [1, 1]
-    assert set(reasons_of(plan).values()) == {reasons.TOPOLOGY_SPREAD}
+    assert set(reasons_of(plan).values()) == {PodReason.TOPOLOGY_SPREAD}
 
 
 @pytest.mark.parametrize(("policy", "expected"), [({}, {ZONES[0]}), ({"node_affinity_policy": IGNORE}, {ZONES[1]})])
@@ -185,7 +185,7 @@ def test_company_elsewhere_forbids_a_new_start() -> None:
         "node_selector": (Requirement.one_of(labels.ZONE, ZONES[1]),),
     }
     plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[0]),), pods=(running("r", "n1"), *webs(1, **own)))
-    assert reasons_of(plan) == {"p0": reasons.POD_AFFINITY}
+    assert reasons_of(plan) == {"p0": PodReason.POD_AFFINITY}
 
 
 def test_each_affinity_term_may_be_met_by_another_pod() -> None:
@@ -195,7 +195,7 @@ def test_each_affinity_term_may_be_met_by_another_pod() -> None:
     both = (running("w", "n"), running("d", "n", app="db"))
     assert places(plan_of(types=(TYPE,), nodes=(node,), pods=(*both, seeker))) == {"seeker": "n"}
     half = plan_of(types=(TYPE,), nodes=(node,), pods=(both[0], seeker))
-    assert reasons_of(half) == {"seeker": reasons.POD_AFFINITY}
+    assert reasons_of(half) == {"seeker": PodReason.POD_AFFINITY}
 
 
 def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
@@ -203,7 +203,7 @@ def test_anti_affinity_keeps_zones_apart_and_uses_all_of_them() -> None:
     apart = PodAffinityTerm(labels.ZONE, WEB)
     plan = plan_of(types=(TYPE,), pods=webs(4, anti_affinity=(apart,)))
     assert per_zone(plan) == [1, 1, 1]
-    assert set(reasons_of(plan).values()) == {reasons.POD_ANTI_AFFINITY}
+    assert set(reasons_of(plan).values()) == {PodReason.POD_ANTI_AFFINITY}
 
 
 def test_a_flexible_pod_leaves_the_only_zone_of_another_free() -> None:
@@ -240,7 +240,7 @@ def test_namespaces_are_listed_or_selected() -> None:
     }
     pods = tuple(a_pod(name, affinity=(term,)) for name, term in terms.items())
     plan = plan_of(types=(TYPE,), nodes=(a_node("n1", ZONES[1]),), namespaces=(there,), pods=(target, *pods))
-    assert reasons_of(plan) == {"own": reasons.POD_AFFINITY}
+    assert reasons_of(plan) == {"own": PodReason.POD_AFFINITY}
     assert {zone for one in zones(plan).values() for zone in one} == {ZONES[1]}
 
 
@@ -268,7 +268,7 @@ def test_a_rule_along_another_key_holds_the_claim_to_one_value() -> None:
 def test_a_misspelt_topology_key_is_met_nowhere() -> None:
     """The pod would be launched for and never bound."""
     plan = plan_of(types=(TYPE,), pods=webs(1, spreads=(a_spread("topology.kubernetes.io/zones"),)))
-    assert reasons_of(plan) == {"p0": reasons.TOPOLOGY_SPREAD}
+    assert reasons_of(plan) == {"p0": PodReason.TOPOLOGY_SPREAD}
 
 
 def test_default_spreads_follow_services_and_controllers() -> None:

@@ -1,0 +1,84 @@
+"""What happens to a NodeClaim, its instance and its node while it is not on its way out."""
+
+from __future__ import annotations
+
+from core.reasons.code import ReasonCode
+
+
+class ClaimReason(ReasonCode):
+    """What is said of a claim or its node."""
+
+    LAUNCHED = ("Launched", "Its instance was launched.")
+    FOUND_BY_TAG = ("FoundByTag", "The instance of a launch whose answer was lost was found by its tag.")
+    REBUILT = ("Rebuilt", "Its row was lost and is rebuilt from its instance and node.")
+    NODE_JOINED = ("NodeJoined", "Its node joined and got its labels, taints and finalizer.")
+    NODE_READY = ("NodeReady", "Its node is ready for pods.")
+    FITS_EXISTING = ("FitsExisting", "The pod is expected on a node that exists or is on its way.")
+    INSUFFICIENT_CAPACITY = (
+        "InsufficientCapacity",
+        "EC2 has none of the offerings now; its pods are planned again without them.",
+        "More instance types, zones or capacity types in the NodePool help.",
+    )
+    LAUNCH_DENIED = (
+        "LaunchDenied",
+        "EC2 does not permit the launch, or the request names something that does not exist.",
+        "The message has EC2's code: a permission, a quota, an image, a subnet.",
+    )
+    LAUNCH_FAILED = ("LaunchFailed", "EC2's answer to the launch is not known; it is tried again with the same token.")
+    LAUNCH_TIMEOUT = ("LaunchTimeout", "It could not be launched in 5 minutes; its pods are planned again.")
+    LIMIT_REACHED = (
+        "LimitReached",
+        "The limits of its NodePool no longer have room for it.",
+        "Raise spec.limits of the NodePool.",
+    )
+    NODE_CLASS_NOT_FOUND = ("NodeClassNotFound", "Its EC2NodeClass is gone.", "Create the EC2NodeClass again.")
+    PODS_PLACED_ELSEWHERE = (
+        "PodsPlacedElsewhere",
+        "None of its pods waits for a node any more, so it is not launched.",
+    )
+    REPLACEMENTS_NOT_NOTED = (
+        "ReplacementsNotNoted",
+        "What its pods wait for could not be noted, as the claim was changed meanwhile; the next plan notes it.",
+    )
+    FAILED_CONSISTENCY_CHECK = (
+        "FailedConsistencyCheck",
+        "The node has less of a requested resource than was launched (Karpenter).",
+        "Pods may wait in vain for what is missing: replace the node, or look at its kubelet's reservations.",
+    )
+    INITIALIZATION_TIMEOUT = (
+        "InitializationTimeout",
+        "The node joined and is not ready for pods after 15 minutes; its pods are planned elsewhere.",
+        "The message says what it waits for: a taint, a resource, the kubelet.",
+    )
+    MANY_INSTANCES_GONE = (
+        "ManyInstancesGone",
+        "EC2 no longer knows the instances of so many claims that only a few of them go in a round.",
+        "Check that region, account and permissions are right.",
+    )
+    EXPIRED_BUT_BLOCKED = (
+        "ExpiredButBlocked",
+        "It is older than expireAfter, and a pod can never leave it.",
+        "Read the message; terminationGracePeriod bounds how long a pod may object.",
+    )
+    SCHEDULED_CHANGE_BLOCKED = (
+        "ScheduledChangeBlocked",
+        "AWS will retire or restart its instance, and a pod can never leave it.",
+        "Move the pod before the date; six hours before it the node goes all the same.",
+    )
+    UNHEALTHY_BUT_BLOCKED = (
+        "UnhealthyButBlocked",
+        "Its instance fails EC2's status check, and a pod, an annotation or a budget keeps it.",
+        "Read the message.",
+    )
+    AWAITING_FINALIZERS = (
+        "AwaitingFinalizers",
+        "The deleted Node waits for somebody else's finalizers.",
+        "Find the controller that owns the finalizer that the message names.",
+    )
+    NODE_HELD_BY_FINALIZERS = (
+        "NodeHeldByFinalizers",
+        "The instance is gone; the Node stays until somebody else's finalizers are taken off.",
+        "Find the controller that owns the finalizer that the message names.",
+    )
+    STRAY_NODE = ("StrayNode", "A Node of ours stands for nothing any more, and its finalizer was taken off.")
+    STRAY_TAINT = ("StrayTaint", "The node carried the disrupted taint although nothing disrupts it; it was taken off.")

@@ -1,0 +1,47 @@
+"""What all codes have in common: a text that stays, what it means, and what to do."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+
+class DocumentedCode(StrEnum):
+    """Base of the enumerations. A member is its code; users read it in plans, logs, events and metrics.
+
+    Attributes:
+        meaning: What it says, in one sentence.
+        advice: What to do about it, in one sentence; empty where there is nothing to do.
+    """
+
+    meaning: str
+    advice: str
+
+    def __new__(cls, value: str, meaning: str, advice: str = "") -> Self:
+        """A member."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        member.advice = advice
+        return member
+
+    @classmethod
+    def of(cls, text: str, default: Self | None = None) -> Self:
+        """The member with this code; `default` where there is none, as another version of the functions may have stored it.
+
+        Raises:
+            ValueError: If there is none and no default.
+        """
+        found = next((member for member in cls if member == text), default)
+        if found is None:
+            raise ValueError(f"{text!r} is no {cls.__name__}")
+        return found
+
+    @property
+    def clause(self) -> str:
+        """The meaning as the end of a sentence."""
+        return self.meaning[0].lower() + self.meaning[1:].removesuffix(".")
+
+
+class ReasonCode(DocumentedCode):
+    """Why something is as it is."""

@@ -1,0 +1,31 @@
+"""What becomes of a disruption command."""
+
+from __future__ import annotations
+
+from core.reasons.code import ReasonCode
+
+
+class CommandReason(ReasonCode):
+    """Why a command is given up, put off or not begun."""
+
+    CANDIDATES_GONE = ("CandidatesGone", "Its nodes are gone already.")
+    STALE = (
+        "Stale",
+        "It could not be checked again in time.",
+        "If it happens often, look at the duration of `execute`.",
+    )
+    TIMEOUT = ("Timeout", "Its replacements were not ready in time.", "Read why the replacements did not join.")
+    REPLACEMENT_LOST = ("ReplacementLost", "A replacement could not be launched or is gone.")
+    VALIDATION_FAILED = (
+        "ValidationFailed",
+        "Checked again before it starts, it no longer holds; the message says why.",
+    )
+    BUDGET_SPENT = ("BudgetSpent", "Other nodes have taken the last places in the NodePools' budgets.")
+    LIMIT_REACHED = (
+        "LimitReached",
+        "The limits of a NodePool leave no room for its replacements.",
+        "Raise spec.limits of the NodePool: a replacement runs beside the node that goes for a while.",
+    )
+    COMMAND_PENDING = ("CommandPending", "Another command is to be checked again first.")
+    ALREADY_DECIDED = ("AlreadyDecided", "An earlier try of this run stored it.")
+    COMMAND_REFUSED = ("CommandRefused", "It could not be stored: the table says why.")

@@ -1,0 +1,15 @@
+"""What of a NodeClaim has drifted."""
+
+from __future__ import annotations
+
+from core.reasons.code import ReasonCode
+
+
+class DriftReason(ReasonCode):
+    """Karpenter's drift reasons; what a condition `Drifted` says is believed beside them."""
+
+    NODE_POOL_DRIFTED = ("NodePoolDrifted", "The template of its NodePool has changed.")
+    REQUIREMENTS_DRIFTED = ("RequirementsDrifted", "Its labels no longer meet the requirements of its NodePool.")
+    INSTANCE_TYPE_NOT_FOUND = ("InstanceTypeNotFound", "Its instance type is no longer offered in its zone.")
+    NODE_CLASS_DRIFTED = ("NodeClassDrifted", "A field of its EC2NodeClass has changed.")
+    AMI_DRIFT = ("AMIDrift", "Another image is chosen for its instance type today.")

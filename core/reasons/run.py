@@ -1,0 +1,65 @@
+"""What a function says of its own run, and of calls that failed."""
+
+from __future__ import annotations
+
+from core.reasons.code import ReasonCode
+
+
+class RunReason(ReasonCode):
+    """Why something was left out, or what was put right."""
+
+    PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one looks again.")
+    IMPROVEMENT_FAILED = (
+        "ImprovementFailed",
+        "The search for cheaper nodes broke down; the plan without it is carried out.",
+        "Report the error that the message has: it is a defect.",
+    )
+    TIME_SHORT = ("TimeShort", "The run ended before this was done; the next one does it.")
+    CANNOT_BE_READ = (
+        "CannotBeRead",
+        "An object has a field that is not understood, so it is left out or keeps its nodes as they are.",
+        "Correct the field that the message names.",
+    )
+    READ_WITH_RESERVATION = ("Warning", "An object is used, though not all of it is understood.", "Read the message.")
+    VALIDATION_FAILED = (
+        "ValidationFailed",
+        "A NodePool or EC2NodeClass is invalid; its condition says the same.",
+        "Correct the field that the message names.",
+    )
+    CATALOGUE_NOT_READ = (
+        "NotRead",
+        "A part of the market could not be read, so the last one stays in use.",
+        "Read the message: most often a permission.",
+    )
+    USAGE_RECOUNTED = (
+        "UsageRecounted",
+        "A NodePool's counters were not the sums of what its claims hold, and were put right.",
+    )
+    BREAKER_CLOSED = ("NodePoolBreakerClosed", "A new node of the NodePool is ready, so its breaker closed.")
+
+
+class FailureReason(ReasonCode):
+    """What kind of error a call or a piece of work failed with; the message has what the other side said."""
+
+    TRANSIENT = ("TransientError", "Throttled, timed out, or a fault on the other side; it is tried again.")
+    LOST_REPLY = ("LostReplyError", "The request went out and no answer came; it is done again.")
+    THROTTLED = ("ThrottledError", "The other side has too much to do; it is tried again later.")
+    NOT_FOUND = ("NotFoundError", "The object is not there.")
+    CONFLICT = ("ConflictError", "Somebody else changed it first; it is looked at again.")
+    EVICTION_BLOCKED = ("EvictionBlockedError", "The eviction would violate a PodDisruptionBudget.")
+    DENIED = (
+        "DeniedError",
+        "Not allowed, over quota, or asked for something that cannot be.",
+        "Compare the function's role and Kubernetes group with the reference of permissions.",
+    )
+    SEVERAL_BUDGETS = (
+        "SeveralBudgetsError",
+        "More than one PodDisruptionBudget selects the pod.",
+        "Leave one budget that selects the pod.",
+    )
+    INSUFFICIENT_CAPACITY = ("InsufficientCapacityError", "Nothing could be launched.")
+    UNEXPECTED = (
+        "UnexpectedError",
+        "An error that no call is known to raise; the log has its traceback.",
+        "Report it: it is a defect.",
+    )

@@ -1,0 +1,87 @@
+"""Why a NodeClaim goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.reasons.code import ReasonCode
+
+
+class TerminationReason(ReasonCode):
+    """Code of `commands[].reason` of a disruption plan, of a claim's deletion and of what is said on its way out."""
+
+    EMPTY = ("Empty", "No pod on the node would miss it.")
+    UNDERUTILIZED = ("Underutilized", "Its pods fit elsewhere, or a cheaper node holds them.")
+    DRIFTED = ("Drifted", "It is no longer what its NodePool or EC2NodeClass asks for.")
+    UNHEALTHY = (
+        "Unhealthy",
+        "A condition of the node or a status check of EC2 has been bad for long; budgets cannot name this reason.",
+        "Look at the node that the message names if it happens often.",
+    )
+    EXPIRED = ("Expired", "It is older than expireAfter.")
+    SCHEDULED_CHANGE = (
+        "ScheduledChange",
+        "AWS retires or restarts the instance at a date that is days ahead; it goes within budgets.",
+    )
+    SCHEDULED_CHANGE_DUE = (
+        "ScheduledChangeDue",
+        "AWS retires or restarts the instance within hours; it goes whatever budgets say.",
+        "Read what kept it before: `ScheduledChangeBlocked`.",
+    )
+    NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool is gone, and its nodes go with it.")
+    NODE_DELETED = ("NodeDeleted", "Somebody deleted the Node; its pods are evicted like others.")
+    INSTANCE_GONE = (
+        "InstanceGone",
+        "EC2 no longer has the instance.",
+        "Find out who terminated it: CloudTrail names the caller.",
+    )
+    REGISTRATION_TIMEOUT = (
+        "RegistrationTimeout",
+        "The instance did not join the cluster in 15 minutes.",
+        "Check the node role's access entry, subnets, security groups, user data and the instance's console output.",
+    )
+    INITIALIZATION_TIMEOUT = (
+        "InitializationTimeout",
+        "The node joined and did not become ready for pods in 15 minutes.",
+        "The message says what it waits for: a taint, a resource, the kubelet.",
+    )
+    SPOT_INTERRUPTED = ("SpotInterrupted", "EC2 takes the spot instance back within two minutes.")
+    REBALANCE_RECOMMENDED = (
+        "RebalanceRecommended",
+        "EC2 says that the spot instance is at an elevated risk of interruption.",
+        "REBALANCE_POLICY says whether nodes go for this.",
+    )
+    INSTANCE_STOPPED = (
+        "InstanceStopped",
+        "The instance was stopped.",
+        "Find out who stopped it: CloudTrail names the caller.",
+    )
+    INSTANCE_TERMINATED = (
+        "InstanceTerminated",
+        "The instance was terminated by somebody else.",
+        "Find out who terminated it: CloudTrail names the caller.",
+    )
+    REPLACEMENT_UNUSED = (
+        "ReplacementUnused",
+        "The command that it was launched for was given up, and no pod needs it.",
+    )
+    REPLACEMENT_NOT_READY = (
+        "ReplacementNotReady",
+        "The command that it was launched for was given up because it did not become ready in time.",
+        "Read why it did not join or become ready.",
+    )
+    UNKNOWN_INSTANCE = (
+        "UnknownInstance",
+        "An instance with our tag belongs to no claim, and none can be rebuilt for it.",
+        "Check that the NodePool and EC2NodeClass that its tags name exist.",
+    )
+    OTHER = ("Other", "Another version of the functions stored a reason that this one does not know.")
+
+    @classmethod
+    def stored(cls, text: str) -> TerminationReason:
+        """The member that a row of the table names; `OTHER` for what another version wrote."""
+        return cls.of(text, cls.OTHER)
+
+
+BUDGETED: Final = (TerminationReason.UNDERUTILIZED, TerminationReason.EMPTY, TerminationReason.DRIFTED)
+"""Karpenter's three reasons for voluntary disruption; NodePool budgets are counted for each."""

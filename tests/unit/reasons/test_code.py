@@ -1,0 +1,121 @@
+"""Else an operator meets a code that no page explains, or a text where a code is meant."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.brakes.brake import BrakeKind
+from core.reasons.claim import ClaimReason
+from core.reasons.code import DocumentedCode, ReasonCode
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.drain import DrainReason, EvictionReason, HeldPodReason
+from core.reasons.drift import DriftReason
+from core.reasons.node import NodeReason
+from core.reasons.pod import PodReason
+from core.reasons.run import FailureReason, RunReason
+from core.reasons.termination import TerminationReason
+from lambdas.decisions import Decision
+from tests import reference
+
+ROOT = Path(__file__).parents[3]
+ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
+    BrakeKind,
+    ClaimReason,
+    CommandReason,
+    DecisionKind,
+    DrainReason,
+    DriftReason,
+    EvictionReason,
+    FailureReason,
+    HeldPodReason,
+    NodeReason,
+    PodReason,
+    RunReason,
+    TerminationReason,
+)
+
+
+@pytest.mark.parametrize("codes", ENUMERATIONS)
+def test_every_code_has_a_sentence_and_is_on_the_page(codes: type[DocumentedCode]) -> None:
+    page = reference.reason_codes()
+    for code in codes:
+        assert code.isalpha()
+        assert code.meaning.endswith(".")
+        assert not code.advice or code.advice.endswith(".")
+        assert f"| `{code}` | {code.meaning} |" in page
+
+
+def test_no_enumeration_is_forgotten() -> None:
+    defined = {found.__name__ for base in (DocumentedCode, ReasonCode) for found in base.__subclasses__()}
+    assert defined == {"ReasonCode", *(codes.__name__ for codes in ENUMERATIONS)}
+
+
+def test_a_code_is_written_as_its_text() -> None:
+    """Logs, rows and plans carry the code, never the name of a member."""
+    decision = Decision(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
+    assert msgspec.json.encode(decision) == b'{"kind":"skip","subject":"test","reason":"PlannerBusy","message":""}'
+    assert f"{PodReason.LIMIT_REACHED}" == "LimitReached"
+
+
+def test_what_another_version_stored_is_read() -> None:
+    """A row must not become unreadable because a code was renamed."""
+    assert TerminationReason.stored("Expired") is TerminationReason.EXPIRED
+    assert TerminationReason.stored("FromTheFuture") is TerminationReason.OTHER
+    with pytest.raises(ValueError, match="'Nonsense' is no PodReason"):
+        PodReason.of("Nonsense")
+
+
+FILES = sorted(path for package in ("core", "lambdas", "cli") for path in (ROOT / package).rglob("*.py"))
+
+CODE = re.compile(r"[A-Z][a-z]+([A-Z][a-z]*)*")
+TAKES_A_CODE = re.compile(
+    r"^(decide|leave|refuse|begin|begin_within|begin_termination|leaving|hurried|went|_drop|_has_begun|"
+    r"Refusal|EvictionRefusal|Blocked|Blocker|Unschedulable|Verdict|"
+    r"BeginTermination|Forget|Abandon|GiveBack|ReportNode|Deletion|Interruption)$"
+)
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if TAKES_A_CODE.match(name):
+                yield node
+
+
+def literals_of(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Texts where a code is meant: given to what takes one, or compared with a `reason`."""
+    for call in calls(tree):
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            if isinstance(given, ast.Constant) and isinstance(given.value, str) and CODE.fullmatch(given.value):
+                yield given
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "reason":
+            for side in node.comparators:
+                if isinstance(side, ast.Constant) and CODE.fullmatch(str(side.value)):
+                    yield side
+
+
+def test_a_code_is_never_a_literal() -> None:
+    """A text in its place is on no page, and a slip in it is found by nobody."""
+    found = [
+        f"{path.relative_to(ROOT)}:{literal.lineno} {literal.value}"
+        for path in FILES
+        if "manifests" not in path.parts  # reads Kubernetes' own reasons
+        for literal in literals_of(ast.parse(path.read_text()))
+    ]
+    assert not found
+
+
+def test_the_search_for_literals_finds_them() -> None:
+    source = (
+        "decide(kind, name, 'PlannerBusy')\nif step.reason == 'Timeout':\n    Refusal(reason='NotTried', message='no')"
+    )
+    assert [found.value for found in literals_of(ast.parse(source))] == ["PlannerBusy", "NotTried", "Timeout"]
