@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+import msgspec
+
 JsonObject = dict[str, Any]
 
 WIDTH_MAX: Final = 100
@@ -34,7 +36,8 @@ def as_yaml(document: JsonObject) -> str:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
+    plain = msgspec.to_builtins(document)  # codes are members of enumerations, which PyYAML does not write
+    return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

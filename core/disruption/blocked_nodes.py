@@ -4,60 +4,60 @@ from __future__ import annotations
 
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import hindrance
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Blocked
 from core.model.snapshot import Snapshot
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 
-def blocked_nodes(plan_round: Round, snapshot: Snapshot) -> tuple[Blocked, ...]:
-    """Everything that keeps the nodes of the snapshot that the round leaves alone, by node; each code once for a node."""
+def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
+    """What keeps each node of the snapshot that stays, by node; each code once for a node."""
     present = {node.name for node in snapshot.nodes}
-    found = list(plan_round.survey.blocked)
-    for candidate in plan_round.survey.candidates:
-        found += blocks(candidate, plan_round)
+    found = list(disruption_pass.survey.blocked)
+    for candidate in disruption_pass.survey.candidates:
+        found += blocks(candidate, disruption_pass)
     by_code = {(block.node, block.reason): block for block in reversed(found) if block.node in present}
     return tuple(by_code[key] for key in sorted(by_code))
 
 
-def blocks(candidate: Candidate, plan_round: Round) -> list[Blocked]:
+def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
     """What keeps a candidate: its pods' objections, else its pool's rules, else budgets, else what the methods found."""
-    ill = plan_round.refusals.get(candidate.name)
+    ill = disruption_pass.refusals.get(candidate.name)
     found = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
-        found = [_drift_block(candidate, plan_round)]
-    rule = hindrance(candidate, plan_round)
+        found = [_drift_block(candidate, disruption_pass)]
+    rule = hindrance(candidate, disruption_pass)
     if rule is not None and not candidate.drift:
         found.append(rule)
     if ill is not None and ill.reason == NodeReason.MANY_UNHEALTHY:
         found.append(ill)
-    return found or [_method_block(candidate, plan_round)]
+    return found or [_method_block(candidate, disruption_pass)]
 
 
-def _drift_block(candidate: Candidate, plan_round: Round) -> Blocked:
-    return _spent(candidate, plan_round, TerminationReason.DRIFTED) or _refused(candidate, plan_round)
+def _drift_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
+    return _spent(candidate, disruption_pass, TerminationReason.DRIFTED) or _refused(candidate, disruption_pass)
 
 
-def _method_block(candidate: Candidate, plan_round: Round) -> Blocked:
+def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
     reason = TerminationReason.EMPTY if candidate.is_empty else TerminationReason.UNDERUTILIZED
-    return _spent(candidate, plan_round, reason) or _refused(candidate, plan_round)
+    return _spent(candidate, disruption_pass, reason) or _refused(candidate, disruption_pass)
 
 
-def _spent(candidate: Candidate, plan_round: Round, reason: str) -> Blocked | None:
-    """Whether budgets or commands of this round keep it."""
+def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
+    """What budgets or commands of this pass keep it; None for nothing."""
     name, pool = candidate.name, candidate.pool.name
-    if not plan_round.has_node_budget(candidate, reason):
+    if not disruption_pass.has_node_budget(candidate, reason):
         text = f"the disruption budgets of NodePool {pool} let no more nodes go now for {reason}"
         return Blocked(name, NodeReason.BUDGET, text)
-    if not plan_round.evictions_allowed([candidate]):
+    if not disruption_pass.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"
         return Blocked(name, NodeReason.POD_DISRUPTION_BUDGET, text)
     return None
 
 
-def _refused(candidate: Candidate, plan_round: Round) -> Blocked:
+def _refused(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked:
     waiting = Blocked(
         candidate.name, NodeReason.NOT_TRIED, f"the round ended before node {candidate.name} was looked at"
     )
-    return plan_round.refusals.get(candidate.name, waiting)
+    return disruption_pass.refusals.get(candidate.name, waiting)

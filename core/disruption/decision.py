@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Final
 
 from core.disruption.blocked_nodes import blocked_nodes
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.methods import drift, emptiness, multi_node, repack, repair, single_node, static_drift
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.scheduling.planner import Planner
 
-Method = Callable[[Round], list[Command]]
+Method = Callable[[DisruptionPass], list[Command]]
 
 REPAIR: Final[tuple[Method, ...]] = (repair.find,)
 """Before all others, where the feature gate NodeRepair is on."""
@@ -33,21 +33,21 @@ ALL: Final[tuple[Method, ...]] = (*KARPENTER, repack.find)
 def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPlan:
     """Decide which nodes go at this moment.
 
-    The first method that finds something ends a pass, its commands are carried out in memory, and the next pass looks
-    again: until nothing more is worth it or within the budgets. Later commands may count on replacements of earlier ones,
-    see `startable`. Each pass takes at least one node, so their number is bounded by that of the nodes.
+    The methods are asked in their order. The commands of the first that finds any are carried out in memory, and all methods
+    are asked again, until none finds a command that pays and that budgets allow. Each time at least one node goes, so the loop
+    is bounded by the number of nodes. A later command may count on replacements of an earlier one, see `startable`.
 
     Args:
-        snapshot: The world as it was looked at.
+        snapshot: The cluster, the market and the records of claims at one moment.
         planner: A planner on this very snapshot, if one was made already.
     """
-    plan_round = run(snapshot, planner)
+    disruption_pass = run(snapshot, planner)
     return DisruptionPlan(
         now=snapshot.now,
-        commands=tuple(plan_round.commands),
-        blocked=blocked_nodes(plan_round, snapshot),
-        budgets=plan_round.budgets,
-        cost=DisruptionCost(before=fleet_price(snapshot), after=fleet_price(plan_round.snapshot)),
+        commands=tuple(disruption_pass.commands),
+        blocked=blocked_nodes(disruption_pass, snapshot),
+        budgets=disruption_pass.budgets,
+        cost=DisruptionCost(before=fleet_price(snapshot), after=fleet_price(disruption_pass.snapshot)),
     )
 
 
@@ -68,13 +68,13 @@ def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
     return tuple(found)
 
 
-def run(snapshot: Snapshot, planner: Planner | None = None) -> Round:
-    """The round behind `disrupt`, for those who also want to know why."""
+def run(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPass:
+    """The pass behind `disrupt`, with what it found out about each node."""
     methods = REPAIR + (KARPENTER if snapshot.options.karpenter_moves_only else ALL)
-    plan_round = Round(snapshot, planner)
-    while not plan_round.is_exhausted:
-        commands = next((found for method in methods if (found := method(plan_round))), [])
+    disruption_pass = DisruptionPass(snapshot, planner)
+    while not disruption_pass.is_exhausted:
+        commands = next((found for method in methods if (found := method(disruption_pass))), [])
         if not commands:
             break
-        plan_round.carry_out(commands)
-    return plan_round
+        disruption_pass.carry_out(commands)
+    return disruption_pass

@@ -1,4 +1,4 @@
-"""One round of disruption: the world as the commands decided so far leave it, and what budgets still allow."""
+"""One pass of disruption: the snapshot as the commands decided so far leave it, and what budgets still allow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from core.reasons.termination import TerminationReason
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
-"""Bound on the simulations of one round; nodes that were not reached wait for the next."""
+"""Bound on the simulations of one pass; nodes that were not reached wait for the next."""
 
 
-class Round:
-    """Grows by one command at a time. Methods read it, ask it to simulate, and hand their commands to `carry_out`."""
+class DisruptionPass:
+    """What the methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds their commands."""
 
     def __init__(self, snapshot: Snapshot, planner: Planner | None = None) -> None:
         self.snapshot = snapshot
@@ -212,7 +212,7 @@ def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
 
 
 class _ClaimNames:
-    """Names for replacements, unique over the commands of a round: `<pool>-<n>` in the order in which they are decided."""
+    """Names for replacements, unique over the commands of a pass: `<pool>-<n>` in the order in which they are decided."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}

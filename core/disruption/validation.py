@@ -11,7 +11,7 @@ from core.disruption.candidates.candidate import Candidate
 from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import hindrance
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ class Validation:
     def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
         own = {name for command in commands for name in command.claims}
         marks = tuple(name for name in snapshot.marked_for_deletion if name not in own)
-        self._round = Round(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
+        self._pass = DisruptionPass(msgspec.structs.replace(snapshot, marked_for_deletion=marks))
 
     def check(self, command: Command) -> Command | Refusal:
         """The command as it may be carried out now, or why it no longer holds.
@@ -40,7 +40,7 @@ class Validation:
         others. Karpenter gives such commands up. Drift is carried out whatever it costs, so there only the pods must
         find a place.
         """
-        fresh = self._round
+        fresh = self._pass
         by_claim = {c.claim.name: c for c in fresh.survey.candidates}
         problems = {name: _unfit(name, by_claim.get(name), command, fresh) for name in command.claims}
         candidates = [by_claim[name] for name, problem in problems.items() if not problem]
@@ -60,10 +60,10 @@ class Validation:
 
         Its replacements offer no room to the next: they are not there yet, and may never come.
         """
-        self._round.carry_out([msgspec.structs.replace(command, replacements=())])
+        self._pass.carry_out([msgspec.structs.replace(command, replacements=())])
 
 
-def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Round) -> str:
+def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: DisruptionPass) -> str:
     """Why a node of the command no longer qualifies, empty where it does."""
     if candidate is None:
         node = dict(zip(command.claims, command.nodes, strict=True))[claim]
@@ -84,7 +84,7 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Rou
     return ""
 
 
-def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Command | Refusal:
+def _of_fewer(candidates: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     """The command for those of its nodes that are left, with no more new nodes than it had."""
     found = consolidated(candidates, fresh, method=command.method if len(candidates) > 1 else "single")
     if isinstance(found, Refusal):
@@ -93,7 +93,7 @@ def _of_fewer(candidates: list[Candidate], command: Command, fresh: Round) -> Co
     return _refusal(problem) if problem else found
 
 
-def _simulated(candidates: list[Candidate], command: Command, fresh: Round) -> Command | Refusal:
+def _simulated(candidates: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     if command.reason == TerminationReason.EMPTY or command.method == "static-drift":
         return command
     is_drift = command.reason in (TerminationReason.DRIFTED, TerminationReason.UNHEALTHY)

@@ -1,4 +1,4 @@
-"""How soon to look again: often at first, less so the longer something takes."""
+"""When to check again: often at first, less often the longer something takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHORTEST: Final = timedelta(seconds=2)
 LONGEST: Final = timedelta(seconds=30)
 
 
-def pace(since: datetime, now: datetime) -> timedelta:
+def recheck_after(since: datetime, now: datetime) -> timedelta:
     """A tenth of the time already waited, in whole seconds, within `SHORTEST` and `LONGEST`."""
     tenth = timedelta(seconds=int((now - since).total_seconds() / 10))
     return min(LONGEST, max(SHORTEST, tenth))

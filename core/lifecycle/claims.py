@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.lifecycle.backoff import pace
+from core.lifecycle.backoff import recheck_after
 from core.lifecycle.consistency import shortfall
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
@@ -37,7 +37,7 @@ INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
 """No instance joins sooner, so it is not worth looking."""
 
-BOOT_PACE: Final = timedelta(seconds=3)
+BOOT_RECHECKED: Final = timedelta(seconds=3)
 INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
 """A launch this old that has not joined may have died; younger ones EC2 itself may not list yet."""
 
@@ -120,15 +120,15 @@ def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimSte
             TerminationReason.REGISTRATION_TIMEOUT, f"instance {record.instance_id} did not join in 15 minutes"
         )
     if len(facts.nodes) > 1:
-        return Wait(pace(record.phase_since, now), "several nodes have this provider id")
+        return Wait(recheck_after(record.phase_since, now), "several nodes have this provider id")
     if age < BOOT_AT_LEAST:
         return Wait(BOOT_AT_LEAST - age, "the instance is booting")
-    return Wait(max(BOOT_PACE, pace(record.phase_since, now)), "the node has not joined yet")
+    return Wait(max(BOOT_RECHECKED, recheck_after(record.phase_since, now)), "the node has not joined yet")
 
 
 def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     if len(facts.nodes) > 1:
-        return Wait(pace(record.phase_since, now), "several nodes have this provider id")
+        return Wait(recheck_after(record.phase_since, now), "several nodes have this provider id")
     if facts.is_instance_gone:
         return BeginTermination(TerminationReason.INSTANCE_GONE, f"instance {record.instance_id} is gone")
     return BeginTermination(TerminationReason.NODE_DELETED, f"node {record.node_name} was deleted")
@@ -144,4 +144,4 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
             return ReportNode(node.name, ClaimReason.INITIALIZATION_TIMEOUT, told, record.plan.pods)
         if not any(_keeps(pod) for pod in facts.pods):
             return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, told)
-    return Wait(max(BOOT_PACE, pace(record.phase_since, now)), missing)
+    return Wait(max(BOOT_RECHECKED, recheck_after(record.phase_since, now)), missing)

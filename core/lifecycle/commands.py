@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.lifecycle.backoff import pace
+from core.lifecycle.backoff import recheck_after
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, CommandRecord
 from core.lifecycle.steps import Abandon, CommandStep, RemoveCandidates, Start, Verify, Wait
@@ -15,7 +15,7 @@ VERIFY_AFTER: Final = timedelta(seconds=15)
 STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not even be verified for so long was decided on a world that has passed."""
 
-REPLACING_PACE: Final = timedelta(seconds=5)
+REPLACEMENTS_RECHECKED: Final = timedelta(seconds=5)
 """Instances take most of a minute to boot. A look costs a read for the command and for each of its claims."""
 
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
@@ -64,7 +64,6 @@ def _replace(record: CommandRecord, facts: CommandFacts, leaving: tuple[str, ...
             return Abandon(CommandReason.REPLACEMENT_LOST, f"replacement {name} could not be launched or is gone")
     pending = [name for name in record.replacements if facts.claims[name].phase is not ClaimPhase.INITIALIZED]
     if pending:
-        return Wait(
-            max(REPLACING_PACE, pace(record.phase_since, now)), f"waiting for {', '.join(pending)} to be initialized"
-        )
+        delay = max(REPLACEMENTS_RECHECKED, recheck_after(record.phase_since, now))
+        return Wait(delay, f"waiting for {', '.join(pending)} to be initialized")
     return RemoveCandidates(leaving)

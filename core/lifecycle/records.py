@@ -1,4 +1,4 @@
-"""What is remembered of a claim and of a command between two looks at the world: the rows of the table."""
+"""What is stored of a claim and of a command between two runs: the rows of the table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.plan import Command, PlannedClaim
 
 
 class ClaimPhase(StrEnum):
-    """How far a claim has come. Its end is no phase: `ClaimRecord.deletion` may be set in any of them."""
+    """The phase of a claim. Its end is no phase: `ClaimRecord.deletion` may be set in any of them."""
 
     REQUESTED = "requested"
     LAUNCHED = "launched"
@@ -22,7 +22,7 @@ class ClaimPhase(StrEnum):
 
 
 class CommandPhase(StrEnum):
-    """How far a command has come; a finished or failed command has no record."""
+    """The phase of a command; a finished or failed command has no record."""
 
     VERIFYING = "verifying"
     STARTING = "starting"
@@ -46,7 +46,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
-    """How often a pod was asked to leave in vain, what was said last (a code), and when it is asked again."""
+    """How often the eviction of a pod failed, the code of the last answer, and when it is tried again."""
 
     attempts: int
     reason: str
@@ -54,16 +54,15 @@ class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """That a claim is to go, and how far that is.
+    """A claim is to go: why, and what has been done so far.
 
     Attributes:
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
         tainted_at: When its node was first seen kept from new pods.
-        tries: UID of each pod that would not go so far → how that went. About 100 bytes a pod, of pods that are there only.
-        rung: How far up the ladder of blocked drains it is told to be (`core.lifecycle.draining.escalation`).
+        tries: UID of each pod whose eviction failed → its tries. About 100 bytes a pod; pods that left are dropped.
+        escalation_level: The level of a blocked drain that was reported last (`core.lifecycle.draining.escalation`).
         is_final: The node cannot be given back any more.
-        ends_at: When the instance is expected to be taken away: until a while before, its pods wait for replacements. None:
-            they are drained at once.
+        ends_at: When AWS takes the instance away; its pods wait for replacements until shortly before. None: drain at once.
         replacements: The claims that its pods wait for, as planned last; None as long as one of them has no place.
         evicted_at: When a pod last left because we asked or forced it, None while none has.
         terminated_at: When EC2 was last told to terminate the instance.
@@ -77,7 +76,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
     terminated_at: datetime | None = None
     tries: dict[str, EvictionTry] = {}
     evicted_at: datetime | None = None
-    rung: int = 0
+    escalation_level: int = 0
     is_final: bool = False
     ends_at: datetime | None = None
     replacements: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""What to do next, as data. Who carries a step out writes the new record after it, or before where intent must come first."""
+"""What to do next, as data. A controller carries a step out and stores the new record, before acting where intent is first."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MarkInitialized(msgspec.Struct, frozen=True):
 
 
 class ReportNode(msgspec.Struct, frozen=True):
-    """Tell, once, that something is wrong with the claim's node while it stays; `pods` are those that wait for it."""
+    """Report once that something is wrong with the claim's node, which stays; `pods` wait for it."""
 
     node: str
     reason: ClaimReason
@@ -101,9 +101,9 @@ class Blocker(msgspec.Struct, frozen=True):
 
 
 class Escalate(msgspec.Struct, frozen=True):
-    """Tell that the drain comes no further; `rung` is how far up the ladder it is now."""
+    """Report that the drain makes no progress."""
 
-    rung: int
+    escalation_level: int
     blockers: tuple[Blocker, ...]
     message: str
 

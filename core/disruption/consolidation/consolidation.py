@@ -13,7 +13,7 @@ from typing import Final
 from core import labels
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.prices import Options
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
@@ -25,20 +25,20 @@ FLEXIBLE_TYPES: Final = 15
 """How many cheaper types a lone spot node needs before another spot node may replace it (Karpenter)."""
 
 
-def consolidated(candidates: Sequence[Candidate], plan_round: Round, *, method: str) -> Command | Refusal:
+def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPass, *, method: str) -> Command | Refusal:
     """The command that takes these nodes away, with no replacement or with one."""
-    simulation = plan_round.simulate(candidates, consolidation=True)
+    simulation = disruption_pass.simulate(candidates, consolidation=True)
     refusal = unplaced(simulation)
     if refusal is not None:
         return refusal
     replacements: tuple[PlannedClaim, ...] = ()
     if simulation.claims:
-        replacement = _replacement(simulation.claims, candidates, plan_round)
+        replacement = _replacement(simulation.claims, candidates, disruption_pass)
         if isinstance(replacement, Refusal):
             return replacement
         replacements = (replacement,)
     savings = sum(c.price for c in candidates) - sum(claim.price for claim in replacements)
-    pool = rejecting_pool(candidates, savings, plan_round.totals)
+    pool = rejecting_pool(candidates, savings, disruption_pass.totals)
     if pool:
         text = f"the savings are too small for the pods that NodePool {pool} (policy Balanced) would have to move"
         return Refusal(NodeReason.BALANCED, text)
@@ -63,21 +63,21 @@ def unplaced(simulation: Simulation) -> Refusal | None:
 
 
 def _replacement(
-    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], plan_round: Round
+    claims: Sequence[PlannedClaim], candidates: Sequence[Candidate], disruption_pass: DisruptionPass
 ) -> PlannedClaim | Refusal:
     if len(claims) > 1:
         return Refusal(NodeReason.NO_CHEAPER_OPTION, f"its pods would need {len(claims)} new nodes")
-    return affordable(claims[0], sum(c.price for c in candidates), candidates, plan_round)
+    return affordable(claims[0], sum(c.price for c in candidates), candidates, disruption_pass)
 
 
 def affordable(
-    claim: PlannedClaim, price: int, candidates: Sequence[Candidate], plan_round: Round
+    claim: PlannedClaim, price: int, candidates: Sequence[Candidate], disruption_pass: DisruptionPass
 ) -> PlannedClaim | Refusal:
     """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
-    options = Options.of(claim, plan_round.snapshot)
+    options = Options.of(claim, disruption_pass.snapshot)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
     if is_spot and labels.SPOT in claim.capacity_types:
-        found = _spot_options(options, price, alone=len(candidates) == 1, plan_round=plan_round)
+        found = _spot_options(options, price, alone=len(candidates) == 1, disruption_pass=disruption_pass)
     else:
         found = _cheaper(options, price)
         if not isinstance(found, Refusal):
@@ -99,8 +99,8 @@ def _cheaper(options: Options, price: int) -> Options | Refusal:
     return found
 
 
-def _spot_options(options: Options, price: int, *, alone: bool, plan_round: Round) -> Options | Refusal:
-    if not plan_round.snapshot.options.feature_gates.spot_to_spot_consolidation:
+def _spot_options(options: Options, price: int, *, alone: bool, disruption_pass: DisruptionPass) -> Options | Refusal:
+    if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
         text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
         return Refusal(NodeReason.SPOT_TO_SPOT, text)
     found = _cheaper(options.held_to(labels.SPOT), price)

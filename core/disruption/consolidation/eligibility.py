@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from core import labels
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 
-def underutilized(plan_round: Round) -> list[Candidate]:
+def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
     """Candidates for consolidation that budgets let go, the best ratio of price to disruption first, ties by name."""
     found = [
         c
-        for c in plan_round.candidates(TerminationReason.UNDERUTILIZED)
-        if not c.is_empty and hindrance(c, plan_round) is None
+        for c in disruption_pass.candidates(TerminationReason.UNDERUTILIZED)
+        if not c.is_empty and hindrance(c, disruption_pass) is None
     ]
     return sorted(found, key=lambda c: (-c.savings_ratio, c.name))
 
 
-def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
+def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
     """What in pool, policy or catalogue keeps the node from being removed as empty or underutilized; None for nothing."""
     name, pool = candidate.name, candidate.pool
-    now, after = plan_round.snapshot.now, pool.disruption.consolidate_after
+    now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
         text = f"NodePool {pool.name} keeps {pool.replicas} nodes, whatever they are used for"
         return Blocked(name, NodeReason.STATIC_POOL, text)
@@ -35,7 +35,7 @@ def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
         text = f"consolidateAfter of NodePool {pool.name} is over at {since + after:%Y-%m-%dT%H:%M:%SZ}"
         return Blocked(name, NodeReason.CONSOLIDATE_AFTER, text)
     if candidate.is_empty:
-        return _kept_room(name, plan_round)
+        return _kept_room(name, disruption_pass)
     if pool.disruption.policy == WHEN_EMPTY:
         pod = next(pod.key for pod in candidate.pods)
         text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
@@ -47,8 +47,8 @@ def hindrance(candidate: Candidate, plan_round: Round) -> Blocked | None:
     return None
 
 
-def _kept_room(name: str, plan_round: Round) -> Blocked | None:
+def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
     """What keeps an empty node."""
-    if name not in plan_round.buffer_nodes:
+    if name not in disruption_pass.buffer_nodes:
         return None
     return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")

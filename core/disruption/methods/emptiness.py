@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 
 
-def find(plan_round: Round) -> list[Command]:
+def find(disruption_pass: DisruptionPass) -> list[Command]:
     """A command for each empty node that budgets let go, the best ratio of price to disruption first, ties by name."""
-    now, kept = plan_round.snapshot.now, plan_round.buffer_nodes
+    now, kept = disruption_pass.snapshot.now, disruption_pass.buffer_nodes
     empty = [
         c
-        for c in plan_round.candidates(TerminationReason.EMPTY)
+        for c in disruption_pass.candidates(TerminationReason.EMPTY)
         if c.is_empty and not c.pool.is_static and c.is_consolidatable(now) and c.name not in kept
     ]
     ordered = sorted(empty, key=lambda c: (-c.savings_ratio, c.name))
@@ -20,5 +20,5 @@ def find(plan_round: Round) -> list[Command]:
         Command(
             reason=TerminationReason.EMPTY, method="emptiness", nodes=(c.name,), claims=(c.claim.name,), savings=c.price
         )
-        for c in plan_round.within_budgets(ordered, TerminationReason.EMPTY)
+        for c in disruption_pass.within_budgets(ordered, TerminationReason.EMPTY)
     ]

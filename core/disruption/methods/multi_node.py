@@ -6,7 +6,7 @@ from typing import Final
 
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import underutilized
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
@@ -15,14 +15,14 @@ NODES_MAX: Final = 101
 """How many nodes one command may take: Karpenter's 100 counts from zero."""
 
 
-def find(plan_round: Round) -> list[Command]:
+def find(disruption_pass: DisruptionPass) -> list[Command]:
     """The longest run of the most worthwhile candidates that can go together, found by halving as Karpenter does."""
-    candidates = plan_round.within_budgets(underutilized(plan_round), TerminationReason.UNDERUTILIZED)
+    candidates = disruption_pass.within_budgets(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
     low, high = 1, min(len(candidates), NODES_MAX) - 1
     best: Command | None = None
-    while low <= high and not plan_round.is_exhausted:
+    while low <= high and not disruption_pass.is_exhausted:
         middle = (low + high) // 2
-        found = consolidated(candidates[: middle + 1], plan_round, method="multi")
+        found = consolidated(candidates[: middle + 1], disruption_pass, method="multi")
         if isinstance(found, Refusal):
             high = middle - 1
         else:

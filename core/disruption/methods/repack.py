@@ -13,7 +13,7 @@ from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.consolidation import affordable, unplaced
 from core.disruption.consolidation.eligibility import underutilized
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command, PlannedClaim
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
@@ -28,14 +28,16 @@ WORTHWHILE: Final = 20
 """A repacking must save at least one part in so many of what its nodes cost: each of their pods has to move."""
 
 
-def find(plan_round: Round) -> list[Command]:
+def find(disruption_pass: DisruptionPass) -> list[Command]:
     """The repacking that saves the most, ties by the names of its nodes."""
     found: list[Command] = []
-    for group in _groups(plan_round.within_budgets(underutilized(plan_round), TerminationReason.UNDERUTILIZED)):
+    for group in _groups(
+        disruption_pass.within_budgets(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
+    ):
         for cap in _caps(group):
-            if plan_round.is_exhausted:
+            if disruption_pass.is_exhausted:
                 break
-            command = _repacked(group, plan_round, below=cap)
+            command = _repacked(group, disruption_pass, below=cap)
             if command is not None:
                 found.append(command)
     best = min(found, key=lambda command: (-command.savings, command.nodes), default=None)
@@ -57,20 +59,20 @@ def _caps(group: Sequence[Candidate]) -> list[int | None]:
     return [None, *caps] if len(group) > 1 else caps
 
 
-def _repacked(group: Sequence[Candidate], plan_round: Round, *, below: int | None) -> Command | None:
-    simulation = plan_round.simulate(group, consolidation=True, below=below)
+def _repacked(group: Sequence[Candidate], disruption_pass: DisruptionPass, *, below: int | None) -> Command | None:
+    simulation = disruption_pass.simulate(group, consolidation=True, below=below)
     price = sum(c.price for c in group)
     slack = price - sum(claim.price for claim in simulation.claims)
     if unplaced(simulation) is not None or not simulation.claims or slack * WORTHWHILE < price:
         return None
     replacements: list[PlannedClaim] = []
     for claim in simulation.claims:
-        narrowed = affordable(claim, claim.price + slack // len(simulation.claims), group, plan_round)
+        narrowed = affordable(claim, claim.price + slack // len(simulation.claims), group, disruption_pass)
         if isinstance(narrowed, Refusal):
             return None
         replacements.append(narrowed)
     savings = price - sum(claim.price for claim in replacements)
-    if rejecting_pool(group, savings, plan_round.totals):
+    if rejecting_pool(group, savings, disruption_pass.totals):
         return None
     return Command(
         reason=TerminationReason.UNDERUTILIZED,

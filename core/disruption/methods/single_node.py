@@ -6,29 +6,29 @@ from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.consolidation import consolidated
 from core.disruption.consolidation.eligibility import underutilized
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.model.plan import Command
 from core.reasons.node import NodeReason
 from core.reasons.refusal import Refusal
 
 
-def find(plan_round: Round) -> list[Command]:
+def find(disruption_pass: DisruptionPass) -> list[Command]:
     """The first candidate for which a command is found. Pools take turns, so that a large one does not starve the others."""
-    for candidate in _in_turns(underutilized(plan_round)):
-        if plan_round.is_exhausted:
+    for candidate in _in_turns(underutilized(disruption_pass)):
+        if disruption_pass.is_exhausted:
             break
-        if candidate.name in plan_round.refusals:  # the world has only become fuller since
+        if candidate.name in disruption_pass.refusals:  # the world has only become fuller since
             continue
-        pool = rejecting_pool([candidate], candidate.price, plan_round.totals)
+        pool = rejecting_pool([candidate], candidate.price, disruption_pass.totals)
         if pool:  # deleting it saves the most; where even that is not worth it nothing is
-            plan_round.refuse(
+            disruption_pass.refuse(
                 candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
             )
             continue
-        found = consolidated([candidate], plan_round, method="single")
+        found = consolidated([candidate], disruption_pass, method="single")
         if not isinstance(found, Refusal):
             return [found]
-        plan_round.refuse(candidate, found.reason, found.message)
+        disruption_pass.refuse(candidate, found.reason, found.message)
     return []
 
 

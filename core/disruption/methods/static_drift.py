@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core import labels
 from core.disruption.candidates.candidate import Candidate
-from core.disruption.disruption_pass import Round
+from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.prices import Options
 from core.model.node_pool import NodePool
 from core.model.plan import Command, PlannedClaim
@@ -16,22 +16,22 @@ from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 
-def find(plan_round: Round) -> list[Command]:
+def find(disruption_pass: DisruptionPass) -> list[Command]:
     """The first drifted node of a static pool that may be replaced, by name.
 
     A pool that still has more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside
     the node that goes (Karpenter).
     """
-    for candidate in plan_round.candidates(TerminationReason.DRIFTED):
-        if not candidate.drift or not candidate.pool.is_static or candidate.name in plan_round.refusals:
+    for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
+        if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
             continue
-        hindrance = _hindrance(candidate.pool, plan_round)
-        replacement = None if hindrance else _from_template(candidate.pool, plan_round.snapshot)
+        hindrance = _hindrance(candidate.pool, disruption_pass)
+        replacement = None if hindrance else _from_template(candidate.pool, disruption_pass.snapshot)
         if replacement is None:
             text = hindrance or f"NodePool {candidate.pool.name} has no instance type to launch"
-            plan_round.refuse(candidate, NodeReason.STATIC_POOL, text)
+            disruption_pass.refuse(candidate, NodeReason.STATIC_POOL, text)
             continue
-        return [_command(candidate, plan_round.named(replacement))]
+        return [_command(candidate, disruption_pass.named(replacement))]
     return []
 
 
@@ -46,14 +46,16 @@ def _command(candidate: Candidate, replacement: PlannedClaim) -> Command:
     )
 
 
-def _hindrance(pool: NodePool, plan_round: Round) -> str:
+def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
     """Why no node of the pool may be replaced now, empty where one may."""
-    own = [claim for claim in plan_round.snapshot.node_claims if claim.node_pool == pool.name]
+    own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in own if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):
         return f"NodePool {pool.name} has {len(running)} nodes and wants {pool.replicas}: it shrinks first"
     limit = pool.limits.get(quantity.NODES)
-    leaving = sum(claim.node_pool == pool.name for command in plan_round.commands for claim in command.replacements)
+    leaving = sum(
+        claim.node_pool == pool.name for command in disruption_pass.commands for claim in command.replacements
+    )
     if limit is not None and len(own) + leaving >= limit:
         return f"limits.nodes of NodePool {pool.name} leaves no room for a replacement"
     return ""

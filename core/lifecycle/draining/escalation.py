@@ -1,7 +1,7 @@
-"""What becomes of a drain that comes no further: rungs with deadlines, for nodes without a terminationGracePeriod.
+"""What happens to a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
 
-Time counts from the last pod that left, so that a long drain which goes on is none that is blocked. Nothing is ever forced
-here: that is what a terminationGracePeriod is for.
+Time counts from the last pod that left: a long drain that goes on is not blocked. Nothing is forced here; a
+terminationGracePeriod does that.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from core.reasons.drain import EvictionReason, HeldPodReason
 from core.reasons.node import NodeReason
 
 
-class Rung(IntEnum):
-    """How long a drain has come no further."""
+class EscalationLevel(IntEnum):
+    """How long a drain has made no progress."""
 
     SLOW = 1
     BLOCKED = 2
@@ -32,28 +32,30 @@ class Rung(IntEnum):
 
 
 DEADLINES: Final = {
-    Rung.SLOW: timedelta(minutes=5),
-    Rung.BLOCKED: timedelta(minutes=15),
-    Rung.LASTING: timedelta(hours=1),
-    Rung.ALARMING: timedelta(hours=24),
+    EscalationLevel.SLOW: timedelta(minutes=5),
+    EscalationLevel.BLOCKED: timedelta(minutes=15),
+    EscalationLevel.LASTING: timedelta(hours=1),
+    EscalationLevel.ALARMING: timedelta(hours=24),
 }
-"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back, where the node may stay, else told
-once more. ALARMING: an alarm's metric; what must go is tried on and on."""
+"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back where the node may stay, else
+reported once more. ALARMING: the metric of an alarm; evictions of a node that must go are tried further."""
 
 
-def climb(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Escalate | GiveBack | None:
-    """What the next rung asks for, None where the drain has not come to one."""
+def next_escalation(
+    record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
+) -> Escalate | GiveBack | None:
+    """The step for a level that the drain has reached since the last check, None where it has reached none."""
     deletion, node = record.deletion, facts.node
     if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
         return None
     since = max(deletion.tainted_at, deletion.evicted_at or deletion.tainted_at)
-    reached = max((rung for rung, after in DEADLINES.items() if now - since >= after), default=0)
-    if reached <= deletion.rung:
+    reached = max((level for level, after in DEADLINES.items() if now - since >= after), default=0)
+    if reached <= deletion.escalation_level:
         return None
     blockers = tuple(_blocker(pod, deletion, now) for pod in waiting)
     first = min(blockers, key=lambda blocker: (blocker.reason in _PASSING, blocker.pod.key))
     kept = f"{first.message}; no pod has left node {node.name} since {since:%Y-%m-%dT%H:%M:%SZ}"
-    if reached >= Rung.LASTING and may_be_given_back(record) and node.deleted_at is None:
+    if reached >= EscalationLevel.LASTING and may_be_given_back(record) and node.deleted_at is None:
         return GiveBack(node.name, _BLOCKED_BY.get(first.reason, NodeReason.DRAIN_BLOCKED), kept)
     return Escalate(reached, blockers, kept)
 

@@ -1,7 +1,7 @@
-"""The queue of evictions of one node: who is asked to leave now, who is forced, and when the others are asked again.
+"""The queue of evictions of one node: which pods are evicted now, which are forced off, and when the others are tried again.
 
-Each pod has an entry of its own, so that one that cannot be evicted never holds up its neighbours. No pod is forced off
-that was not asked before.
+Each pod has its own entry, so a pod that cannot be evicted does not delay the others. No pod is forced off before an
+eviction was tried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from core.lifecycle.backoff import pace
+from core.lifecycle.backoff import recheck_after
 from core.lifecycle.records import Deletion, EvictionTry
 from core.lifecycle.steps import Drain
 from core.model.pod import Pod
@@ -24,13 +24,13 @@ LONGEST_WAIT: Final = timedelta(seconds=10)
 
 PATIENT_AFTER: Final = 30
 PATIENT_WAIT: Final = timedelta(seconds=30)
-"""A pod that was asked so often, for about five minutes, is asked less often from then on."""
+"""After so many tries, about five minutes, a pod is tried less often."""
 
 SOONEST: Final = timedelta(seconds=1)
-"""No node is looked at again sooner."""
+"""The least time between two checks of a node."""
 
 FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
-"""So long past the deadline a pod is forced off even if there was no time to ask it."""
+"""A pod is forced off this long after the deadline even if no eviction of it was tried."""
 
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
@@ -43,10 +43,10 @@ class EvictionRefusal(msgspec.Struct, frozen=True):
 
 
 def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
-    """Who of the pods that hold up the node goes now.
+    """Which of the pods that hold up the node leave now.
 
-    Pods whose time is up are asked at once, whatever their tier, and forced off when that was in vain. Of the others the
-    first tier is asked; those that were asked least come first, so that nobody's errors keep another from his turn.
+    Overdue pods are evicted at once, whatever their tier, and forced off if that fails. Of the others only the first tier is
+    evicted. Pods with the fewest tries come first, so pods that keep failing do not displace the rest of a round.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
@@ -61,13 +61,13 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
     )
 
 
-def next_look(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> timedelta:
-    """When to look at the node again: when the next pod may be asked or forced, at the latest as `pace` says.
+def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> timedelta:
+    """When to check the node again: when the next pod may be evicted or forced off, at the latest after `recheck_after`.
 
-    What was achieved last sets the pace, so that a long drain whose pods go one by one is not slowed down.
+    Time counts from the last pod that left, so a long drain whose pods leave one by one is checked as often as a new one.
     """
     since = max(moment for moment in (deletion.asked_at, deletion.tainted_at, deletion.evicted_at) if moment)
-    delays = [pace(since, now)]
+    delays = [recheck_after(since, now)]
     for pod in waiting:
         moments = [_next_at(pod, deletion, now)] if pod.is_active else []
         if deletion.deadline is not None:
@@ -98,28 +98,30 @@ def after_tries(
     evicted_at = now if moved else deletion.evicted_at
     if tries == deletion.tries and evicted_at == deletion.evicted_at:
         return deletion
-    return msgspec.structs.replace(deletion, tries=tries, evicted_at=evicted_at, rung=0 if moved else deletion.rung)
+    return msgspec.structs.replace(
+        deletion, tries=tries, evicted_at=evicted_at, escalation_level=0 if moved else deletion.escalation_level
+    )
 
 
 def back_off(attempts: int) -> timedelta:
-    """How long to leave a pod alone after so many tries in vain."""
+    """How long to wait after so many failed tries."""
     if attempts > PATIENT_AFTER:
         return PATIENT_WAIT
     return min(LONGEST_WAIT, FIRST_WAIT * (1 << (attempts - 1)))
 
 
 def needs_surge(tried: EvictionTry) -> bool:
-    """Whether it is time to bring the pod up elsewhere first, where its owner opted in: after two, four, eight … tries.
+    """Whether to restart the pod's Deployment, where its owner opted in: after two, four, eight … tries.
 
-    Twice tells a budget that never opens from one that another eviction had just used up; again, since a crash may have come
-    between.
+    A second failure tells a budget that never allows an eviction from one that another eviction has just used up. Later
+    tries repeat the restart in case a crash came between.
     """
     attempts = tried.attempts
     return tried.reason == EvictionReason.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
 
 
 def identity(pod: Pod) -> str:
-    """What an entry stands for: this very pod, not its successor of the same name."""
+    """The key of a pod's entry: its UID, so that a successor of the same name starts anew."""
     return pod.uid or pod.key
 
 

@@ -1,7 +1,7 @@
-"""Whether a node that goes by our own choice may stay after all: looked at once more while nothing has left it yet.
+"""Whether a node that goes by our own choice stays after all: checked once more before the first eviction.
 
-Between the decision and the drain a pod may have come that must not be disrupted, or a PodDisruptionBudget been written that
-never lets go. Then the drain would end half-way, with a node that nobody may use.
+Between the decision and the drain a pod may have arrived that must not be disrupted, or a PodDisruptionBudget that never
+allows an eviction. The drain would stop half-way and leave a node that takes no pods.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ def may_be_given_back(record: ClaimRecord) -> bool:
     return deletion.reason in CONSOLIDATION or (deletion.reason in LASTING and deletion.deadline is None)
 
 
-def is_last_look_due(record: ClaimRecord) -> bool:
-    """Whether budgets are to be looked at once more: nothing has left the node yet."""
+def is_last_check_due(record: ClaimRecord) -> bool:
+    """Whether budgets are to be read for the last check: nothing has left the node yet."""
     return may_be_given_back(record) and record.deletion is not None and record.deletion.evicted_at is None
 
 
-def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> GiveBack | None:
-    """Give the node back, where a pod that must leave first never will."""
+def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> GiveBack | None:
+    """Give the node back where a pod that must leave first can never be evicted."""
     node = facts.node
-    if not is_last_look_due(record) or node is None or node.deleted_at is not None:
+    if not is_last_check_due(record) or node is None or node.deleted_at is not None:
         return None
     budgets = DisruptionBudgets(facts.budgets, now)
     for pod in waiting:
@@ -64,7 +64,7 @@ def last_look(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], no
 
 
 def hold_for(given_back: int) -> timedelta:
-    """How long a node is left alone that was given back so often before."""
+    """How long a node is left alone that was given back `given_back` times before."""
     return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(given_back, 10)))
 
 

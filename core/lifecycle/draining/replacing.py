@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.lifecycle.backoff import SHORTEST, pace
+from core.lifecycle.backoff import SHORTEST, recheck_after
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
 from core.lifecycle.steps import Wait
@@ -48,7 +48,9 @@ def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Seque
     left = drain_by(deletion, waiting) - now
     if left <= timedelta(0):
         return None
-    return Wait(max(SHORTEST, min(left, pace(deletion.asked_at, now))), "what was planned for its pods is not ready")
+    return Wait(
+        max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "what was planned for its pods is not ready"
+    )
 
 
 def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:

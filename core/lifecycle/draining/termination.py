@@ -8,10 +8,10 @@ from typing import Final
 
 from core import labels
 from core.errors import invariant
-from core.lifecycle.backoff import pace
-from core.lifecycle.draining.escalation import climb
-from core.lifecycle.draining.evictions import drain, next_look
-from core.lifecycle.draining.giving_back import last_look
+from core.lifecycle.backoff import recheck_after
+from core.lifecycle.draining.escalation import next_escalation
+from core.lifecycle.draining.evictions import drain, next_check
+from core.lifecycle.draining.giving_back import last_check
 from core.lifecycle.draining.replacing import wait_for_replacements
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -60,8 +60,13 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
         return TerminateInstance()
     if deletion.tainted_at is None or _lacks_marks(node):
         return taint_of(node, deletion.reason)
-    kept = last_look(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
-    return kept or climb(record, facts, waiting, now) or _drain(deletion, facts, waiting, now) or TerminateInstance()
+    kept = last_check(record, facts, waiting, now) or wait_for_replacements(record, facts, waiting, now)
+    return (
+        kept
+        or next_escalation(record, facts, waiting, now)
+        or _drain(deletion, facts, waiting, now)
+        or TerminateInstance()
+    )
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:
@@ -85,7 +90,7 @@ def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
     if not held:
         return None
     if now - since < FINALIZERS_FOR:
-        return Wait(pace(since, now), awaited_finalizers(held[0]))
+        return Wait(recheck_after(since, now), awaited_finalizers(held[0]))
     return Forget(ClaimReason.NODE_HELD_BY_FINALIZERS, f"{awaited_finalizers(held[0])}; its instance is gone")
 
 
@@ -98,7 +103,7 @@ def _wait_for_end(deletion: Deletion, now: datetime) -> ClaimStep:
     told_at = deletion.terminated_at or now
     if now - told_at >= TERMINATE_AGAIN:
         return TerminateInstance()
-    return Wait(pace(deletion.asked_at, now), "the instance is shutting down")
+    return Wait(recheck_after(deletion.asked_at, now), "the instance is shutting down")
 
 
 def _lacks_marks(node: Node) -> bool:
@@ -112,7 +117,7 @@ def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimSt
     step = drain(deletion, waiting, now)
     if step.evict or step.force:
         return step
-    return Wait(next_look(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
+    return Wait(next_check(deletion, waiting, now), f"{len(waiting)} pods have not left yet")
 
 
 def _drain(deletion: Deletion, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
@@ -123,5 +128,5 @@ def _drain(deletion: Deletion, facts: ClaimFacts, waiting: Sequence[Pod], now: d
     if now < settled_at:
         return Wait(settled_at - now, "watching for pods that were bound late")
     if facts.attachments and (deletion.deadline is None or now < deletion.deadline):
-        return Wait(next_look(deletion, (), now), f"{len(facts.attachments)} volumes are still attached")
+        return Wait(next_check(deletion, (), now), f"{len(facts.attachments)} volumes are still attached")
     return None

@@ -1,4 +1,4 @@
-"""Tells on a node, and on the pods that keep it, why it does not go: Kubernetes events, one for each rung and object."""
+"""Kubernetes events on a node and on the pods that keep it: why it does not go. One for each escalation level and object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lambdas.controllers.kube_events import about_node, about_pod, warning, writ
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
 PODS_TOLD: Final = 10
-"""Pods that get an event of their own at one rung; the node's names the first of all."""
+"""Pods that get an event of their own at one escalation level; the node's event names the first of all."""
 
 
 class DrainEvents:
@@ -20,11 +20,11 @@ class DrainEvents:
         self._clock = clock
 
     def tell(self, node: str, step: Escalate) -> None:
-        """Tell of one rung."""
+        """Write the events of one escalation level."""
         now = self._clock.now()
 
         def event(about: JsonObject, message: str) -> JsonObject:
-            return warning(about, "FailedDraining", message, now, identity=f"{message}/{step.rung}")
+            return warning(about, "FailedDraining", message, now, identity=f"{message}/{step.escalation_level}")
 
         pods = [(found.pod, found.message) for found in step.blockers[:PODS_TOLD]]
         write(

@@ -11,8 +11,8 @@ import msgspec
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.draining.deletion import tainted
-from core.lifecycle.draining.escalation import Rung
-from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_look
+from core.lifecycle.draining.escalation import EscalationLevel
+from core.lifecycle.draining.evictions import after_tries, identity, needs_surge, next_check
 from core.lifecycle.draining.termination import awaited_finalizers
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord, Deletion
@@ -63,13 +63,15 @@ class Draining:
         for pod in waiting:
             if pod.key in done.refused and needs_surge(after.tries[identity(pod)]):
                 self._surge.restart(pod, record.name, outcome)
-        return max(next_look(after, waiting, now), done.wait)
+        return max(next_check(after, waiting, now), done.wait)
 
     def escalate(self, record: ClaimRecord, step: steps.Escalate, outcome: Outcome) -> ClaimRecord:
-        """Tell that the drain comes no further: once for each rung, so the rung is stored first."""
-        deletion = msgspec.structs.replace(_deletion_of(record), rung=step.rung)
+        """Report that the drain makes no progress: once for each level, so the level is stored first."""
+        deletion = msgspec.structs.replace(_deletion_of(record), escalation_level=step.escalation_level)
         changed = self._changed(record, deletion)
-        outcome.decide(DecisionKind.DRAIN, record.node_name, _REASONS[Rung(step.rung)], step.message)
+        outcome.decide(
+            DecisionKind.DRAIN, record.node_name, _REASONS[EscalationLevel(step.escalation_level)], step.message
+        )
         self._events.tell(record.node_name, step)
         return changed
 
@@ -94,10 +96,10 @@ class Draining:
 
 
 _REASONS: Final = {
-    Rung.SLOW: DrainReason.SLOW,
-    Rung.BLOCKED: DrainReason.BLOCKED,
-    Rung.LASTING: DrainReason.LASTING,
-    Rung.ALARMING: DrainReason.ALARMING,
+    EscalationLevel.SLOW: DrainReason.SLOW,
+    EscalationLevel.BLOCKED: DrainReason.BLOCKED,
+    EscalationLevel.LASTING: DrainReason.LASTING,
+    EscalationLevel.ALARMING: DrainReason.ALARMING,
 }
 
 

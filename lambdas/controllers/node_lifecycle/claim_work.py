@@ -12,7 +12,7 @@ from core import labels
 from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import steps
-from core.lifecycle.backoff import pace
+from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.draining import deletion
 from core.lifecycle.rebuilding import with_labels_of
@@ -106,12 +106,12 @@ class ClaimWork:
             if isinstance(step, steps.Drain):
                 return self._draining.drain(record, step, facts, outcome)
             if step == last:
-                return pace(_since(record), self._clock.now())
+                return recheck_after(_since(record), self._clock.now())
             last, before = step, record
             record = self._take(record, step, look, outcome)
             self._tell_of_room(before, record)
             if record is not None and record.attempts > before.attempts:
-                return pace(record.requested_at, self._clock.now())
+                return recheck_after(record.requested_at, self._clock.now())
         return SOON
 
     def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, outcome: Outcome) -> bool:

@@ -26,8 +26,8 @@ claim has written its node's name down long before it initializes the node.
 """
 
 FRESH_FOR: Final = timedelta(seconds=2)
-"""How old a list may be that a claim waits by. It is asked again every three seconds (`core.lifecycle.claims.BOOT_PACE`), so a
-node registers a second later on average, and a sandbox makes thirty such lists a minute however many claims boot."""
+"""How old a list may be that a claim waits by. A claim is checked every three seconds (`core.lifecycle.claims.BOOT_RECHECKED`),
+so a node registers a second later on average, and a sandbox makes thirty such lists a minute however many claims boot."""
 
 
 class SeenNode(msgspec.Struct, frozen=True):

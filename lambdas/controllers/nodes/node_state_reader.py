@@ -11,7 +11,7 @@ from core import labels
 from core.api.translation import node_pool as translated_pool
 from core.errors import InvalidInputError
 from core.lifecycle.claims import REGISTRATION_TIMEOUT, is_late_to_initialize, may_have_joined, needs_instance
-from core.lifecycle.draining.giving_back import is_last_look_due
+from core.lifecycle.draining.giving_back import is_last_check_due
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.registration import has_registered
@@ -108,7 +108,7 @@ class ClusterLook:
         return ClaimFacts(
             nodes=found,
             pods=pods,
-            budgets=self._budgets() if pods and is_last_look_due(record) else (),
+            budgets=self._budgets() if pods and is_last_check_due(record) else (),
             attachments=self._attachments_on(name, pods) if leaves and node is not None else (),
             is_instance_gone=gone,
             tagged_instance=instance.instance_id if instance else "",

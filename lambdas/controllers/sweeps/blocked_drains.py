@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from core.lifecycle.draining.escalation import Rung
+from core.lifecycle.draining.escalation import EscalationLevel
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
@@ -19,6 +19,12 @@ class BlockedDrains:
 
     def run(self, round_: Round) -> None:
         """Count."""
-        rungs = [record.deletion.rung for record in round_.view.claims.values() if record.deletion is not None]
-        round_.outcome.count(DRAINS_BLOCKED, sum(rung >= Rung.BLOCKED for rung in rungs))
-        round_.outcome.count(DRAINS_BLOCKED_FOR_A_DAY, sum(rung >= Rung.ALARMING for rung in rungs))
+        levels = [
+            record.deletion.escalation_level for record in round_.view.claims.values() if record.deletion is not None
+        ]
+        round_.outcome.count(
+            DRAINS_BLOCKED, sum(escalation_level >= EscalationLevel.BLOCKED for escalation_level in levels)
+        )
+        round_.outcome.count(
+            DRAINS_BLOCKED_FOR_A_DAY, sum(escalation_level >= EscalationLevel.ALARMING for escalation_level in levels)
+        )

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from core.lifecycle import steps
-from core.lifecycle.commands import REPLACING_PACE, next_command_step, time_limit
+from core.lifecycle.commands import REPLACEMENTS_RECHECKED, next_command_step, time_limit
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import ClaimPhase, CommandPhase, Deletion
 from tests.builders import NOW
@@ -41,7 +41,9 @@ def test_candidates_stay_until_every_replacement_is_initialized() -> None:
     facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.REGISTERED)})
     step = next_command_step(record, facts, NOW)
     assert isinstance(step, steps.Wait)
-    assert step.delay >= REPLACING_PACE == 5 * SECOND  # a dozen commands read the table 700 times a minute (seed 177)
+    assert (
+        step.delay >= REPLACEMENTS_RECHECKED == 5 * SECOND
+    )  # a dozen commands read the table 700 times a minute (seed 177)
     facts = CommandFacts(claims={**CANDIDATE, "r": a_record(ClaimPhase.INITIALIZED)})
     assert next_command_step(record, facts, NOW) == steps.RemoveCandidates(("c",))
 

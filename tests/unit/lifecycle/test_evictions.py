@@ -15,7 +15,7 @@ from core.lifecycle.draining.evictions import (
     back_off,
     drain,
     identity,
-    next_look,
+    next_check,
 )
 from core.lifecycle.records import Deletion, EvictionTry
 from core.model.pod import Pod
@@ -57,7 +57,7 @@ def test_a_refused_pod_is_left_alone_for_a_while_and_its_neighbours_are_not() ->
     deletion = after_tries(a_deletion(), [stuck, free], {stuck.key: REFUSED}, NOW, moved=False)
     assert evicted(deletion, stuck, free) == ["b"]
     assert deletion.tries[identity(stuck)].reason == "ServerError"
-    assert next_look(deletion, [stuck], NOW) == back_off(1)
+    assert next_check(deletion, [stuck], NOW) == back_off(1)
 
 
 def test_the_wait_doubles_and_stays_bounded() -> None:
@@ -89,8 +89,8 @@ def test_nothing_new_is_nothing_to_write() -> None:
 def test_what_was_achieved_sets_the_pace() -> None:
     """Else a drain whose pods leave one by one is looked at every half a minute from its fifth minute on."""
     long_ago = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE)
-    assert next_look(long_ago, [], NOW) == 30 * SECOND
-    assert next_look(after_tries(long_ago, [], {}, NOW, moved=True), [], NOW) == 2 * SECOND
+    assert next_check(long_ago, [], NOW) == 30 * SECOND
+    assert next_check(after_tries(long_ago, [], {}, NOW, moved=True), [], NOW) == 2 * SECOND
 
 
 def test_a_protected_pod_is_not_asked_before_its_time_is_up() -> None:
@@ -132,4 +132,4 @@ def test_the_moment_of_force_is_not_missed() -> None:
     """Else a pod loses part of its grace because nobody looked."""
     pod = a_running("p", termination_grace_seconds=30)
     deletion = a_deletion(asked_at=NOW - 60 * MINUTE, tainted_at=NOW - 60 * MINUTE, deadline=NOW + 37 * SECOND)
-    assert next_look(deletion, [pod], NOW) == 7 * SECOND
+    assert next_check(deletion, [pod], NOW) == 7 * SECOND

@@ -9,7 +9,7 @@ import pytest
 from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
-from core.lifecycle.draining.escalation import DEADLINES, Rung
+from core.lifecycle.draining.escalation import DEADLINES, EscalationLevel
 from core.lifecycle.draining.evictions import identity
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import EvictionTry
@@ -29,14 +29,14 @@ def step_of(blocked_for: timedelta, *, tried: str = "PodDisruptionBudget", **cha
     return next_claim_step(record, ClaimFacts(nodes=(LEAVING,), pods=(POD,)), NOW)
 
 
-@pytest.mark.parametrize("rung", list(Rung))
-def test_each_rung_is_told_once_at_its_time(rung: Rung) -> None:
-    early = step_of(DEADLINES[rung] - SECOND, rung=rung - 1)
-    late = step_of(DEADLINES[rung], rung=rung - 1)
-    again = step_of(DEADLINES[rung], rung=rung)
+@pytest.mark.parametrize("escalation_level", list(EscalationLevel))
+def test_each_rung_is_told_once_at_its_time(escalation_level: EscalationLevel) -> None:
+    early = step_of(DEADLINES[escalation_level] - SECOND, escalation_level=escalation_level - 1)
+    late = step_of(DEADLINES[escalation_level], escalation_level=escalation_level - 1)
+    again = step_of(DEADLINES[escalation_level], escalation_level=escalation_level)
     assert isinstance(early, steps.Wait)
     assert isinstance(late, steps.Escalate)
-    assert late.rung == rung
+    assert late.escalation_level == escalation_level
     assert isinstance(again, steps.Wait)
 
 
@@ -60,10 +60,12 @@ def test_a_bounded_drain_needs_no_ladder() -> None:
 @pytest.mark.parametrize("reason", ["Underutilized", "Expired"])
 def test_what_could_stay_is_given_back_after_an_hour(reason: str, tried: str, code: str) -> None:
     """Also where other pods have left: nothing is final before the instance is terminated."""
-    step = step_of(HOUR, reason=reason, tried=tried, rung=Rung.BLOCKED)
+    step = step_of(HOUR, reason=reason, tried=tried, escalation_level=EscalationLevel.BLOCKED)
     assert isinstance(step, steps.GiveBack)
     assert step.reason == code
-    assert isinstance(step_of(HOUR, reason=reason, is_final=True, rung=Rung.BLOCKED), steps.Escalate)
+    assert isinstance(
+        step_of(HOUR, reason=reason, is_final=True, escalation_level=EscalationLevel.BLOCKED), steps.Escalate
+    )
 
 
 def test_who_is_protected_is_named() -> None:
