@@ -1,18 +1,15 @@
-from __future__ import annotations
+"""Else instances are launched twice, waited for in vain, or given up while they boot."""
 
 from datetime import timedelta
 
 import pytest
 
-from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import needs_instance, next_claim_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase
-from core.lifecycle.registration import STARTED, registration_of, waits_for
-from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNREGISTERED, Taint
 from tests.builders import NOW
-from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
+from tests.unit.lifecycle.records_for_tests import a_node, a_record
 
 MINUTE = timedelta(minutes=1)
 
@@ -68,57 +65,6 @@ def test_two_nodes_with_one_provider_id_are_not_guessed_between() -> None:
     """Else the wrong node gets the claim's labels."""
     facts = ClaimFacts(nodes=(a_node(), a_node(name="other")))
     assert isinstance(next_claim_step(a_record(ClaimPhase.LAUNCHED, age=MINUTE), facts, NOW), steps.Wait)
-
-
-def test_registration_gives_the_claims_labels_precedence_and_takes_the_boot_taint_off() -> None:
-    """Else pods that select a team's nodes land elsewhere, or no pod is ever allowed on the node."""
-    step = registration_of(a_record(ClaimPhase.LAUNCHED), a_node(booting=True))
-    assert step.labels["team"] == "a"
-    assert step.labels[labels.INSTANCE_TYPE] == "m5.large"
-    assert step.labels[labels.REGISTERED] == "true"
-    assert UNREGISTERED not in step.taints
-
-
-def test_registration_merges_taints_by_key_and_effect() -> None:
-    """Else a taint that a user's agent has changed on the node is set back."""
-    plan = a_plan(
-        taints=(Taint("a", NO_SCHEDULE, "new"), Taint("b", NO_EXECUTE)), startup_taints=(Taint("s", NO_SCHEDULE),)
-    )
-    node = a_node(taints=(UNREGISTERED, Taint("a", NO_SCHEDULE, "old")))
-    step = registration_of(a_record(ClaimPhase.LAUNCHED, plan=plan), node)
-    assert step.taints == (Taint("a", NO_SCHEDULE, "old"), Taint("b", NO_EXECUTE), Taint("s", NO_SCHEDULE))
-
-
-def test_a_node_that_asks_for_it_keeps_its_own_taints() -> None:
-    plan = a_plan(taints=(Taint("a", NO_SCHEDULE),))
-    node = a_node(booting=True, labels={labels.DO_NOT_SYNC_TAINTS: "true"})
-    assert registration_of(a_record(ClaimPhase.LAUNCHED, plan=plan), node).taints == ()
-
-
-@pytest.mark.parametrize(
-    ("node", "missing"),
-    [
-        ({"is_ready": False}, "not ready"),
-        ({"taints": (Taint("s", NO_SCHEDULE, "x"),)}, "startup taint"),
-        ({"taints": (Taint("node.kubernetes.io/not-ready", NO_EXECUTE),)}, "not-ready"),
-        ({"taints": (Taint("readiness.k8s.io/cni", NO_SCHEDULE),)}, "readiness.k8s.io/cni"),
-        ({"allocatable": {"cpu": 2000}}, "nvidia.com/gpu"),
-    ],
-)
-def test_a_node_is_initialized_only_when_nothing_is_missing(node: dict[str, object], missing: str) -> None:
-    """Else a node counts as capacity, or as empty, before its GPU driver is there."""
-    plan = a_plan(startup_taints=(Taint("s", NO_SCHEDULE),), resources={"cpu": 1000, "nvidia.com/gpu": 1, "x": 0})
-    record = a_record(ClaimPhase.REGISTERED, plan=plan)
-    found = a_node(**{"allocatable": {"cpu": 2000, "nvidia.com/gpu": 1}, **node})
-    assert missing in waits_for(record, found)
-    assert isinstance(next_claim_step(record, ClaimFacts(nodes=(found,)), NOW), steps.Wait)
-
-
-def test_other_taints_do_not_keep_a_node_from_being_initialized() -> None:
-    node = a_node(taints=(Taint("team", PREFER_NO_SCHEDULE),))
-    assert waits_for(a_record(ClaimPhase.REGISTERED), node) == STARTED
-    facts = ClaimFacts(nodes=(node,))
-    assert next_claim_step(a_record(ClaimPhase.REGISTERED), facts, NOW) == steps.MarkInitialized("n")
 
 
 def test_a_working_node_is_left_alone() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from core import labels
 from core.disruption import Validation, disrupt
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import repair
 from core.model.feature_gates import FeatureGates
 from core.model.node import NodeCondition
 from core.model.node_pool import Budget, Disruption
@@ -154,3 +156,9 @@ def test_a_node_that_is_not_ready_takes_its_place_in_the_budgets_once() -> None:
         ("repair", ("node-0",)),
         ("emptiness", ("node-1",)),
     ]
+
+
+def test_the_method_finds_one_node_at_a_time() -> None:
+    """The next is judged against what the first leaves."""
+    (command,) = repair.find(DisruptionPass(world(DEAD)))
+    assert (command.method, len(command.nodes)) == ("repair", 1)

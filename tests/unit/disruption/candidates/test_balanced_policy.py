@@ -1,0 +1,41 @@
+"""Else the policy Balanced moves pods for pennies, or keeps nodes that cost a fortune."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals, rejecting_pool
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.candidates.eviction_cost import UNIT
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.node_pool import BALANCED, Budget, Disruption
+from core.model.state_node import state_nodes
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import ON_DEMAND, SMALL, pod_on, world
+
+POOLS = (a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),))),)
+
+
+def a_candidate(**changes: object) -> Candidate:
+    (found,) = DisruptionPass(world(a_node_of(SMALL), node_pools=POOLS)).survey.candidates
+    return msgspec.structs.replace(found, **changes)
+
+
+@pytest.mark.parametrize(("savings", "is_rejected"), [(49, True), (50, False), (0, True)])
+def test_the_share_saved_must_reach_half_the_share_disturbed(savings: int, is_rejected: bool) -> None:
+    """Karpenter's k is 2: a pool of price 1000 whose pods all count 10 units, one of which moves, must save 50."""
+    totals = {"default": PoolTotals(price=1000, cost=10 * UNIT)}
+    found = rejecting_pool([a_candidate(price=100, cost=UNIT)], savings, totals)
+    assert found == ("default" if is_rejected else "")
+
+
+def test_other_policies_reject_nothing() -> None:
+    assert rejecting_pool([a_candidate(pool=a_pool("default", ON_DEMAND))], 0, {}) == ""
+
+
+def test_totals_count_every_node_of_the_pool() -> None:
+    snapshot = world(a_node_of(SMALL), a_node_of(SMALL, "node-2"), pods=(pod_on("node-1"),), node_pools=POOLS)
+    totals = pool_totals(snapshot, state_nodes(snapshot))
+    assert totals["default"].cost == 3 * UNIT
+    assert totals["default"].price == 2 * min(o.price for o in SMALL.offerings if o.capacity_type == "on-demand")

@@ -1,0 +1,47 @@
+"""Else nodes are replaced that would have recovered, or a whole pool is for a fault of another kind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.disruption.conditions.node_health import POLICIES, HealthCheck, RepairPolicy, is_anyone_ill
+from core.model.node import Node, NodeCondition
+from core.model.state_node import StateNode, state_nodes
+from tests.builders import NOW, a_node_of, a_snapshot, a_type
+
+TYPE = a_type()
+
+
+def nodes(count: int, *ill: NodeCondition) -> tuple[StateNode, ...]:
+    """So many nodes of a pool, the first of which has these conditions."""
+    pairs = [a_node_of(TYPE, f"node-{n}") for n in range(count)]
+    claim, node = pairs[0]
+    pairs[0] = claim, msgspec.structs.replace(node, conditions=ill)
+    found = a_snapshot(
+        types=(TYPE,), nodes=tuple(node for _, node in pairs), node_claims=tuple(claim for claim, _ in pairs)
+    )
+    return state_nodes(found)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: f"{policy.type}={policy.status}")
+def test_each_condition_is_borne_for_a_while(policy: RepairPolicy) -> None:
+    """As long as Karpenter's policies say."""
+    for age, is_due in ((policy.patience - timedelta(seconds=1), False), (policy.patience, True)):
+        found = nodes(1, NodeCondition(policy.type, policy.status, NOW - age))
+        assert bool(HealthCheck(found, NOW).problem(found[0].node)) is is_due
+        assert HealthCheck(found, NOW).due(found) == ({found[0].claim_name} if is_due else set())
+
+
+@pytest.mark.parametrize(("count", "is_widespread"), [(1, False), (5, False), (3, False)])
+def test_one_ill_node_is_not_many(count: int, is_widespread: bool) -> None:
+    """A fifth of the pool, rounded up, may be ill."""
+    found = nodes(count, NodeCondition("Ready", "False", NOW))
+    assert HealthCheck(found, NOW).is_widespread(found[0].node_pool) is is_widespread
+
+
+def test_conditions_that_no_policy_names_are_health() -> None:
+    assert not is_anyone_ill([Node(name="n", conditions=(NodeCondition("MemoryPressure", "True", NOW),))])
+    assert is_anyone_ill([Node(name="n", conditions=(NodeCondition("Ready", "Unknown", NOW),))])

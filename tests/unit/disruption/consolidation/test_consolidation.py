@@ -1,0 +1,56 @@
+"""Else a replacement costs more than what it replaces, or takes the place of pods that wait."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.consolidation.consolidation import consolidated
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.feature_gates import FeatureGates
+from core.model.snapshot import Options
+from core.model.values.requirements import Requirement
+from core.reasons.node import NodeReason
+from core.reasons.refusal import Refusal
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.unit.disruption.nodes_for_tests import (
+    OPEN,
+    SMALL,
+    blocked,
+    pod_on,
+    world,
+)
+
+
+@pytest.mark.parametrize(("count", "gate", "expected"), [(14, True, 0), (15, True, 15), (20, True, 15), (20, False, 0)])
+def test_spot_to_spot_needs_gate_and_flexibility(count: int, gate: bool, expected: int) -> None:
+    """Fifteen cheaper types, and only those are launched, or the market would move the node for ever."""
+    cheaper = tuple(a_type(f"c-{n:02}", cpu="1", price=0.01 + n / 10_000) for n in range(count))
+    spot = Requirement.one_of(labels.CAPACITY_TYPE, labels.SPOT)
+    snapshot = world(
+        a_node_of(SMALL, capacity_type=labels.SPOT),
+        pods=(pod_on("node-1"),),
+        node_pools=(a_pool("default", spot, disruption=OPEN),),
+        options=Options(karpenter_moves_only=True, feature_gates=FeatureGates(spot_to_spot_consolidation=gate)),
+    )
+    snapshot = msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=(SMALL, *cheaper)).catalogue)
+    plan = disrupt(snapshot)
+    found = [len(claim.instance_types) for command in plan.commands for claim in command.replacements]
+    assert found == ([expected] if expected else [])
+    assert expected or blocked(plan) == {"node-1": NodeReason.SPOT_TO_SPOT}
+
+
+def test_pending_pods_keep_the_node_that_they_need() -> None:
+    """Deleting the node that a waiting pod is about to use would only launch it again."""
+    plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
+    assert plan.commands == ()
+    assert blocked(plan) == {"node-1": NodeReason.NOMINATED}
+
+
+def test_a_refusal_says_why() -> None:
+    this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    found = consolidated(this_pass.survey.candidates, this_pass, method="single")
+    assert isinstance(found, Refusal)
+    assert found.reason is NodeReason.NO_CHEAPER_OPTION

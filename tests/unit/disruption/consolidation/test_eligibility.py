@@ -1,0 +1,57 @@
+"""Else nodes are consolidated that policy or a capacity buffer keeps."""
+
+from __future__ import annotations
+
+from core.disruption import disrupt
+from core.disruption.consolidation.eligibility import underutilized
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.feature_gates import FeatureGates
+from core.model.overlay import CapacityBuffer
+from core.model.snapshot import Options
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
+from tests.builders import a_node_of, a_pod
+from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    SMALL,
+    blocked,
+    drifted,
+    pod_on,
+    world,
+)
+
+
+class TestRoomForCapacityBuffers:
+    """Nodes that virtual pods count on."""
+
+    SPARE = CapacityBuffer(namespace="shop", name="spare", pods=2, spec=a_pod("x", cpu="400m", memory="64Mi").spec)
+    OPTIONS = Options(feature_gates=FeatureGates(capacity_buffer=True))
+
+    def test_an_empty_node_stays(self) -> None:
+        """Its room would be bought again a minute later, and removed, and bought again."""
+        plan = disrupt(world(a_node_of(SMALL), buffers=(self.SPARE,), options=self.OPTIONS))
+        assert plan.commands == ()
+        assert blocked(plan) == {"node-1": NodeReason.CAPACITY_BUFFER}
+
+    def test_a_drifted_node_goes_all_the_same(self) -> None:
+        """A buffer would keep old images for ever."""
+        cluster = world(
+            drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.reason == TerminationReason.DRIFTED
+        assert command.replacements[0].buffer_pods
+
+    def test_an_oversized_node_becomes_one_that_still_has_the_room(self) -> None:
+        cluster = world(
+            a_node_of(LARGE), pods=(pod_on("node-1", cpu="1"),), buffers=(self.SPARE,), options=self.OPTIONS
+        )
+        (command,) = disrupt(cluster).commands
+        assert command.replacements[0].instance_types[0] == "t-4"
+
+
+def test_the_dearest_node_for_its_pods_comes_first() -> None:
+    """Empty nodes are another method's."""
+    nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(SMALL, "node-3"))
+    this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2"))))
+    assert [candidate.name for candidate in underutilized(this_pass)] == ["node-2", "node-1"]

@@ -1,0 +1,33 @@
+"""Else nodes without pods are paid for."""
+
+from __future__ import annotations
+
+from core.disruption import disrupt
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import emptiness
+from core.model.node_pool import Budget, Disruption
+from core.model.values.quantity import nanodollars
+from core.reasons.termination import TerminationReason
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    MIDDLE,
+    ON_DEMAND,
+    SMALL,
+    world,
+)
+
+
+def test_empty_node_is_deleted() -> None:
+    """Paying for a node without pods."""
+    (command,) = disrupt(world(a_node_of(SMALL))).commands
+    assert (command.reason, command.method, command.nodes) == (TerminationReason.EMPTY, "emptiness", ("node-1",))
+    assert command.savings == nanodollars(0.05)
+
+
+def test_the_dearest_empty_node_goes_first_within_budgets() -> None:
+    """Each saves its price for the same disturbance."""
+    one = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),))),)
+    nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(MIDDLE, "node-3"))
+    assert [c.nodes for c in emptiness.find(DisruptionPass(world(*nodes)))] == [("node-2",), ("node-3",), ("node-1",)]
+    assert [c.nodes for c in emptiness.find(DisruptionPass(world(*nodes, node_pools=one)))] == [("node-2",)]

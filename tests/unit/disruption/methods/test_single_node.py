@@ -1,0 +1,69 @@
+"""Else a node is kept that a cheaper one could replace, or replaced at a loss."""
+
+from __future__ import annotations
+
+from core.disruption import disrupt
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import single_node
+from core.model.plan import Move
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
+from tests.builders import a_node_of
+from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    MIDDLE,
+    SMALL,
+    blocked,
+    drifted,
+    pod_on,
+    world,
+)
+
+
+def test_oversized_node_is_replaced_by_a_cheaper_type() -> None:
+    """The replacement is strictly cheaper at its worst, and the pod moves there."""
+    plan = disrupt(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
+    (command,) = plan.commands
+    assert command.reason == TerminationReason.UNDERUTILIZED
+    assert command.replacements[0].instance_types[0] == "t-1"
+    assert "t-16" not in command.replacements[0].instance_types
+    assert command.moves == (Move("default/on-node-1", command.replacements[0].name),)
+    assert plan.cost.after < plan.cost.before
+
+
+def test_node_that_fits_its_pods_stays() -> None:
+    """Replacing like by like is churn."""
+    plan = disrupt(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    assert plan.commands == ()
+    assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION}
+
+
+def test_pods_move_to_a_node_that_has_room() -> None:
+    """The dearer node with as many pods goes; its pods fit on the other."""
+    pairs = (a_node_of(MIDDLE, "a"), a_node_of(SMALL, "b"))
+    plan = disrupt(world(*pairs, pods=(pod_on("a", cpu="200m"), pod_on("b", cpu="200m"))))
+    assert [command.nodes for command in plan.commands] == [("a",)]
+    assert plan.commands[0].moves == (Move("default/on-a", "b"),)
+
+
+def test_moves_name_the_node_that_the_scheduler_chose() -> None:
+    """A pod that goes to the node of an earlier command was told to go to its own command's, which is full."""
+    pods = (
+        pod_on("node-1", cpu="2500m"),
+        pod_on("node-2", "little", cpu="900m"),
+        pod_on("node-2", "much", cpu="3"),
+    )
+    plan = disrupt(world(drifted(a_node_of(MIDDLE)), drifted(a_node_of(MIDDLE, "node-2")), pods=pods))
+    first, second = plan.commands
+    assert [claim.pods for claim in second.replacements] == [("default/much",)]
+    assert second.moves == (
+        Move("default/little", first.replacements[0].name),
+        Move("default/much", second.replacements[0].name),
+    )
+
+
+def test_a_refused_node_says_why_and_is_not_tried_twice() -> None:
+    """A pass would simulate the same node once for each command that it finds."""
+    this_pass = DisruptionPass(world(a_node_of(SMALL), pods=(pod_on("node-1"),)))
+    assert single_node.find(this_pass) == []
+    assert this_pass.refusals["node-1"].reason == NodeReason.NO_CHEAPER_OPTION

@@ -1,0 +1,41 @@
+"""Else an operator is not told why a node stays."""
+
+from __future__ import annotations
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.blocked_nodes import blocked_nodes, blocks
+from core.disruption.disruption_pass import DisruptionPass
+from core.model.node_pool import Budget, Disruption
+from core.model.snapshot import Options
+from core.reasons.node import NodeReason
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import (
+    ON_DEMAND,
+    SMALL,
+    blocked,
+    pod_on,
+    world,
+)
+
+
+def test_budget_spent_is_said_so() -> None:
+    """A budget of one: one goes, the other is told why it stays."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    plan = disrupt(world(a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), node_pools=(pool,)))
+    assert [command.nodes for command in plan.commands] == [("a",)]
+    assert blocked(plan) == {"b": NodeReason.BUDGET}
+    ignoring = world(
+        a_node_of(SMALL, "a"), a_node_of(SMALL, "b"), node_pools=(pool,), options=Options(ignore_budgets=True)
+    )
+    assert len(disrupt(ignoring).commands) == 2
+
+
+def test_a_protected_pod_is_named_before_anything_else() -> None:
+    pod = pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"})
+    snapshot = world(a_node_of(SMALL), pods=(pod,))
+    this_pass = DisruptionPass(snapshot)
+    (candidate,) = this_pass.survey.candidates
+    assert [found.reason for found in blocks(candidate, this_pass)] == [NodeReason.DO_NOT_DISRUPT]
+    (found,) = blocked_nodes(this_pass, snapshot)
+    assert (found.node, found.reason) == ("node-1", NodeReason.DO_NOT_DISRUPT)

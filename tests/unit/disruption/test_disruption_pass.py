@@ -1,0 +1,39 @@
+"""Else commands of one pass together do what none of them may."""
+
+from __future__ import annotations
+
+from core.disruption import disrupt
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.methods import drift
+from core.model.policy import PodDisruptionBudget
+from core.reasons.node import NodeReason
+from tests.builders import a_node_of, a_selector
+from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    SMALL,
+    blocked,
+    drifted,
+    pod_on,
+    world,
+)
+
+
+def test_pods_of_a_shared_budget_go_one_node_at_a_time() -> None:
+    """Two replicas that must not be down together are not evicted together."""
+    guard = PodDisruptionBudget(namespace="default", name="web", selector=a_selector(app="web"), disruptions_allowed=1)
+    pods = tuple(pod_on(node, labels={"app": "web"}) for node in ("a", "b"))
+    plan = disrupt(world(a_node_of(LARGE, "a"), a_node_of(LARGE, "b"), pods=pods, budgets=(guard,)))
+    assert [len(command.nodes) for command in plan.commands] == [1]
+    assert set(blocked(plan).values()) == {NodeReason.POD_DISRUPTION_BUDGET}
+
+
+def test_replacements_have_names_of_their_own() -> None:
+    """Two commands of one pass would ask for one claim."""
+    nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")))
+    this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1", cpu="900m"), pod_on("node-2", cpu="900m"))))
+    names = []
+    for _ in nodes:
+        (command,) = drift.find(this_pass)
+        this_pass.carry_out([command])
+        names += [claim.name for claim in command.replacements]
+    assert len(set(names)) == len(names) == 2

@@ -1,0 +1,98 @@
+"""Else a command is carried out that no longer holds when it starts."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.disruption import disrupt
+from core.model.node_pool import Budget, Disruption
+from core.model.plan import Command, Move
+from core.model.snapshot import Snapshot
+from core.reasons.command import CommandReason
+from core.reasons.refusal import Refusal
+from tests.builders import a_node_of, a_pool, a_snapshot
+from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
+    MIDDLE,
+    ON_DEMAND,
+    SMALL,
+    checked,
+    pod_on,
+    world,
+)
+
+
+class TestValidation:
+    """A command would be carried out although the world has changed since."""
+
+    def command(self, snapshot: Snapshot) -> Command:
+        """The one command."""
+        (command,) = disrupt(snapshot).commands
+        return command
+
+    def test_holds_in_the_same_world_and_under_its_own_marks(self) -> None:
+        """Nothing changed; that its own claims are marked changes nothing."""
+        snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
+        command = self.command(snapshot)
+        assert checked(command, snapshot) == command
+        assert checked(command, msgspec.structs.replace(snapshot, marked_for_deletion=command.claims)) == command
+
+    def test_node_got_a_pod_since(self) -> None:
+        """An empty node on which a pod landed stays."""
+        command = self.command(world(a_node_of(SMALL)))
+        assert isinstance(checked(command, world(a_node_of(SMALL), pods=(pod_on("node-1"),))), Refusal)
+
+    def test_one_of_several_got_a_pod_that_stays_since(self) -> None:
+        """The others go all the same: in a fleet that consolidates somebody always got a pod."""
+        nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
+        pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
+        command = self.command(world(*nodes, pods=pods))
+        guard = pod_on("node-1", "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
+        found = checked(command, world(*nodes, pods=(*pods, guard)))
+        assert isinstance(found, Command)
+        assert (command.method, len(command.nodes)) == ("multi", 4)
+        assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
+        assert {move.to for move in found.moves} == {"node-1"}
+
+    def test_pod_is_protected_since(self) -> None:
+        """An annotation that came in between is respected."""
+        command = self.command(world(a_node_of(LARGE), pods=(pod_on("node-1"),)))
+        found = checked(
+            command, world(a_node_of(LARGE), pods=(pod_on("node-1", annotations={labels.DO_NOT_DISRUPT: "true"}),))
+        )
+        told = "pod default/on-node-1 has karpenter.sh/do-not-disrupt"
+        assert found == Refusal(CommandReason.VALIDATION_FAILED, told)
+
+    def test_budget_closed_since(self) -> None:
+        """A window that closed in between is respected."""
+        snapshot = world(a_node_of(SMALL))
+        closed = (a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),))),)
+        assert isinstance(
+            checked(self.command(snapshot), msgspec.structs.replace(snapshot, node_pools=closed)), Refusal
+        )
+
+    def test_pods_fit_on_running_nodes_since(self) -> None:
+        """Giving the command up would put the saving off from look to look."""
+        snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
+        command = self.command(snapshot)
+        beside = world(a_node_of(LARGE), a_node_of(MIDDLE, "node-2"), pods=snapshot.pods)
+        found = checked(command, beside)
+        assert command.replacements
+        assert isinstance(found, Command)
+        assert (found.nodes, found.replacements, found.moves) == (
+            ("node-1",),
+            (),
+            (Move("default/on-node-1", "node-2"),),
+        )
+        assert found.savings > command.savings
+
+    def test_cheaper_type_ran_out_since(self) -> None:
+        """A replacement that can no longer be had is not waited for."""
+        snapshot = world(a_node_of(LARGE), pods=(pod_on("node-1"),))
+        gone = a_snapshot(types=(LARGE,)).catalogue
+        assert isinstance(checked(self.command(snapshot), msgspec.structs.replace(snapshot, catalogue=gone)), Refusal)
+
+    def test_node_is_gone(self) -> None:
+        """Somebody else was faster."""
+        assert isinstance(checked(self.command(world(a_node_of(SMALL))), world()), Refusal)

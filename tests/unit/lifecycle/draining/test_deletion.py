@@ -1,0 +1,51 @@
+"""Else limits and budgets are held by nodes that go, or given away while a node still runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from core.lifecycle.draining.deletion import given_back, hurried, leaving, staying, tainted, terminated, untainted
+from core.lifecycle.records import ClaimPhase
+from core.model.node_claim import Hold
+from core.reasons.termination import TerminationReason
+from tests.builders import NOW
+from tests.unit.lifecycle.records_for_tests import a_leaving, a_plan, a_record
+
+HOUR = timedelta(hours=1)
+
+
+def test_only_a_node_that_was_ready_takes_a_place_in_the_budgets() -> None:
+    """Karpenter counts nodes, and one that never started disrupts nobody."""
+    for phase, counts in ((ClaimPhase.INITIALIZED, True), (ClaimPhase.LAUNCHED, False)):
+        assert leaving(a_record(phase), TerminationReason.EXPIRED, "", NOW).is_disrupting is counts
+
+
+def test_the_limits_are_free_and_the_deadline_runs_from_the_taint() -> None:
+    record = a_record(reserved={"cpu": 4000}, plan=a_plan(termination_grace_period=HOUR), is_disrupting=True)
+    gone = tainted(leaving(record, TerminationReason.DRIFTED, "", NOW), NOW)
+    assert gone.deletion is not None
+    assert (gone.reserved, gone.deletion.deadline, gone.is_disrupting) == ({}, NOW + HOUR, True)
+    later = tainted(gone, NOW + HOUR)
+    assert later.deletion == gone.deletion
+
+
+def test_the_place_in_the_budgets_is_free_once_the_instance_is_terminated() -> None:
+    assert not terminated(a_record(is_disrupting=True), NOW).is_disrupting
+
+
+def test_a_node_that_must_go_does_not_wait_for_its_own_choice() -> None:
+    chosen = a_leaving(reason="Underutilized")
+    must = hurried(chosen, TerminationReason.SPOT_INTERRUPTED, "", NOW)
+    assert must.deletion is not None
+    assert must.deletion.reason == TerminationReason.SPOT_INTERRUPTED
+    assert hurried(must, TerminationReason.EXPIRED, "", None) is must
+
+
+def test_a_node_that_stays_holds_its_share_again() -> None:
+    record = a_leaving()
+    assert record.machine is not None
+    hold = Hold(NOW + HOUR, "DrainBlocked", "")
+    kept = given_back(record, hold)
+    assert (kept.deletion, kept.is_disrupting, kept.given_back, kept.hold) == (None, False, 1, hold)
+    assert kept.reserved == untainted(record).reserved == {"nodes": 1}
+    assert not staying(record).is_disrupting

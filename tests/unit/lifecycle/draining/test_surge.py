@@ -1,0 +1,50 @@
+"""Else a restart takes the only pod away before the next is ready, or a rollout is started over another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.lifecycle.draining.surge import RESTARTED_FOR, hindrance, is_restarted, restart
+from core.manifests.wire.workloads import Workload
+
+SAFE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def a_deployment(status: dict[str, Any] | None = None, **spec: Any) -> Workload:
+    fields = {"replicas": 1, "strategy": SAFE, **spec}
+    counts = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, **(status or {})}
+    metadata = {"name": "web", "generation": 1, "resourceVersion": "7"}
+    return msgspec.convert({"metadata": metadata, "spec": fields, "status": counts}, Workload)
+
+
+def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:
+    assert hindrance(a_deployment()) == ""
+    percent = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
+    assert hindrance(a_deployment(strategy=percent)) == ""  # Kubernetes rounds surge up and unavailability down
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"replicas": 2}, "2 replicas"),
+        ({"paused": True}, "paused"),
+        ({"strategy": {"type": "Recreate"}}, "no new pod before"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, "no new pod before"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": "100%"}}}, "lets the old pod go"),
+        ({"status": {"updatedReplicas": 0}}, "under way"),
+        ({"status": {"observedGeneration": 0}}, "under way"),
+    ],
+)
+def test_others_are_not(changes: dict[str, Any], why: str) -> None:
+    assert why in hindrance(a_deployment(**changes))
+
+
+def test_the_patch_is_for_the_version_that_was_read_and_for_one_drain() -> None:
+    patch = restart(a_deployment(), "claim-1")
+    assert patch["metadata"] == {"resourceVersion": "7"}
+    marked = a_deployment(template={"metadata": {"annotations": {RESTARTED_FOR: "claim-1"}}})
+    assert patch["spec"]["template"]["metadata"]["annotations"] == {RESTARTED_FOR: "claim-1"}
+    assert (is_restarted(marked, "claim-1"), is_restarted(marked, "claim-2")) == (True, False)

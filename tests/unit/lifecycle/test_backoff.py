@@ -1,0 +1,26 @@
+"""Else the API servers are asked all the time, or something that is ready is not noticed for minutes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core.lifecycle.backoff import LONGEST, SHORTEST, recheck_after
+from tests.builders import NOW
+
+
+@pytest.mark.parametrize(
+    ("waited", "expected"),
+    [
+        (-5, SHORTEST),
+        (0, SHORTEST),
+        (20, SHORTEST),
+        (100, timedelta(seconds=10)),
+        (109, timedelta(seconds=10)),
+        (9999, LONGEST),
+    ],
+)
+def test_a_tenth_of_the_time_waited(waited: int, expected: timedelta) -> None:
+    """Within bounds, also where clocks disagree."""
+    assert recheck_after(NOW - timedelta(seconds=waited), NOW) == expected

@@ -1,0 +1,25 @@
+"""Else pods wait for room that the node was never going to have."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core.lifecycle.consistency import shortfall
+from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
+
+
+@pytest.mark.parametrize(
+    ("expected", "has", "told"),
+    [
+        (2000, 1800, ""),
+        (2000, 1799, "node n has 1799m of cpu where 2 was expected"),
+        (0, 0, ""),
+    ],
+)
+def test_nine_tenths_of_a_requested_resource_are_enough(expected: int, has: int, told: str) -> None:
+    record = a_record()
+    assert record.machine is not None
+    machine = msgspec.structs.replace(record.machine, capacity={"cpu": expected, "memory": 2**30})
+    record = msgspec.structs.replace(record, machine=machine, plan=a_plan(resources={"cpu": 1000}))
+    assert shortfall(record, a_node(capacity={"cpu": has})) == told

@@ -1,0 +1,61 @@
+"""Else a lost row makes a node look drifted, new, or somebody else's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle.rebuilding import claim_annotations, claim_tags, rebuilt, rebuilt_plan
+from core.lifecycle.records import ClaimPhase
+from core.model.values.taints import Taint
+from tests.builders import NOW, a_pool
+from tests.unit.lifecycle.records_for_tests import a_node, a_plan, a_record
+
+PLAN = a_plan(
+    annotations={labels.NODEPOOL_HASH: "1", "note": "x"},
+    startup_taints=(Taint("boot", "", "NoSchedule"),),
+    expire_after=timedelta(days=1),
+    termination_grace_period=timedelta(hours=1),
+)
+RECORD = a_record(plan=PLAN)
+
+
+def test_what_a_claim_was_launched_for_is_read_back_from_its_node() -> None:
+    node = a_node(annotations=claim_annotations(RECORD))
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default", **claim_tags(PLAN)}, node, a_pool())
+    assert (plan.startup_taints, plan.resources, plan.expire_after) == (
+        PLAN.startup_taints,
+        PLAN.resources,
+        PLAN.expire_after,
+    )
+    assert (plan.termination_grace_period, plan.labels["team"]) == (PLAN.termination_grace_period, "a")
+    assert plan.annotations == {labels.NODEPOOL_HASH: "1"}
+
+
+def test_a_node_cannot_say_who_it_is() -> None:
+    """A node may write its own annotations: the hash that tells drift comes from the instance's tags."""
+    forged = a_node(annotations={**claim_annotations(RECORD), labels.NODEPOOL_HASH: "2"})
+    plan = rebuilt_plan("c", {labels.NODECLASS: "default", **claim_tags(PLAN)}, forged, a_pool())
+    assert plan.annotations[labels.NODEPOOL_HASH] == "1"
+
+
+def test_without_a_node_the_template_of_today_stands_in() -> None:
+    pool = a_pool(expire_after=timedelta(days=2))
+    assert rebuilt_plan("c", {}, None, pool).expire_after == timedelta(days=2)
+
+
+@pytest.mark.parametrize(
+    ("found", "phase"),
+    [
+        ({}, ClaimPhase.LAUNCHED),
+        ({labels.REGISTERED: "true"}, ClaimPhase.REGISTERED),
+        ({labels.REGISTERED: "true", labels.INITIALIZED: "true"}, ClaimPhase.INITIALIZED),
+    ],
+)
+def test_the_claim_is_as_far_as_its_node(found: dict[str, str], phase: ClaimPhase) -> None:
+    assert RECORD.machine is not None
+    record = rebuilt(PLAN, RECORD.machine, a_node(labels=found), NOW - timedelta(days=1), NOW)
+    assert (record.phase, bool(record.node_name)) == (phase, phase is not ClaimPhase.LAUNCHED)
+    assert record.reserved["nodes"] == 1

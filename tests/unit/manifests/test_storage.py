@@ -1,0 +1,86 @@
+"""Else pods are planned where their volumes are not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from core import labels
+from core.manifests import storage
+from core.manifests.wire import api_resources as kinds
+from core.model.pod import NodeSelectorTerm
+from core.model.storage import StorageClass
+from core.model.values.requirements import Requirement
+from tests.unit.manifests.objects_for_tests import IN_ZONE_A, a_claim, a_volume, written
+
+
+@pytest.mark.parametrize(
+    "key", [labels.ZONE, "failure-domain.beta.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone"]
+)
+def test_a_volume_holds_its_pods_to_its_zone_under_any_of_the_keys(key: str) -> None:
+    """A pod placed elsewhere could never mount it."""
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["a"]}]}
+    volume = a_volume(nodeAffinity={"required": {"nodeSelectorTerms": [term]}}, csi={"driver": "ebs.csi.aws.com"})
+    assert volume.node_terms == (IN_ZONE_A,)
+    assert volume.driver == "ebs.csi.aws.com"
+
+
+def test_an_older_volume_is_held_by_its_labels() -> None:
+    """In-tree provisioners wrote the zones there, several with two underscores between."""
+    meta = {"labels": {"failure-domain.beta.kubernetes.io/zone": "a__b"}}
+    volume = a_volume(meta=meta, awsElasticBlockStore={"volumeID": "v"})
+    assert volume.node_terms == (NodeSelectorTerm((Requirement.one_of(labels.ZONE, "a", "b"),)),)
+    assert volume.driver == storage.EBS_DRIVER
+
+
+def test_local_volumes_are_marked() -> None:
+    """Their host name must not keep a pod from a new node for ever."""
+    assert a_volume(local={"path": "/"}).is_local
+    assert a_volume(hostPath={"path": "/"}).is_local
+    assert not a_volume(csi={"driver": "d"}).is_local
+
+
+def test_a_claim_tells_its_state() -> None:
+    """A claim that is bound on paper only, or going away, places no pod."""
+    meta = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}, "deletionTimestamp": "2026-11-20T00:00:00Z"}
+    claim = a_claim(meta=meta, volumeName="pv-1", storageClassName="")
+    assert (claim.volume_name, claim.storage_class) == ("pv-1", "")
+    assert claim.is_bind_completed
+    assert claim.is_terminating
+    assert a_claim(meta={"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}).storage_class == "old"
+
+
+def test_storage_classes_translate_the_in_tree_driver_and_their_topologies() -> None:
+    """One driver has one attach limit, whatever it is called; volumes appear only in allowed zones."""
+    expressions = [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a"]}]
+    found = storage.storage_class(
+        written(
+            kinds.STORAGE_CLASSES,
+            meta={"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+            provisioner="kubernetes.io/aws-ebs",
+            allowedTopologies=[{"matchLabelExpressions": expressions}],
+        )
+    )
+    assert found.provisioner == storage.EBS_DRIVER
+    assert found.allowed_topologies == (IN_ZONE_A,)
+    assert found.binding_mode == "Immediate"
+    assert found.is_default
+
+
+def test_claims_without_a_class_get_the_default() -> None:
+    """As from the API server; an empty class is a choice, and a bound claim needs none."""
+    claims = (a_claim(), a_claim(storageClassName=""), a_claim(volumeName="pv"))
+    classes = (StorageClass(name="b", is_default=True), StorageClass(name="a"))
+    found = storage.with_default_class(claims, classes)
+    assert [claim.storage_class for claim in found] == ["b", "", None]
+    newer = StorageClass(name="c", is_default=True, created_at=datetime(2026, 1, 2, tzinfo=UTC))
+    (found_of_two,) = storage.with_default_class((a_claim(),), (*classes, newer))
+    assert found_of_two.storage_class == "c", "of several defaults the newest"
+
+
+def test_attachments_name_volume_and_node() -> None:
+    """A volume still held elsewhere keeps its node from being done."""
+    spec = {"nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+    found = storage.attachment(written(kinds.VOLUME_ATTACHMENTS, spec=spec))
+    assert (found.name, found.node_name, found.volume_name) == ("x", "n", "pv")
