@@ -15,7 +15,7 @@ from core.errors import InvalidInputError
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from core.manifests.wire.buffer import ACTIVE_CAPACITY, CapacityBuffer, CapacityBufferSpec, ScalableReference
+from core.manifests.wire.buffer import ACTIVE_CAPACITY, CapacityBufferSpec, ScalableReference, WireCapacityBuffer
 from core.manifests.wire.pod import PodTemplate
 from core.model import overlay
 from core.model.pod import PodSpec
@@ -55,7 +55,7 @@ class BufferTranslator:
             for obj in objects.get(kind, ())
         }
 
-    def buffer(self, written: CapacityBuffer) -> overlay.CapacityBuffer:
+    def buffer(self, written: WireCapacityBuffer) -> overlay.CapacityBuffer:
         """One buffer.
 
         Raises:
@@ -139,7 +139,7 @@ def _room(spec: CapacityBufferSpec, shape: PodSpec) -> int | None:
     return min(fitting, default=None)
 
 
-def needed_kinds(buffers: Iterable[CapacityBuffer]) -> tuple[Resource, ...]:
+def needed_kinds(buffers: Iterable[WireCapacityBuffer]) -> tuple[Resource, ...]:
     """The kinds that these buffers name objects of."""
     found = {kinds.POD_TEMPLATES for buffer in buffers if buffer.spec.pod_template_ref is not None}
     references = (buffer.spec.scalable_ref for buffer in buffers)

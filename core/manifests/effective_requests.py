@@ -14,7 +14,7 @@ _INFEASIBLE: Final = "Infeasible"
 Statuses = Mapping[str, wire_pod.ContainerStatus]
 
 
-def of_spec(spec: wire_pod.PodSpec, *, field: str = "spec") -> dict[str, int]:
+def of_spec(spec: wire_pod.WirePodSpec, *, field: str = "spec") -> dict[str, int]:
     """The effective requests of a pod that runs as its spec says, and one pod slot; names in order.
 
     Limits count as requests where none are given, as the API server fills them in.
@@ -25,7 +25,7 @@ def of_spec(spec: wire_pod.PodSpec, *, field: str = "spec") -> dict[str, int]:
     return _effective(spec, {}, field=field, is_infeasible=False)
 
 
-def of_pod(pod: wire_pod.Pod) -> dict[str, int]:
+def of_pod(pod: wire_pod.WirePod) -> dict[str, int]:
     """The effective requests of a pod whose containers may have been resized in place.
 
     A container counts with the most of what it asks for, was granted and has; a resize that cannot be is left out.
@@ -50,7 +50,7 @@ def _is_infeasible(status: wire_pod.PodStatus) -> bool:
     return status.resize == _INFEASIBLE or (pending is not None and pending.reason == _INFEASIBLE)
 
 
-def _effective(spec: wire_pod.PodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
+def _effective(spec: wire_pod.WirePodSpec, statuses: Statuses, *, field: str, is_infeasible: bool) -> dict[str, int]:
     running = resources.add(
         *(
             _of_container(container, statuses, field=f"{field}.containers[{i}]", is_infeasible=is_infeasible)
@@ -92,7 +92,7 @@ def _written(written: wire_pod.Resources, *, field: str) -> dict[str, int]:
     return limits | resources.parse(written.requests, field=f"{field}.requests")
 
 
-def _pod_level(spec: wire_pod.PodSpec, of_containers: Mapping[str, int], *, field: str) -> dict[str, int]:
+def _pod_level(spec: wire_pod.WirePodSpec, of_containers: Mapping[str, int], *, field: str) -> dict[str, int]:
     """Pod-level requests, which replace the containers' sum; pod-level limits only fill in for what no container asks."""
     if spec.resources is None:
         return {}

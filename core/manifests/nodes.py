@@ -8,8 +8,7 @@ from typing import Final
 import msgspec
 
 from core.errors import InvalidInputError
-from core.manifests.wire.cluster import CsiNode
-from core.manifests.wire.cluster import Node as WireNode
+from core.manifests.wire.cluster import CsiNode, WireNode
 from core.model.node import Node, NodeCondition
 from core.model.values import resources
 from core.model.values.taints import EFFECTS, NO_SCHEDULE, Taint

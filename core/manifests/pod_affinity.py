@@ -9,7 +9,7 @@ from core.manifests.wire import pod as wire_pod
 from core.model.pod import PodAffinityTerm, WeightedPodAffinityTerm
 
 
-def pod_terms(written: tuple[wire_pod.PodAffinityTerm, ...], *, field: str) -> tuple[PodAffinityTerm, ...]:
+def pod_terms(written: tuple[wire_pod.WirePodAffinityTerm, ...], *, field: str) -> tuple[PodAffinityTerm, ...]:
     """The required terms, in their order; `field` is the path of the podAffinity or podAntiAffinity.
 
     Raises:
@@ -20,7 +20,7 @@ def pod_terms(written: tuple[wire_pod.PodAffinityTerm, ...], *, field: str) -> t
 
 
 def preferred_pod_terms(
-    written: tuple[wire_pod.WeightedPodAffinityTerm, ...], *, field: str
+    written: tuple[wire_pod.WireWeightedPodAffinityTerm, ...], *, field: str
 ) -> tuple[WeightedPodAffinityTerm, ...]:
     """The preferred terms with their weights, in their order.
 
@@ -34,7 +34,7 @@ def preferred_pod_terms(
     )
 
 
-def _term(written: wire_pod.PodAffinityTerm, *, field: str) -> PodAffinityTerm:
+def _term(written: wire_pod.WirePodAffinityTerm, *, field: str) -> PodAffinityTerm:
     if not written.topology_key:
         raise InvalidInputError("is missing", field=f"{field}.topologyKey")
     return PodAffinityTerm(

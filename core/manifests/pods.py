@@ -44,12 +44,12 @@ class PodTranslator:
     def __init__(self, priorities: Mapping[str, int] | None = None, default_priority: int = 0) -> None:
         self._priorities = {**SYSTEM_PRIORITIES, **(priorities or {})}
         self._default_priority = default_priority
-        self._by_identity: dict[int, tuple[wire_pod.PodSpec, PodSpec]] = {}
+        self._by_identity: dict[int, tuple[wire_pod.WirePodSpec, PodSpec]] = {}
         self._by_content: dict[bytes, PodSpec] = {}
         self._resized: dict[tuple[int, bytes], PodSpec] = {}
         self._owners: dict[int, tuple[object, tuple[Owner, ...]]] = {}
 
-    def pod(self, written: wire_pod.Pod) -> Pod:
+    def pod(self, written: wire_pod.WirePod) -> Pod:
         """One pod.
 
         Raises:
@@ -61,21 +61,21 @@ class PodTranslator:
             raise InvalidInputError(written.unreadable)
         return self._pod(written, self._spec_of(written))
 
-    def readable_or_not(self, written: wire_pod.Pod) -> Pod:
+    def readable_or_not(self, written: wire_pod.WirePod) -> Pod:
         """The pod, or its `unreadable` stand-in where a field cannot be understood."""
         try:
             return self.pod(written)
         except InvalidInputError as error:
             return self.unreadable(written, error)
 
-    def unreadable(self, written: wire_pod.Pod, error: InvalidInputError) -> Pod:
+    def unreadable(self, written: wire_pod.WirePod, error: InvalidInputError) -> Pod:
         """A pod for which `pod` raised: who and where it is, but nothing of what it needs. No node is planned for it."""
         fault = ": ".join(part for part in (error.field, error.problem) if part)
         return msgspec.structs.replace(
             self._pod(written, PodSpec(requests={"pods": 1}, problem=fault)), unreadable=fault
         )
 
-    def spec(self, written: wire_pod.PodSpec, *, field: str = "spec") -> PodSpec:
+    def spec(self, written: wire_pod.WirePodSpec, *, field: str = "spec") -> PodSpec:
         """The spec of a pod or of a template; `field` is its path in the object.
 
         Raises:
@@ -89,7 +89,7 @@ class PodTranslator:
         self._by_identity[id(written)] = (written, spec)
         return spec
 
-    def _pod(self, written: wire_pod.Pod, spec: PodSpec) -> Pod:
+    def _pod(self, written: wire_pod.WirePod, spec: PodSpec) -> Pod:
         metadata, status = written.metadata, written.status
         scheduled, ready = status.condition("PodScheduled"), status.condition("Ready")
         marked = scheduled if scheduled is not None and scheduled.reason == "Unschedulable" else None
@@ -113,7 +113,7 @@ class PodTranslator:
             is_gated=bool(written.spec.scheduling_gates),
         )
 
-    def _owners_of(self, metadata: wire_common.Metadata) -> tuple[Owner, ...]:
+    def _owners_of(self, metadata: wire_common.WireMetadata) -> tuple[Owner, ...]:
         """The owners, one object for all pods of a workload. What was written is kept, so that its id stays its own."""
         written = metadata.owner_references
         known = self._owners.get(id(written))
@@ -121,7 +121,7 @@ class PodTranslator:
             known = self._owners[id(written)] = (written, owners(metadata))
         return known[1]
 
-    def _spec_of(self, written: wire_pod.Pod) -> PodSpec:
+    def _spec_of(self, written: wire_pod.WirePod) -> PodSpec:
         spec = self.spec(written.spec)
         if not effective_requests.tells_resources(written.status):
             return spec
@@ -136,7 +136,7 @@ class PodTranslator:
             self._resized[key] = known
         return known
 
-    def _translated(self, written: wire_pod.PodSpec, field: str) -> PodSpec:
+    def _translated(self, written: wire_pod.WirePodSpec, field: str) -> PodSpec:
         affinity = written.affinity or wire_pod.Affinity()
         node = affinity.node_affinity or wire_pod.NodeAffinity()
         together = affinity.pod_affinity or wire_pod.PodAffinity()
@@ -172,7 +172,7 @@ class PodTranslator:
             problem=_selection_fault(written, node, field),
         )
 
-    def _priority(self, written: wire_pod.PodSpec) -> int:
+    def _priority(self, written: wire_pod.WirePodSpec) -> int:
         if written.priority is not None:
             return written.priority
         if not written.priority_class_name:
@@ -180,7 +180,7 @@ class PodTranslator:
         return self._priorities.get(written.priority_class_name, 0)
 
 
-def owners(metadata: wire_common.Metadata) -> tuple[Owner, ...]:
+def owners(metadata: wire_common.WireMetadata) -> tuple[Owner, ...]:
     """The owner references of an object."""
     return tuple(
         Owner(ref.kind, ref.name, ref.api_version, ref.uid, ref.controller) for ref in metadata.owner_references
@@ -217,7 +217,7 @@ def _preferred(terms: tuple[wire_pod.PreferredSchedulingTerm, ...], *, field: st
     )
 
 
-def _selection_fault(written: wire_pod.PodSpec, node: wire_pod.NodeAffinity, field: str) -> str:
+def _selection_fault(written: wire_pod.WirePodSpec, node: wire_pod.NodeAffinity, field: str) -> str:
     """The first label by which the pod selects nodes and which no node can carry.
 
     The API server checks no value of a preferred term, and older ones none at all; a claim made for such a pod would carry
@@ -237,7 +237,7 @@ def _selection_fault(written: wire_pod.PodSpec, node: wire_pod.NodeAffinity, fie
     return selector_fault(written.node_selector, field=f"{field}.nodeSelector") or next(filter(None, faults), "")
 
 
-def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:
+def _toleration(written: wire_pod.WireToleration, *, field: str) -> Toleration:
     operator = written.operator or "Equal"
     if operator not in TOLERATION_OPERATORS:
         problem = f"unknown operator {operator!r}, use one of {', '.join(TOLERATION_OPERATORS)}"
@@ -248,7 +248,7 @@ def _toleration(written: wire_pod.Toleration, *, field: str) -> Toleration:
     return Toleration(written.key, operator, written.value, written.effect)
 
 
-def _host_ports(spec: wire_pod.PodSpec) -> tuple[HostPort, ...]:
+def _host_ports(spec: wire_pod.WirePodSpec) -> tuple[HostPort, ...]:
     """Ports of regular containers on the node; with hostNetwork the API server takes every container port for one."""
     found = {
         HostPort(

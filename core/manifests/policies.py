@@ -13,7 +13,7 @@ from core.model.pod import LabelSelector, PodSpec
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 
 
-def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptionBudget:
+def pod_disruption_budget(written: wire_pod.WirePodDisruptionBudget) -> PodDisruptionBudget:
     """One PodDisruptionBudget.
 
     Raises:
@@ -35,7 +35,7 @@ def pod_disruption_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptio
     )
 
 
-def unreadable_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptionBudget:
+def unreadable_budget(written: wire_pod.WirePodDisruptionBudget) -> PodDisruptionBudget:
     """A budget for which `pod_disruption_budget` raised: it may be about any pod of its namespace, and keeps them all."""
     metadata = written.metadata
     return PodDisruptionBudget(
@@ -47,7 +47,7 @@ def unreadable_budget(written: wire_pod.PodDisruptionBudget) -> PodDisruptionBud
     )
 
 
-def daemon_set(written: wire_workloads.Workload, translator: PodTranslator) -> DaemonSet:
+def daemon_set(written: wire_workloads.WireWorkload, translator: PodTranslator) -> DaemonSet:
     """One DaemonSet: the pod that its template makes.
 
     Raises:
@@ -64,7 +64,7 @@ def daemon_set(written: wire_workloads.Workload, translator: PodTranslator) -> D
     )
 
 
-def unreadable_daemon_set(written: wire_workloads.Workload, error: InvalidInputError) -> DaemonSet:
+def unreadable_daemon_set(written: wire_workloads.WireWorkload, error: InvalidInputError) -> DaemonSet:
     """A DaemonSet for which `daemon_set` raised; what its pods need, only the pods that there are can tell."""
     fault = ": ".join(part for part in (error.field, error.problem) if part)
     metadata = written.metadata
@@ -78,13 +78,13 @@ def namespace(written: wire_common.Labelled) -> Namespace:
     return Namespace(name=written.metadata.name, labels=own | written.metadata.labels)
 
 
-def service(written: wire_cluster.Service) -> Service:
+def service(written: wire_cluster.WireService) -> Service:
     """One Service."""
     metadata = written.metadata
     return Service(namespace=metadata.namespace or "default", name=metadata.name, selector=written.spec.selector)
 
 
-def workload_selector(written: wire_workloads.Workload, kind: str) -> WorkloadSelector:
+def workload_selector(written: wire_workloads.WireWorkload, kind: str) -> WorkloadSelector:
     """A ReplicaSet, StatefulSet or Deployment, without its template.
 
     Raises:

@@ -18,7 +18,7 @@ _BOUNDS: Final = ("Gt", "Lt", "Gte", "Lte")
 _NODE_OPERATORS: Final = (*_LABEL_OPERATORS, *_BOUNDS)
 
 
-def label_selector(written: wire_common.LabelSelector | None, *, field: str) -> LabelSelector | None:
+def label_selector(written: wire_common.WireLabelSelector | None, *, field: str) -> LabelSelector | None:
     """A label selector; None, which selects nothing, stays None.
 
     Raises:
@@ -54,7 +54,7 @@ def node_terms(written: wire_common.NodeSelector | None, *, field: str) -> tuple
     return tuple(node_term(term, field=f"{field}.nodeSelectorTerms[{i}]") for i, term in enumerate(terms))
 
 
-def node_term(written: wire_common.NodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
+def node_term(written: wire_common.WireNodeSelectorTerm, *, field: str) -> NodeSelectorTerm:
     """One alternative. Where Gt or Lt names no number, which the API server lets through, no node meets it: it is empty.
 
     Raises:
@@ -76,7 +76,7 @@ def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
     return ""
 
 
-def term_fault(term: wire_common.NodeSelectorTerm, *, field: str) -> str:
+def term_fault(term: wire_common.WireNodeSelectorTerm, *, field: str) -> str:
     """The same of one alternative of a node affinity. Bounds are numbers, which are looked at elsewhere."""
     for i, expression in enumerate(term.match_expressions):
         where = f"{field}.matchExpressions[{i}]"

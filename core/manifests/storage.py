@@ -31,7 +31,7 @@ _ZONAL_LABELS: Final = (
 )
 
 
-def volume(written: wire_cluster.PersistentVolume) -> PersistentVolume:
+def volume(written: wire_cluster.WirePersistentVolume) -> PersistentVolume:
     """One volume. Zone labels, which older provisioners set instead of a node affinity, hold it to their zones.
 
     Raises:
@@ -49,7 +49,7 @@ def volume(written: wire_cluster.PersistentVolume) -> PersistentVolume:
     )
 
 
-def volume_claim(written: wire_cluster.PersistentVolumeClaim) -> PersistentVolumeClaim:
+def volume_claim(written: wire_cluster.WirePersistentVolumeClaim) -> PersistentVolumeClaim:
     """One claim."""
     metadata, spec = written.metadata, written.spec
     return PersistentVolumeClaim(
@@ -65,7 +65,7 @@ def volume_claim(written: wire_cluster.PersistentVolumeClaim) -> PersistentVolum
     )
 
 
-def storage_class(written: wire_cluster.StorageClass) -> StorageClass:
+def storage_class(written: wire_cluster.WireStorageClass) -> StorageClass:
     """One class; the in-tree EBS provisioner goes by its CSI driver's name.
 
     Raises:
@@ -84,7 +84,7 @@ def storage_class(written: wire_cluster.StorageClass) -> StorageClass:
     )
 
 
-def attachment(written: wire_cluster.VolumeAttachment) -> VolumeAttachment:
+def attachment(written: wire_cluster.WireVolumeAttachment) -> VolumeAttachment:
     """One attachment."""
     return VolumeAttachment(
         name=written.metadata.name,

@@ -11,10 +11,10 @@ import msgspec
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
-from core.manifests.wire.cluster import PersistentVolumeClaim
-from core.manifests.wire.object_metadata import Metadata, OwnerReference
-from core.manifests.wire.pod import ClaimSource, ClaimTemplate, Pod, PodTemplate, Volume
-from core.manifests.wire.workloads import Job, Workload
+from core.manifests.wire.cluster import WirePersistentVolumeClaim
+from core.manifests.wire.object_metadata import OwnerReference, WireMetadata
+from core.manifests.wire.pod import ClaimSource, PodTemplate, Volume, WireClaimTemplate, WirePod
+from core.manifests.wire.workloads import Job, WireWorkload
 
 EXPANDED: Final = (
     kinds.DEPLOYMENTS,
@@ -36,8 +36,8 @@ class Expansion(msgspec.Struct, frozen=True):
 
     resource: Resource
     workload: Any
-    pods: tuple[Pod, ...]
-    claims: tuple[PersistentVolumeClaim, ...] = ()
+    pods: tuple[WirePod, ...]
+    claims: tuple[WirePersistentVolumeClaim, ...] = ()
 
 
 def expand(objects: Mapping[Resource, Iterable[Any]]) -> tuple[Expansion, ...]:
@@ -81,12 +81,12 @@ def _populated(objects: Mapping[Resource, Iterable[Any]]) -> set[Owned]:
     return direct | through
 
 
-def _key(kind: str, metadata: Metadata) -> Owned:
+def _key(kind: str, metadata: WireMetadata) -> Owned:
     return kind, metadata.namespace or "default", metadata.name
 
 
 def _expansion(resource: Resource, workload: Any, existing: set[Owned]) -> Expansion:
-    metadata: Metadata = workload.metadata
+    metadata: WireMetadata = workload.metadata
     if not metadata.name:
         raise InvalidInputError("is missing", subject=f"{resource.kind} without a name", field="metadata.name")
     subject = f"{resource.kind} {metadata.namespace or 'default'}/{metadata.name}"
@@ -114,7 +114,7 @@ def _wanted(resource: Resource, workload: Any) -> tuple[int, str]:
     return min(parallelism, max(0, job.spec.completions - job.status.succeeded)), "spec.parallelism"
 
 
-def _stateful(workload: Workload, wanted: int, existing: set[Owned]) -> Expansion:
+def _stateful(workload: WireWorkload, wanted: int, existing: set[Owned]) -> Expansion:
     metadata, spec = workload.metadata, workload.spec
     pods, claims = [], []
     for n in range(spec.ordinals.start, spec.ordinals.start + wanted):
@@ -129,24 +129,24 @@ def _stateful(workload: Workload, wanted: int, existing: set[Owned]) -> Expansio
     return Expansion(kinds.STATEFUL_SETS, workload, tuple(pods), tuple(claims))
 
 
-def _claim_of(template: ClaimTemplate, owner: Metadata, n: int) -> PersistentVolumeClaim:
-    metadata = Metadata(
+def _claim_of(template: WireClaimTemplate, owner: WireMetadata, n: int) -> WirePersistentVolumeClaim:
+    metadata = WireMetadata(
         name=f"{template.metadata.name}-{owner.name}-{n}",
         namespace=owner.namespace or "default",
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
     )
-    return PersistentVolumeClaim(metadata, template.spec)
+    return WirePersistentVolumeClaim(metadata, template.spec)
 
 
 def _maker(
-    resource: Resource, owner: Metadata, template: PodTemplate, extra: Mapping[str, str]
-) -> Callable[[int], Pod]:
+    resource: Resource, owner: WireMetadata, template: PodTemplate, extra: Mapping[str, str]
+) -> Callable[[int], WirePod]:
     reference = OwnerReference(resource.kind, owner.name, resource.api_version, owner.uid, controller=True)
     pod_labels = {**template.metadata.labels, **extra}
 
-    def make(n: int) -> Pod:
-        metadata = Metadata(
+    def make(n: int) -> WirePod:
+        metadata = WireMetadata(
             name=f"{owner.name}-{n}",
             namespace=owner.namespace or "default",
             labels=pod_labels,
@@ -154,12 +154,12 @@ def _maker(
             owner_references=(reference,),
             creation_timestamp=owner.creation_timestamp,
         )
-        return Pod(metadata, msgspec.structs.replace(template.spec))
+        return WirePod(metadata, msgspec.structs.replace(template.spec))
 
     return make
 
 
-def _hash_label(workload: Workload) -> dict[str, str]:
+def _hash_label(workload: WireWorkload) -> dict[str, str]:
     """Tells one template's pods from another's, as the Deployment controller's label does."""
     return {_TEMPLATE_HASH: format(zlib.crc32(msgspec.msgpack.encode(workload.spec.template)), "08x")}
 

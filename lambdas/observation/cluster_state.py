@@ -6,7 +6,7 @@ import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import Problem
-from core.manifests.wire.buffer import CapacityBuffer
+from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
 
@@ -28,7 +28,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[CommandRecord, ...]
     node_pools: dict[str, JsonObject]
     node_classes: dict[str, JsonObject]
-    buffers: tuple[CapacityBuffer, ...] = ()
+    buffers: tuple[WireCapacityBuffer, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from core.manifests.wire.workloads import Workload
+from core.manifests.wire.workloads import WireWorkload
 
 RESTARTED_FOR: Final = "fleetwright.dev/restarted-for"
 """Annotation of the pod template: the claim for whose drain the Deployment was restarted last, so once for each drain."""
@@ -16,12 +16,12 @@ RESTARTED_FOR: Final = "fleetwright.dev/restarted-for"
 _ROLLING: Final = "RollingUpdate"
 
 
-def is_restarted(deployment: Workload, claim: str) -> bool:
+def is_restarted(deployment: WireWorkload, claim: str) -> bool:
     """Whether the Deployment was restarted for the drain of `claim` already."""
     return deployment.spec.template.metadata.annotations.get(RESTARTED_FOR) == claim
 
 
-def hindrance(deployment: Workload) -> str:
+def hindrance(deployment: WireWorkload) -> str:
     """Why the Deployment is not to be restarted, in one sentence; empty where it may be."""
     spec, status = deployment.spec, deployment.status
     if spec.replicas != 1:
@@ -38,7 +38,7 @@ def hindrance(deployment: Workload) -> str:
     return ""
 
 
-def restart(deployment: Workload, claim: str) -> dict[str, Any]:
+def restart(deployment: WireWorkload, claim: str) -> dict[str, Any]:
     """The merge patch that restarts the Deployment, as `kubectl rollout restart` does; for the version that was read."""
     template = {"metadata": {"annotations": {RESTARTED_FOR: claim}}}
     return {"metadata": {"resourceVersion": deployment.metadata.resource_version}, "spec": {"template": template}}

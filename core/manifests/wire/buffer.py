@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from msgspec import field
 
-from core.manifests.wire.object_metadata import Metadata, Quantities, Wire
+from core.manifests.wire.object_metadata import Quantities, Wire, WireMetadata
 
 ACTIVE_CAPACITY: Final = "buffer.x-k8s.io/active-capacity"
 """The one strategy that we and Karpenter know: keep the room free at all times."""
 
 
-class BufferMetadata(Metadata):
+class BufferMetadata(WireMetadata):
     """`metadata`, with what a status refers to."""
 
     generation: int = 0
@@ -43,7 +43,7 @@ class CapacityBufferSpec(Wire):
     limits: Quantities | None = None
 
 
-class CapacityBuffer(Wire):
+class WireCapacityBuffer(Wire):
     """A CapacityBuffer. Its status is ours to write: JSON as it stands there, to be compared with what it should be."""
 
     metadata: BufferMetadata

@@ -5,16 +5,16 @@ from __future__ import annotations
 from msgspec import field
 
 from core.manifests.wire.object_metadata import (
-    Condition,
-    Metadata,
     NodeSelector,
     Quantities,
     Wire,
+    WireCondition,
+    WireMetadata,
 )
-from core.manifests.wire.pod import ClaimSpec
+from core.manifests.wire.pod import WireClaimSpec
 
 
-class Taint(Wire):
+class WireTaint(Wire):
     """A taint of a node."""
 
     key: str
@@ -26,7 +26,7 @@ class NodeSpec(Wire):
     """`spec` of a Node."""
 
     provider_id: str = field(default="", name="providerID")
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[WireTaint, ...] = ()
     unschedulable: bool = False
 
 
@@ -35,13 +35,13 @@ class NodeStatus(Wire):
 
     capacity: Quantities = {}
     allocatable: Quantities = {}
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WireCondition, ...] = ()
 
 
-class Node(Wire):
+class WireNode(Wire):
     """A Node. `unreadable` says field and fault where a part is left out because it cannot be read."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: NodeSpec = field(default_factory=NodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)
     unreadable: str = ""
@@ -69,7 +69,7 @@ class CsiNodeSpec(Wire):
 class CsiNode(Wire):
     """A CSINode, named as its node."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: CsiNodeSpec = field(default_factory=CsiNodeSpec)
 
 
@@ -95,10 +95,10 @@ class PersistentVolumeSpec(Wire):
     host_path: dict[str, object] | None = None
 
 
-class PersistentVolume(Wire):
+class WirePersistentVolume(Wire):
     """A PersistentVolume."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
 
 
@@ -108,11 +108,11 @@ class ClaimStatus(Wire):
     phase: str = "Pending"
 
 
-class PersistentVolumeClaim(Wire):
+class WirePersistentVolumeClaim(Wire):
     """A PersistentVolumeClaim."""
 
-    metadata: Metadata
-    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    metadata: WireMetadata
+    spec: WireClaimSpec = field(default_factory=WireClaimSpec)
     status: ClaimStatus = field(default_factory=ClaimStatus)
 
 
@@ -129,10 +129,10 @@ class AllowedTopology(Wire):
     match_label_expressions: tuple[TopologyExpression, ...] = ()
 
 
-class StorageClass(Wire):
+class WireStorageClass(Wire):
     """A StorageClass."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[AllowedTopology, ...] = ()
@@ -151,17 +151,17 @@ class VolumeAttachmentSpec(Wire):
     source: AttachmentSource = field(default_factory=AttachmentSource)
 
 
-class VolumeAttachment(Wire):
+class WireVolumeAttachment(Wire):
     """A VolumeAttachment."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: VolumeAttachmentSpec = field(default_factory=VolumeAttachmentSpec)
 
 
 class PriorityClass(Wire):
     """A PriorityClass."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     value: int = 0
     global_default: bool = False
 
@@ -172,8 +172,8 @@ class ServiceSpec(Wire):
     selector: dict[str, str] = {}
 
 
-class Service(Wire):
+class WireService(Wire):
     """A Service."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: ServiceSpec = field(default_factory=ServiceSpec)

@@ -27,7 +27,7 @@ class OwnerReference(Wire):
     controller: bool = False
 
 
-class Metadata(Wire):
+class WireMetadata(Wire):
     """`metadata`, as far as we read it."""
 
     name: str = ""
@@ -43,7 +43,7 @@ class Metadata(Wire):
     deletion_timestamp: Timestamp | None = None
 
 
-class Condition(Wire):
+class WireCondition(Wire):
     """One entry of `status.conditions`."""
 
     type: str
@@ -61,14 +61,14 @@ class SelectorExpression(Wire):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Wire):
+class WireLabelSelector(Wire):
     """A selector of objects by their labels."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[SelectorExpression, ...] = ()
 
 
-class NodeSelectorTerm(Wire):
+class WireNodeSelectorTerm(Wire):
     """One alternative of a node affinity."""
 
     match_expressions: tuple[SelectorExpression, ...] = ()
@@ -78,10 +78,10 @@ class NodeSelectorTerm(Wire):
 class NodeSelector(Wire):
     """Alternatives, any of which will do."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+    node_selector_terms: tuple[WireNodeSelectorTerm, ...] = ()
 
 
 class Labelled(Wire):
     """A kind of which only the metadata matters to us: Namespace, CronJob."""
 
-    metadata: Metadata
+    metadata: WireMetadata

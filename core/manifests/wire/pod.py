@@ -10,15 +10,15 @@ from msgspec import field
 
 from core import labels
 from core.manifests.wire.object_metadata import (
-    Condition,
     IntOrString,
-    LabelSelector,
-    Metadata,
     NodeSelector,
-    NodeSelectorTerm,
     Quantities,
     Timestamp,
     Wire,
+    WireCondition,
+    WireLabelSelector,
+    WireMetadata,
+    WireNodeSelectorTerm,
 )
 
 _SHARED_MAX: Final = 16_384
@@ -56,7 +56,7 @@ class PreferredSchedulingTerm(Wire):
     """A weighted node affinity."""
 
     weight: int
-    preference: NodeSelectorTerm
+    preference: WireNodeSelectorTerm
 
 
 class NodeAffinity(Wire):
@@ -68,29 +68,29 @@ class NodeAffinity(Wire):
     )
 
 
-class PodAffinityTerm(Wire):
+class WirePodAffinityTerm(Wire):
     """One term of a pod affinity or anti-affinity."""
 
     topology_key: str
-    label_selector: LabelSelector | None = None
+    label_selector: WireLabelSelector | None = None
     namespaces: tuple[str, ...] = ()
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: WireLabelSelector | None = None
     match_label_keys: tuple[str, ...] = ()
     mismatch_label_keys: tuple[str, ...] = ()
 
 
-class WeightedPodAffinityTerm(Wire):
+class WireWeightedPodAffinityTerm(Wire):
     """A weighted pod affinity term."""
 
     weight: int
-    pod_affinity_term: PodAffinityTerm
+    pod_affinity_term: WirePodAffinityTerm
 
 
 class PodAffinity(Wire):
     """`affinity.podAffinity` or `affinity.podAntiAffinity`."""
 
-    required: tuple[PodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
-    preferred: tuple[WeightedPodAffinityTerm, ...] = field(
+    required: tuple[WirePodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[WireWeightedPodAffinityTerm, ...] = field(
         default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
@@ -109,14 +109,14 @@ class TopologySpreadConstraint(Wire):
     topology_key: str
     max_skew: int
     when_unsatisfiable: str = "DoNotSchedule"
-    label_selector: LabelSelector | None = None
+    label_selector: WireLabelSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str = "Honor"
     node_taints_policy: str = "Ignore"
     match_label_keys: tuple[str, ...] = ()
 
 
-class Toleration(Wire):
+class WireToleration(Wire):
     """One entry of `spec.tolerations`."""
 
     key: str = ""
@@ -131,24 +131,24 @@ class ClaimSource(Wire):
     claim_name: str
 
 
-class ClaimSpec(Wire):
+class WireClaimSpec(Wire):
     """`spec` of a PersistentVolumeClaim or of a template for one."""
 
     storage_class_name: str | None = None
     volume_name: str = ""
 
 
-class ClaimTemplate(Wire):
+class WireClaimTemplate(Wire):
     """A template from which a PersistentVolumeClaim is made."""
 
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: ClaimSpec = field(default_factory=ClaimSpec)
+    metadata: WireMetadata = field(default_factory=WireMetadata)
+    spec: WireClaimSpec = field(default_factory=WireClaimSpec)
 
 
 class EphemeralSource(Wire):
     """`volumes[].ephemeral`."""
 
-    volume_claim_template: ClaimTemplate = field(default_factory=ClaimTemplate)
+    volume_claim_template: WireClaimTemplate = field(default_factory=WireClaimTemplate)
 
 
 class Volume(Wire):
@@ -165,7 +165,7 @@ class Named(Wire):
     name: str
 
 
-class PodSpec(Wire):
+class WirePodSpec(Wire):
     """`spec` of a pod or of a pod template.
 
     Attributes:
@@ -179,7 +179,7 @@ class PodSpec(Wire):
     overhead: Quantities = {}
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[WireToleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     volumes: tuple[Volume, ...] = ()
     priority: int | None = None
@@ -203,19 +203,19 @@ class PodStatus(Wire):
     """`status` of a pod."""
 
     phase: str = "Pending"
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WireCondition, ...] = ()
     nominated_node_name: str = ""
     start_time: Timestamp | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     resize: str = ""
 
-    def condition(self, type_: str) -> Condition | None:
+    def condition(self, type_: str) -> WireCondition | None:
         """The condition of this type, if there is one."""
         return next((condition for condition in self.conditions if condition.type == type_), None)
 
 
-class Pod(Wire):
+class WirePod(Wire):
     """A pod, as far as decisions read it. What is alike in other pods is shared with them: read it, never write to it.
 
     A cluster has a hundred thousand: kept whole, each would take four kilobytes.
@@ -224,8 +224,8 @@ class Pod(Wire):
         unreadable: Field and fault where a part is left out because it cannot be read.
     """
 
-    metadata: Metadata
-    spec: PodSpec = field(default_factory=PodSpec)
+    metadata: WireMetadata
+    spec: WirePodSpec = field(default_factory=WirePodSpec)
     status: PodStatus = field(default_factory=PodStatus)
     node_name: str = field(default="", name="boundTo")
     unreadable: str = ""
@@ -244,14 +244,14 @@ class Pod(Wire):
 class PodTemplate(Wire):
     """`spec.template` of a workload."""
 
-    metadata: Metadata = field(default_factory=Metadata)
-    spec: PodSpec = field(default_factory=PodSpec)
+    metadata: WireMetadata = field(default_factory=WireMetadata)
+    spec: WirePodSpec = field(default_factory=WirePodSpec)
 
 
 class PodDisruptionBudgetSpec(Wire):
     """`spec` of a PodDisruptionBudget."""
 
-    selector: LabelSelector | None = None
+    selector: WireLabelSelector | None = None
     min_available: IntOrString | None = None
     max_unavailable: IntOrString | None = None
     unhealthy_pod_eviction_policy: str = ""
@@ -265,10 +265,10 @@ class PodDisruptionBudgetStatus(Wire):
     observed_generation: int | None = None
 
 
-class PodDisruptionBudget(Wire):
+class WirePodDisruptionBudget(Wire):
     """A PodDisruptionBudget. `unreadable` as in a pod."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
     unreadable: str = ""
@@ -280,7 +280,7 @@ _SHARED: dict[tuple[type, bytes], Any] = {}
 _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
-def _lean_metadata(metadata: Metadata) -> Metadata:
+def _lean_metadata(metadata: WireMetadata) -> WireMetadata:
     found = metadata.annotations
     metadata.annotations = _shared({key: found[key] for key in _ANNOTATIONS_READ if key in found} if found else {})
     metadata.labels = _shared(metadata.labels)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from core.manifests.wire.object_metadata import Condition, IntOrString, LabelSelector, Metadata, Wire
-from core.manifests.wire.pod import ClaimTemplate, PodTemplate
+from core.manifests.wire.object_metadata import IntOrString, Wire, WireCondition, WireLabelSelector, WireMetadata
+from core.manifests.wire.pod import PodTemplate, WireClaimTemplate
 
 
 class Ordinals(Wire):
@@ -32,9 +32,9 @@ class WorkloadSpec(Wire):
     """`spec` of a Deployment, ReplicaSet, DaemonSet or StatefulSet; only Deployments have a strategy and can be paused."""
 
     replicas: int = 1
-    selector: LabelSelector | None = None
+    selector: WireLabelSelector | None = None
     template: PodTemplate = field(default_factory=PodTemplate)
-    volume_claim_templates: tuple[ClaimTemplate, ...] = ()
+    volume_claim_templates: tuple[WireClaimTemplate, ...] = ()
     ordinals: Ordinals = field(default_factory=Ordinals)
     strategy: Strategy = field(default_factory=Strategy)
     paused: bool = False
@@ -48,14 +48,14 @@ class WorkloadStatus(Wire):
     updated_replicas: int = 0
 
 
-class Workload(Wire):
+class WireWorkload(Wire):
     """A Deployment, ReplicaSet, DaemonSet or StatefulSet.
 
     Attributes:
         unreadable: Field and fault where a part of a DaemonSet is left out because it cannot be read.
     """
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
     unreadable: str = ""
@@ -72,7 +72,7 @@ class ReplicationControllerSpec(Wire):
 class ReplicationController(Wire):
     """A ReplicationController."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: ReplicationControllerSpec = field(default_factory=ReplicationControllerSpec)
 
 
@@ -89,13 +89,13 @@ class JobStatus(Wire):
     """`status` of a Job."""
 
     succeeded: int = 0
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[WireCondition, ...] = ()
 
 
 class Job(Wire):
     """A Job."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
 
@@ -103,5 +103,5 @@ class Job(Wire):
 class PodTemplateObject(Wire):
     """A PodTemplate, the object that a CapacityBuffer may name."""
 
-    metadata: Metadata
+    metadata: WireMetadata
     template: PodTemplate = field(default_factory=PodTemplate)

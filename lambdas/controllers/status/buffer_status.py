@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from core.manifests.wire import api_resources as kinds
-from core.manifests.wire.buffer import CapacityBuffer
+from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.plan import BufferRoom, Plan
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition
@@ -44,7 +44,7 @@ class BufferStatus:
                 outcome.decide(DecisionKind.SKIP, f"CapacityBuffer {key}", reason_of(error), str(error))
 
 
-def _status(written: CapacityBuffer, view: View, room: BufferRoom | None) -> JsonObject:
+def _status(written: WireCapacityBuffer, view: View, room: BufferRoom | None) -> JsonObject:
     status: JsonObject = {"provisioningStrategy": written.spec.provisioning_strategy}
     key = _key(written)
     read = next((buffer for buffer in view.snapshot.buffers if f"{buffer.namespace}/{buffer.name}" == key), None)
@@ -73,5 +73,5 @@ def _provisioning(pods: int, room: BufferRoom | None) -> JsonObject:
     return condition(PROVISIONING, "False", message, reason="RequiresNewCapacity")
 
 
-def _key(written: CapacityBuffer) -> str:
+def _key(written: WireCapacityBuffer) -> str:
     return f"{written.metadata.namespace or 'default'}/{written.metadata.name}"

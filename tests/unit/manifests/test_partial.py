@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from core.manifests.partial import explained, readable_rest
-from core.manifests.wire.pod import Pod
+from core.manifests.wire.pod import WirePod
 
 
 def test_an_unreadable_field_goes_and_the_object_stays() -> None:
-    found = readable_rest(Pod, {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": "many"}})
-    assert isinstance(found, Pod)
+    found = readable_rest(WirePod, {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": "many"}})
+    assert isinstance(found, WirePod)
     assert (found.metadata.name, found.node_name) == ("p", "n")
     assert found.unreadable.startswith("spec.containers: ")
 
 
 @pytest.mark.parametrize("obj", [[], {}, {"metadata": "p"}, {"metadata": {"name": 3}}])
 def test_nothing_is_left_without_a_name(obj: object) -> None:
-    assert readable_rest(Pod, obj) is None
+    assert readable_rest(WirePod, obj) is None
 
 
 def test_the_place_is_told_as_users_write_it() -> None:

@@ -6,20 +6,25 @@ import pytest
 
 from core.errors import InvalidInputError
 from core.manifests.selectors import equality_selector, label_selector, node_term, node_terms, selector_fault
-from core.manifests.wire.object_metadata import LabelSelector, NodeSelector, NodeSelectorTerm, SelectorExpression
+from core.manifests.wire.object_metadata import (
+    NodeSelector,
+    SelectorExpression,
+    WireLabelSelector,
+    WireNodeSelectorTerm,
+)
 
 
 def test_no_selector_is_not_an_empty_one() -> None:
     """None selects nothing, an empty selector everything."""
     assert label_selector(None, field="f") is None
-    everything = label_selector(LabelSelector(), field="f")
+    everything = label_selector(WireLabelSelector(), field="f")
     assert everything is not None
     assert everything.matches({})
 
 
 def test_labels_and_expressions_count_together() -> None:
     expression = SelectorExpression(key="tier", operator="NotIn", values=("db",))
-    found = label_selector(LabelSelector(match_labels={"app": "web"}, match_expressions=(expression,)), field="f")
+    found = label_selector(WireLabelSelector(match_labels={"app": "web"}, match_expressions=(expression,)), field="f")
     assert found is not None
     assert found.matches({"app": "web"})
     assert not found.matches({"app": "web", "tier": "db"})
@@ -35,13 +40,13 @@ def test_labels_and_expressions_count_together() -> None:
 )
 def test_a_fault_names_its_place(expression: SelectorExpression, field: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
-        label_selector(LabelSelector(match_expressions=(expression,)), field="f")
+        label_selector(WireLabelSelector(match_expressions=(expression,)), field="f")
     assert caught.value.field == field
 
 
 def test_a_bound_that_is_no_number_is_met_by_no_node() -> None:
     """The API server lets it through."""
-    term = NodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=("many",)),))
+    term = WireNodeSelectorTerm(match_expressions=(SelectorExpression(key="cpu", operator="Gt", values=("many",)),))
     assert node_term(term, field="f").requirements == ()
 
 

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from core.lifecycle.draining.surge import RESTARTED_FOR, hindrance, is_restarted, restart
-from core.manifests.wire.workloads import Workload
+from core.manifests.wire.workloads import WireWorkload
 
 SAFE = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
-def a_deployment(status: dict[str, Any] | None = None, **spec: Any) -> Workload:
+def a_deployment(status: dict[str, Any] | None = None, **spec: Any) -> WireWorkload:
     fields = {"replicas": 1, "strategy": SAFE, **spec}
     counts = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, **(status or {})}
     metadata = {"name": "web", "generation": 1, "resourceVersion": "7"}
-    return msgspec.convert({"metadata": metadata, "spec": fields, "status": counts}, Workload)
+    return msgspec.convert({"metadata": metadata, "spec": fields, "status": counts}, WireWorkload)
 
 
 def test_a_single_replica_with_a_safe_rollout_is_restarted() -> None:

@@ -10,7 +10,7 @@ import pytest
 from core.errors import InvalidInputError
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
-from core.manifests.wire.pod import Pod
+from core.manifests.wire.pod import WirePod
 
 
 def a_manifest(name: str = "p", **spec: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_one_object_is_decoded_like_a_page() -> None:
     """`get` and `list` must agree about an object."""
     raw = json.dumps(a_manifest("a", nodeName="n")).encode()
     pod = wire.decode(kinds.PODS, raw)
-    assert isinstance(pod, Pod)
+    assert isinstance(pod, WirePod)
     assert pod == wire.decode_page(kinds.PODS, a_page(a_manifest("a", nodeName="n"))).items[0]
     with pytest.raises(InvalidInputError, match="not JSON"):
         wire.decode(kinds.PODS, b"{")
