@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz sim check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo test test-long e2e e2e-peer fuzz sim sim-page check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ SEEDS ?= 200
 FIRST ?= 1
 sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2; figures in build/sim.json
 	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) --json build/sim.json
+
+sim-page: setup ## Two hundred seeds, and their figures in docs/explanation/fault-campaign.md
+	$(BIN)/python -m simulator.campaign --seeds 200 --first 1 --processes $(PROCESSES) --json build/sim.json --page docs/explanation/fault-campaign.md
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000)
 	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES)

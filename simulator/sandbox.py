@@ -56,12 +56,17 @@ class Sandboxes:
         self._running: dict[str, int] = {}
         self._deadline: datetime | None = None
         self._function = ""
+        self._started: datetime | None = None
         self._requests = 0
         self.failures: list[str] = []
 
     def running(self) -> str:
         """Name of the function that runs, empty where none does."""
         return self._function
+
+    def running_since(self) -> datetime | None:
+        """When the function that runs was started, None where none does."""
+        return self._started
 
     def has_room(self, function: FunctionSpec) -> bool:
         """Whether one more may run at once."""
@@ -100,11 +105,11 @@ class Sandboxes:
         done: Callable[[str, dict[str, Any] | None], None],
     ) -> None:
         started = self._clock.now()
-        self._deadline, self._function = started + function.timeout, function.name
+        self._deadline, self._function, self._started = started + function.timeout, function.name, started
         try:
             outcome, response = self._attempt(function, event, started)
         finally:
-            self._deadline, self._function = None, ""
+            self._deadline, self._function, self._started = None, "", None
         self._running[function.name] -= 1
         self._recorder.emit(
             "invocation",
@@ -152,11 +157,12 @@ class Sandboxes:
 
     def _spend(self, duration: timedelta) -> None:
         """Give others their turn; they have time-outs of their own."""
-        own, (self._deadline, self._function) = (self._deadline, self._function), (None, "")
+        own = self._deadline, self._function, self._started
+        self._deadline, self._function, self._started = None, "", None
         try:
             self._clock.spend(duration)
         finally:
-            self._deadline, self._function = own
+            self._deadline, self._function, self._started = own
 
     def _context(self, function: FunctionSpec, started: datetime) -> Context:
         self._requests += 1

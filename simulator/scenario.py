@@ -16,7 +16,7 @@ from simulator import calls, faults
 from simulator.manifests import Document, JsonObject, read_documents, read_manifests
 
 API_VERSION: Final = "fleetwright.dev/v1"
-INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange")
+INTERRUPTIONS: Final = ("spot", "rebalance", "scheduledChange", "statusCheck")
 
 ALL: Final = "all"
 
@@ -78,12 +78,21 @@ class Subnet(_Wire, frozen=True, kw_only=True):
 
 
 class Interrupt(_Wire, frozen=True, kw_only=True):
-    """Which instances get notice: a share of the spot instances (of a zone), or one node's."""
+    """Which instances get notice, or fail their status check: a share of them (of a zone), or one node's.
+
+    Notices of `spot` and `rebalance` come to spot instances alone.
+    """
 
     zone: str | None = None
     node: str | None = None
     fraction: float = 1.0
     kind: str = "spot"
+
+
+class DeleteNodes(_Wire, frozen=True, kw_only=True):
+    """Somebody deletes the Node objects of this share of the nodes."""
+
+    fraction: float = 1.0
 
 
 class Boot(_Wire, frozen=True, kw_only=True):
@@ -147,6 +156,7 @@ class Step(_Wire, frozen=True, kw_only=True):
     apply: list[Any] | None = None
     scale: Scale | None = None
     delete: list[Reference] | None = None
+    delete_nodes: DeleteNodes | None = None
     capacity: Capacity | None = None
     price: Price | None = None
     ami: Ami | None = None

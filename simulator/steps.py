@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from fractions import Fraction
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from core.errors import FleetwrightError
 from lambdas.ports import NotFoundError
@@ -16,13 +16,15 @@ from simulator import calls
 from simulator.aws.account import Account
 from simulator.aws.boot import Boot
 from simulator.aws.exchange import Selection
-from simulator.aws.instances import Instance, is_spot
+from simulator.aws.instances import STATUS_CHECK, Instance, is_spot
 from simulator.cluster import Cluster
+from simulator.cluster.objects import name_of
 from simulator.faults import Faults, MessageFaults
 from simulator.meter import Meter
 from simulator.scenario import ALL, Brake, Fault, Interrupt, Step
 
 USER = "user"
+T = TypeVar("T")
 
 
 class Steps:
@@ -79,6 +81,9 @@ class Steps:
             self._cluster.scale(scale.kind, scale.namespace, scale.name, scale.replicas, by=USER)
         for reference in step.delete or ():
             self._cluster.delete(reference.kind, reference.namespace, reference.name, by=USER)
+        if step.delete_nodes is not None:
+            for node in self._some(self._cluster.nodes(), step.delete_nodes.fraction):
+                self._cluster.delete("Node", "", name_of(node), by=USER)
 
     def _to_account(self, step: Step) -> None:
         if step.capacity is not None:
@@ -132,17 +137,20 @@ class Steps:
     def _interrupt(self, interrupt: Interrupt) -> None:
         found = [instance for instance in self._account.instances.all() if _is_meant(instance, interrupt)]
         if not found:
-            self._warn(f"interrupt: no running spot instance matches {interrupt.node or interrupt.zone or 'any zone'}")
-            return
-        count = min(len(found), math.ceil(Fraction(str(interrupt.fraction)) * len(found)))
-        for instance in self._rng.sample(found, count):
+            kind = "" if interrupt.kind == STATUS_CHECK else "spot "
+            self._warn(f"interrupt: no running {kind}instance matches {interrupt.node or interrupt.zone or 'any zone'}")
+        for instance in self._some(found, interrupt.fraction):
             self._account.instances.interrupt(instance, interrupt.kind)
+
+    def _some(self, found: Sequence[T], fraction: float) -> list[T]:
+        """This share of them, rounded up."""
+        return self._rng.sample(found, min(len(found), math.ceil(Fraction(str(fraction)) * len(found))))
 
 
 def _is_meant(instance: Instance, interrupt: Interrupt) -> bool:
     return (
         instance.is_alive
-        and is_spot(instance)
+        and (is_spot(instance) or interrupt.kind == STATUS_CHECK)
         and interrupt.zone in (None, instance.pool.zone)
         and interrupt.node in (None, instance.node_name)
     )

@@ -23,6 +23,7 @@ from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.boot import Boot
+from simulator.aws.dynamodb.items import Key
 from simulator.aws.instances import Instance
 from simulator.aws.region import Region
 from simulator.checkers import Judges
@@ -40,6 +41,7 @@ from simulator.sandbox import Handler, Sandboxes
 from simulator.scenario import Scenario
 from simulator.steps import Steps
 from simulator.summary import Tally
+from simulator.table_rows import CLAIMS, kind_of_partition, record_of
 from simulator.trace import TracedPod
 
 IMPROVE_ITERATIONS: Final = 40
@@ -125,6 +127,7 @@ class World:
             takes=scenario.boot,
             region=self._region,
         )
+        account.table.listen(self._row_written)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
@@ -164,6 +167,11 @@ class World:
     def _ended(self, instance: Instance) -> None:
         self.meter.ended(instance)
         self.cluster.lose_instance(instance.provider_id)
+
+    def _row_written(self, key: Key, item: dict[str, Any] | None) -> None:
+        if kind_of_partition(key.partition) == CLAIMS:
+            since, row = self.sandboxes.running_since(), None if item is None else record_of(item)
+            self.judges.ledger.places.claim_written(self.clock.now(), since, key.sort, row)
 
     def _capacity_of(self, instance_type: str) -> dict[str, int]:
         found = self.account.exchange.instance_type(instance_type)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from core import labels
 from simulator.aws.errors import AwsError
-from simulator.aws.filters import filtered, of_tags, paged, tag_list
-from simulator.aws.instances import STATE_CODES, Instance, Instances, no_instance
+from simulator.aws.filters import filtered, of_fields, of_tags, paged, tag_list
+from simulator.aws.instances import RUNNING, STATE_CODES, Instance, Instances, no_instance
 
 _PAGE: Final = 1000
 _FIELDS: Final[Mapping[str, Callable[[Instance], str]]] = {
@@ -55,25 +55,12 @@ class InstanceCalls:
         return {"Reservations": reservations, **answer}
 
     def describe_status(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer ec2:DescribeInstanceStatus: whoever runs is well."""
+        """Answer ec2:DescribeInstanceStatus. What fails is the check of the instance; the systems below are well."""
         asked = request.get("InstanceIds") or []
-        ok = {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
-        return {
-            "InstanceStatuses": [
-                {
-                    "InstanceId": instance.id,
-                    "AvailabilityZone": instance.pool.zone,
-                    "InstanceState": _state(instance),
-                    "InstanceStatus": ok,
-                    "SystemStatus": ok,
-                    "Events": [],
-                }
-                for instance in self._instances.all()
-                if instance.state == "running" and (not asked or instance.id in asked)
-            ]
-            if not request.get("Filters")
-            else []
-        }
+        running = [i for i in self._instances.all() if i.state == RUNNING and (not asked or i.id in asked)]
+        found = filtered(running, request.get("Filters"), _checks)
+        answer = paged("InstanceStatuses", found, request, _PAGE)
+        return {**answer, "InstanceStatuses": [_status(instance) for instance in answer["InstanceStatuses"]]}
 
     def terminate(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer ec2:TerminateInstances.
@@ -151,6 +138,29 @@ def _known(instances: Mapping[str, Instance], instance_id: str) -> Instance:
 
 def _state(instance: Instance) -> dict[str, Any]:
     return {"Code": STATE_CODES[instance.state], "Name": instance.state}
+
+
+def _checks(instance: Instance, name: str) -> tuple[str, ...]:
+    checks = {"instance-status.status": _check(instance.impaired_since)["Status"], "system-status.status": "ok"}
+    return of_fields(checks, name)
+
+
+def _check(impaired_since: datetime | None) -> dict[str, Any]:
+    if impaired_since is None:
+        return {"Status": "ok", "Details": [{"Name": "reachability", "Status": "passed"}]}
+    failed = {"Name": "reachability", "Status": "failed", "ImpairedSince": impaired_since}
+    return {"Status": "impaired", "Details": [failed]}
+
+
+def _status(instance: Instance) -> dict[str, Any]:
+    return {
+        "InstanceId": instance.id,
+        "AvailabilityZone": instance.pool.zone,
+        "InstanceState": _state(instance),
+        "InstanceStatus": _check(instance.impaired_since),
+        "SystemStatus": _check(None),
+        "Events": [],
+    }
 
 
 def _values(instance: Instance, name: str) -> tuple[str, ...]:

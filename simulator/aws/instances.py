@@ -31,6 +31,7 @@ MAINTENANCE_NOTICE: Final = timedelta(days=14)
 STATE_CHANGE: Final = "EC2 Instance State-change Notification"
 SPOT_WARNING: Final = "EC2 Spot Instance Interruption Warning"
 REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
+STATUS_CHECK: Final = "statusCheck"
 HEALTH: Final = "AWS Health Event"
 RETIREMENT: Final = "AWS_EC2_INSTANCE_RETIREMENT_SCHEDULED"
 
@@ -54,6 +55,7 @@ class Instance(msgspec.Struct, kw_only=True):
     Attributes:
         price: Nano-dollars per hour at its launch.
         user_data: As in its launch template, base64.
+        impaired_since: Since when it fails its status check; None while it is well.
     """
 
     id: str
@@ -70,6 +72,7 @@ class Instance(msgspec.Struct, kw_only=True):
     instance_profile: str = ""
     state: str = PENDING
     ended_at: datetime | None = None
+    impaired_since: datetime | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -179,7 +182,10 @@ class Instances:
                 self._end(instance, by)
 
     def interrupt(self, instance: Instance, kind: str) -> None:
-        """Give notice: `spot` (reclaimed after two minutes), `rebalance` (a recommendation), `scheduledChange`."""
+        """Give notice: `spot` (reclaimed after two minutes), `rebalance` (a recommendation), `scheduledChange`.
+
+        After `statusCheck` it fails that from now on; nobody is told but who asks.
+        """
         notice = {"spot": SPOT_NOTICE, "scheduledChange": MAINTENANCE_NOTICE}.get(kind)
         deadline = None if notice is None else self._clock.now() + notice
         self._recorder.emit(
@@ -188,7 +194,9 @@ class Instances:
             kind=kind,
             deadline=None if deadline is None else stamp(deadline),
         )
-        if kind == "spot":
+        if kind == STATUS_CHECK:
+            instance.impaired_since = self._clock.now()
+        elif kind == "spot":
             self._bus("aws.ec2", SPOT_WARNING, {"instance-id": instance.id, "instance-action": "terminate"})
         elif kind == "rebalance":
             self._bus("aws.ec2", REBALANCE, {"instance-id": instance.id})

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from simulator.campaign import call_sites
 from simulator.campaign.chances import NONE
+from simulator.campaign.page import with_figures
 from simulator.campaign.report import line, report
 from simulator.campaign.runs import play_all
-from simulator.campaign.trial import Outcome, Plan, plan_of, play
+from simulator.campaign.trial import Plan, plan_of, play
 from simulator.record import Event
 
-RECORDED_WORLDS: Final = 12
+RECORDED_WORLDS: Final = 30
 """Worlds without faults that tell which call sites there are."""
 
 
@@ -27,6 +29,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
+    parser.add_argument("--page", type=Path, help="write the figures into this page too")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--record-sites", action="store_true", help="find out anew which call sites there are")
     arguments = parser.parse_args()
@@ -35,15 +38,23 @@ def main() -> int:
     if arguments.record is not None:
         return _one(arguments.first, arguments.record)
     plans = [plan_of(seed) for seed in range(arguments.first, arguments.first + arguments.seeds)]
+    began = time.monotonic()
     outcomes = []
     for outcome in play_all(plans, arguments.processes):
         outcomes.append(outcome)
         _say(line(outcome))
-    return _told(outcomes, arguments.json)
+    figures = report(outcomes)
+    figures |= {
+        "first": arguments.first,
+        "processes": arguments.processes,
+        "wallSeconds": round(time.monotonic() - began),
+    }
+    if arguments.page is not None:
+        arguments.page.write_text(with_figures(arguments.page.read_text(), figures))
+    return _told(figures, arguments.json)
 
 
-def _told(outcomes: list[Outcome], path: Path) -> int:
-    found = report(outcomes)
+def _told(found: dict[str, Any], path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(found, indent=1) + "\n")
     for violated in found["violated"]:
@@ -68,7 +79,9 @@ def _one(seed: int, record: Path) -> int:
 
 
 def _record_sites(processes: int) -> int:
-    plans = [Plan(seed=seed, world=seed, intensity=NONE) for seed in range(1, RECORDED_WORLDS + 1)]
+    plans = [
+        Plan(seed=seed, world=seed, intensity=NONE, dies_at_unknown=False) for seed in range(1, RECORDED_WORLDS + 1)
+    ]
     outcomes = list(play_all(plans, processes))
     call_sites.write({outcome.plan.world: outcome.meetings for outcome in outcomes})
     call_sites.recorded.cache_clear()

@@ -1,7 +1,8 @@
-"""Call sites: every call that some function makes, and which of them a seed's functions die at, before or after.
+"""Call sites: every call that some function makes. Functions die at each of them, before and after the call is done.
 
 A site is (function, call). `data/call_sites.json` says how often each was met in some worlds without faults; it is written
-by `python -m simulator.campaign --record-sites`. The seeds take the sites in turn, each in a world that is known to have it.
+by `python -m simulator.campaign --record-sites`. Gentle seeds take the sites in turn, each in a world that is known to have
+it. Calls that only faults lead to are in no record: functions die at those wherever they are met.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +20,20 @@ from simulator import calls
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
 CRASHES: Final = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 DEEPEST: Final = 6
-"""The function dies at the so-manieth such call at most: later ones are like the earlier."""
+"""The function dies at the so-manieth such call at most, and at the next: later ones are like the earlier."""
 
 TOGETHER: Final = 4
-"""Crashes in one world: a lap over all sites is shorter than the hundred gentle worlds of two hundred seeds."""
+"""Sites of one world: few, since each crash may keep the world from the next site. Two hundred seeds are more than two laps."""
 
 Site = tuple[str, str]
 
 
 class Crash(msgspec.Struct, frozen=True):
-    """A function dies at its `nth` call of this name, counted from the start."""
+    """A function dies at its `nth` call of this name in a world, and again at the next, each in one of the two ways."""
 
     site: Site
-    kind: str
     nth: int
+    kinds: tuple[str, str]
 
 
 class Meetings(msgspec.Struct):
@@ -60,15 +60,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     worlds: dict[int, dict[str, int]]
 
-    def sites(self) -> tuple[Site, ...]:
-        """Every site, in order."""
-        return tuple(sorted({_site(text) for met in self.worlds.values() for text in met}))
+    def sites(self) -> frozenset[Site]:
+        """Every site."""
+        return frozenset(_site(text) for met in self.worlds.values() for text in met)
 
 
 @cache
 def recorded() -> Record:
     """What was recorded last."""
-    return msgspec.json.decode(FILE.read_bytes(), type=Record) if FILE.exists() else Record(worlds={})
+    return msgspec.json.decode(FILE.read_bytes(), type=Record)
 
 
 def write(worlds: Mapping[int, Meetings]) -> None:
@@ -80,14 +80,28 @@ def write(worlds: Mapping[int, Meetings]) -> None:
     FILE.write_bytes(msgspec.json.format(msgspec.json.encode({"worlds": found}), indent=1) + b"\n")
 
 
-def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
-    """The world and the crashes of this turn; None where nothing is recorded.
+class Deaths:
+    """Where functions die in one world: at what is planned, and at the first two calls of a site that is not `known`."""
 
-    A lap takes all of (sites, before and after), some of them together each turn, in a world that has them; the next lap begins
-    with others, in other worlds, and dies at another repetition of the call.
+    def __init__(self, crashes: Iterable[Crash], known: frozenset[Site]) -> None:
+        self._crashes = {crash.site: crash for crash in crashes}
+        self._known = known
+
+    def at(self, site: Site, nth: int) -> str:
+        """What befalls the `nth` call at this site, empty for nothing."""
+        crash = self._crashes.get(site)
+        if crash is None and site in self._known:
+            return ""
+        first, kinds = (1, CRASHES) if crash is None else (crash.nth, crash.kinds)
+        return kinds[nth - first] if 0 <= nth - first < len(kinds) else ""
+
+
+def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]]:
+    """The world and the crashes of this turn.
+
+    A lap takes all sites, some of them together each turn, in a world that has them; the next lap begins with others, in other
+    worlds, and dies at another repetition of the call.
     """
-    if not recorded().sites():
-        return None
     number = 0
     while turn >= len(lap(number)):
         turn -= len(lap(number))
@@ -99,30 +113,33 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]] | None:
 def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
     """The worlds and crashes of the turns of one lap."""
     record = recorded()
-    wanted = [(site, kind) for site in record.sites() for kind in CRASHES]
+    wanted = sorted(record.sites())
     start = number * TOGETHER % len(wanted)
     left = wanted[start:] + wanted[:start]
     turns: list[tuple[int, tuple[Crash, ...]]] = []
     while left:
-        homes = sorted(world for world, met in record.worlds.items() if " ".join(left[0][0]) in met)
+        homes = sorted(world for world, met in record.worlds.items() if " ".join(left[0]) in met)
         world = homes[(len(turns) + number) % len(homes)]
-        met = record.worlds[world]
-        together = _together(left, met)
-        left = [found for found in left if found not in together]
-        crashes = [Crash(site, kind, 1 + number % min(met[" ".join(site)], DEEPEST)) for site, kind in together]
-        turns.append((world, tuple(crashes)))
+        together = _together(left, record.worlds[world])
+        left = [site for site in left if site not in together]
+        turns.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
     return tuple(turns)
 
 
-def _together(left: Sequence[tuple[Site, str]], met: Mapping[str, int]) -> list[tuple[Site, str]]:
-    """The first that is left, and others from all over the rest that this world has; no site twice."""
+def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
+    """The first that is left, and others that this world has, of other functions: a crash keeps its own from the next calls."""
     taken = [left[0]]
-    for step in range(1, TOGETHER):
-        start = len(left) * step // TOGETHER
-        sites = {site for site, _ in taken}
-        others = (f for f in (*left[start:], *left[:start]) if " ".join(f[0]) in met and f[0] not in sites)
-        taken.extend(islice(others, 1))
+    for site in left[1:]:
+        if len(taken) < TOGETHER and " ".join(site) in met and site[0] not in {function for function, _ in taken}:
+            taken.append(site)
     return taken
+
+
+def _crash(site: Site, number: int, met: Mapping[str, int]) -> Crash:
+    # Both crashes must be within what the world met without any; where it met one call alone, the first is all there is.
+    last = max(1, min(met[" ".join(site)] - 1, DEEPEST))
+    kinds = CRASHES if number % 2 == 0 else CRASHES[::-1]
+    return Crash(site, 1 + number % last, (kinds[0], kinds[1]))
 
 
 def _site(text: str) -> Site:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from random import Random
 from typing import Final
@@ -11,7 +11,7 @@ import msgspec
 
 from simulator import calls, faults
 from simulator.calls import Fault
-from simulator.campaign.call_sites import Crash, Meetings
+from simulator.campaign.call_sites import Deaths, Meetings
 from simulator.clock import VirtualClock
 
 
@@ -80,6 +80,9 @@ class Chances:
     Attributes:
         meetings: The call sites that were met, and where functions died.
         struck: How many faults befell.
+
+    Args:
+        deaths: At which call sites functions die; None: at none.
     """
 
     def __init__(
@@ -88,13 +91,13 @@ class Chances:
         rng: Random,
         intensity: Intensity,
         until: datetime,
-        crashes: Sequence[Crash],
+        deaths: Deaths | None,
     ) -> None:
         self._clock = clock
         self._rng = rng
         self._intensity = intensity
         self._until = until
-        self._crashes = {(crash.site, crash.nth): crash.kind for crash in crashes}
+        self._deaths = deaths
         self.meetings = Meetings()
         self.struck = 0
 
@@ -103,7 +106,7 @@ class Chances:
         if self._clock.now() >= self._until:
             return None
         nth = self.meetings.meet(function, call)
-        kind = self._crashes.pop(((function, call), nth), "")
+        kind = self._deaths.at((function, call), nth) if self._deaths is not None else ""
         if not kind and self._rng.random() < self._intensity.calls:
             kind = self._rng.choice(_ALWAYS + _ALSO.get(call, _ALSO.get(call.partition(" ")[0], ())))
         if not kind:

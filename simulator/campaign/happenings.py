@@ -14,12 +14,20 @@ JsonObject = dict[str, Any]
 FIRST: Final = 20
 """Seconds after the start: earlier the world is only put together."""
 
-BUDGETS_HOLD: Final = 720
+LATE: Final = "late"
+"""Name of the NodePool and the EC2NodeClass that are added later."""
+
+BUDGETS_HOLD: Final = 240
 """Seconds after the faults at which NodePools' budgets open."""
 
 
-def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -> list[JsonObject]:
-    """The steps of a world whose faults last for `lasting`; what takes capacity away is given back at their end."""
+def draw_steps(
+    rng: Random, objects: Sequence[JsonObject], lasting: timedelta, *, replicas: Sequence[int]
+) -> list[JsonObject]:
+    """The steps of a world whose faults last for `lasting`; what takes capacity away is given back at their end.
+
+    Workloads are scaled to one of `replicas`.
+    """
     last = round(lasting.total_seconds())
 
     def moment() -> int:
@@ -27,28 +35,30 @@ def draw_steps(rng: Random, objects: Sequence[JsonObject], lasting: timedelta) -
 
     changes = list(_changes(rng, objects, moment))
     steps = [
-        *_scaling(rng, objects, moment),
+        *_scaling(rng, objects, moment, replicas),
         *_interruptions(rng, moment),
         *_shortages(rng, moment, last),
         *_boots(rng, moment, last),
         *changes,
         *_losses(rng, moment),
+        *_deleted_nodes(rng, moment),
+        *_brakes(rng, moment, last),
         *_end_of_expiry(objects, changes, last),
     ]
     return sorted(steps, key=lambda step: int(step["at"]))
 
 
-def _scaling(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
+def _scaling(rng: Random, objects: Sequence[JsonObject], moment: Any, replicas: Sequence[int]) -> Iterator[JsonObject]:
     workloads = [found for found in objects if found["kind"] in ("Deployment", "StatefulSet")]
-    for _ in range(rng.randint(1, 6)):
+    for _ in range(rng.randint(1, 5)):
         found = rng.choice(workloads)
-        scale = {"kind": found["kind"], "name": found["metadata"]["name"], "replicas": rng.choice((0, 1, 3, 8, 15))}
+        scale = {"kind": found["kind"], "name": found["metadata"]["name"], "replicas": rng.choice(replicas)}
         yield {"at": moment(), "scale": scale}
 
 
 def _interruptions(rng: Random, moment: Any) -> Iterator[JsonObject]:
     for _ in range(rng.randint(0, 3)):
-        kind = rng.choice(("spot", "spot", "rebalance", "scheduledChange"))
+        kind = rng.choice(("spot", "spot", "rebalance", "scheduledChange", "statusCheck"))
         yield {"at": moment(), "interrupt": {"fraction": rng.choice((0.3, 0.5, 1.0)), "kind": kind}}
 
 
@@ -80,6 +90,28 @@ def _losses(rng: Random, moment: Any) -> Iterator[JsonObject]:
         yield {"at": at, "table": lost}
 
 
+def _deleted_nodes(rng: Random, moment: Any) -> Iterator[JsonObject]:
+    """Somebody runs `kubectl delete node`."""
+    if rng.random() < 0.2:
+        yield {"at": moment(), "deleteNodes": {"fraction": rng.choice((0.2, 0.5, 1.0))}}
+
+
+def _brakes(rng: Random, moment: Any, last: int) -> Iterator[JsonObject]:
+    """Somebody or something brakes for a while."""
+    if rng.random() < 0.15:
+        engaged, released = rng.choice(
+            (
+                ({"mode": "pause-disruption"}, {"mode": "run"}),
+                ({"mode": "stop"}, {"mode": "run"}),
+                ({"alarm": "ALARM"}, {"alarm": "OK"}),
+                ({"shiftedZones": [rng.choice(ZONES)]}, {"shiftedZones": []}),
+            )
+        )
+        at = moment()
+        yield {"at": at, "brake": engaged}
+        yield {"at": rng.randint(at, last), "brake": released}
+
+
 def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterator[JsonObject]:
     """What users change: images, NodePools, whole NodePools gone, a rollout."""
     pools = [found for found in objects if found["kind"] == "NodePool"]
@@ -96,6 +128,20 @@ def _changes(rng: Random, objects: Sequence[JsonObject], moment: Any) -> Iterato
         changed = copy.deepcopy(rng.choice(deployments))
         changed["spec"]["template"]["metadata"]["labels"]["version"] = "2"
         yield {"at": moment(), "apply": [changed]}
+    if rng.random() < 0.3:
+        at = moment()
+        yield {"at": at, "apply": _late_pool(objects, pools[0])}
+        name = next(found["metadata"]["name"] for found in objects if found["kind"] == "Deployment")
+        yield {"at": at, "scale": {"kind": "Deployment", "name": name, "replicas": 9}}
+
+
+def _late_pool(objects: Sequence[JsonObject], pool: JsonObject) -> list[JsonObject]:
+    """A NodePool that comes first for every pod, with an EC2NodeClass whose status nobody has written yet."""
+    first, own = copy.deepcopy(pool), copy.deepcopy(next(o for o in objects if o["kind"] == "EC2NodeClass"))
+    first["metadata"]["name"] = own["metadata"]["name"] = LATE
+    first["spec"]["weight"] = 100
+    first["spec"]["template"]["spec"]["nodeClassRef"]["name"] = LATE
+    return [own, first]
 
 
 def _end_of_expiry(objects: Sequence[JsonObject], changes: Sequence[JsonObject], last: int) -> Iterator[JsonObject]:

@@ -10,8 +10,8 @@ from simulator.campaign.market import ARCHITECTURES
 JsonObject = dict[str, Any]
 
 NAMES: Final = ("default", "other", "third")
-WINDOW: Final = {"schedule": "*/10 * * * *", "duration": "4m"}
-"""A budget window that opens several times in a world's hour."""
+WINDOW: Final = {"schedule": "*/5 * * * *", "duration": "2m"}
+"""A budget window that opens several times in a world's time."""
 
 _CLASS: Final = "default"
 
@@ -56,16 +56,16 @@ def _template(rng: Random) -> JsonObject:
             {"key": "kubernetes.io/arch", "operator": "In", "values": list(architectures)},
         ],
     }
-    template["expireAfter"] = rng.choice(("8m", "15m", "25m")) if rng.random() < 0.35 else "Never"
+    template["expireAfter"] = rng.choice(("4m", "7m", "12m")) if rng.random() < 0.35 else "Never"
     if rng.random() < 0.5:
-        template["terminationGracePeriod"] = rng.choice(("1m", "3m", "10m"))
+        template["terminationGracePeriod"] = rng.choice(("1m", "3m", "6m"))
     return template
 
 
 def _disruption(rng: Random) -> JsonObject:
     return {
         "consolidationPolicy": rng.choice(("WhenEmpty", "WhenEmptyOrUnderutilized", "WhenEmptyOrUnderutilized")),
-        "consolidateAfter": rng.choice(("0s", "30s", "1m", "5m")),
+        "consolidateAfter": rng.choice(("0s", "30s", "1m", "2m")),
         "budgets": [_budget(rng) for _ in range(rng.choice((1, 1, 2)))],
     }
 

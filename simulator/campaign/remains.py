@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import msgspec
-
 from lambdas import wiring
 from lambdas.wiring import TABLE
-from simulator.aws.account import CLUSTER
 from simulator.checkers.remains import Remains
+from simulator.table_rows import kind_of, record_of
 from simulator.world import World
 
 _COUNTS: Final = "disrupting"
@@ -44,17 +41,7 @@ class _Table:
         return self._by_kind.get(kind, [])
 
     def records(self, kind: str) -> Iterator[Item]:
-        for item in self.items(kind):
-            body = item["body"]
-            text = body["S"].encode() if "S" in body else zlib.decompress(bytes(body["B"]))
-            record: Item = msgspec.json.decode(text)
-            yield record
-
-
-def kind_of(item: Item) -> str:
-    """What an item is, or one with this key: `claims`, `leases` and the like. A kind may lie in several partitions."""
-    partition = item.get(TABLE.partition_key, {}).get("S", "")
-    return str(partition.removeprefix(f"{CLUSTER}#").partition("#")[0])
+        return map(record_of, self.items(kind))
 
 
 def _counters(item: Item) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator import calls
-from simulator.campaign.call_sites import Meetings, recorded
+from simulator.campaign.call_sites import CRASHES, Meetings, recorded
 from simulator.campaign.trial import Outcome
 
 
@@ -14,15 +14,18 @@ def report(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """The fields of `build/sim.json`, the seeds in order; each law once a seed, with its first message."""
     ordered = sorted(outcomes, key=lambda outcome: outcome.plan.seed)
     together = Meetings().join(outcome.meetings for outcome in ordered)
-    sites = set(together.met) | set(recorded().sites())
+    sites = set(together.met) | recorded().sites()
+    left = {kind: sorted(" ".join(site) for site in sites if (site, kind) not in together.died) for kind in CRASHES}
     cpu = sum(outcome.cpu_seconds for outcome in ordered)
     return {
         "seeds": len(ordered),
         "violated": [violated for outcome in ordered for violated in _violated(outcome)],
         "callSites": {
             "total": len(sites),
-            "before": len({site for site, kind in together.died if kind == calls.CRASH_BEFORE}),
-            "after": len({site for site, kind in together.died if kind == calls.CRASH_AFTER}),
+            "before": len(sites) - len(left[calls.CRASH_BEFORE]),
+            "after": len(sites) - len(left[calls.CRASH_AFTER]),
+            "notBefore": left[calls.CRASH_BEFORE],
+            "notAfter": left[calls.CRASH_AFTER],
         },
         "cpuSecondsPerSeed": round(cpu / max(1, len(ordered)), 2),
         "heavy": sum(outcome.plan.intensity.name == "heavy" for outcome in ordered),
@@ -35,7 +38,7 @@ def line(outcome: Outcome) -> str:
     """One line for people."""
     plan = outcome.plan
     laws = sorted({violation.law for violation in outcome.violations})
-    figures = f"{outcome.cpu_seconds:.1f} s, {outcome.struck} faults, {len(plan.crashes)} crashes at sites"
+    figures = f"{outcome.cpu_seconds:.1f} s, {outcome.struck} faults, {len(plan.crashes)} call sites"
     return f"seed {plan.seed} (world {plan.world}, {plan.intensity.name}): {figures}: {', '.join(laws) or 'clean'}"
 
 

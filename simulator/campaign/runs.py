@@ -34,7 +34,7 @@ def _warm_up() -> None:
     """Load everything once: functions load what they use when they first use it."""
     for described in (False, True):
         campaign_region(described=described)
-    play(Plan(seed=0, world=0, intensity=NONE))
+    play(Plan(seed=0, world=0, intensity=NONE, dies_at_unknown=False))
 
 
 def _lost(plan: Plan, lost: Lost) -> Outcome:

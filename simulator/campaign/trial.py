@@ -11,9 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from simulator.calls import Call
-from simulator.campaign.call_sites import Crash, Meetings, scheduled
+from simulator.campaign.call_sites import Crash, Deaths, Meetings, recorded, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
-from simulator.campaign.remains import kind_of, read_remains
+from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
 from simulator.checkers.calls import RESTING, CallJudge
 from simulator.checkers.remains import RemainsJudge
@@ -22,6 +22,7 @@ from simulator.clock import VirtualClock
 from simulator.draws import stream
 from simulator.record import Event, Recorder
 from simulator.run import seeded
+from simulator.table_rows import kind_of
 from simulator.world import QUICK, World, open_world
 
 _GENTLE: Final = (NONE, LIGHT, MID)
@@ -33,12 +34,19 @@ Listener = Callable[[Event], None]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is played for a seed. Every second seed is heavy; the others are gentle and take the call sites in turn."""
+    """What is played for a seed. Every second seed is heavy; the others are gentle and take the call sites in turn.
+
+    Attributes:
+        world: The seed that its world is drawn from.
+        crashes: Where functions die, besides what the intensity brings.
+        dies_at_unknown: Whether functions die at calls that are in no record, too.
+    """
 
     seed: int
     world: int
     intensity: Intensity
     crashes: tuple[Crash, ...] = ()
+    dies_at_unknown: bool = True
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,12 +67,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_of(seed: int) -> Plan:
     """What is played for this seed."""
-    turn, heavy = divmod(seed, 2)
-    if heavy:
+    turn, is_heavy = divmod(seed, 2)
+    if is_heavy:
         return Plan(seed=seed, world=seed, intensity=HEAVY)
-    intensity = _GENTLE[turn % len(_GENTLE)]
-    world, crashes = scheduled(max(0, turn - 1)) or (seed, ())
-    return Plan(seed=seed, world=world, intensity=intensity, crashes=crashes)
+    world, crashes = scheduled(max(0, turn - 1))
+    return Plan(seed=seed, world=world, intensity=_GENTLE[turn % len(_GENTLE)], crashes=crashes)
 
 
 def play(plan: Plan, listener: Listener | None = None) -> Outcome:
@@ -127,7 +134,8 @@ def _trouble(world: World, drawn: DrawnWorld, plan: Plan) -> Chances:
     until = drawn.scenario.start + drawn.troubled
     for spell in draw_spells(rng, plan.intensity, drawn.troubled):
         world.clock.after(spell.after, partial(_begin, world, spell))
-    chances = Chances(world.clock, rng, plan.intensity, until, plan.crashes)
+    deaths = Deaths(plan.crashes, recorded().sites()) if plan.dies_at_unknown else None
+    chances = Chances(world.clock, rng, plan.intensity, until, deaths)
     world.skew = chances.skew
     world.faults.draw_from(chances.befalls)
     world.message_faults.draw_from(chances.befalls_message)

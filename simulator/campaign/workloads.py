@@ -14,6 +14,7 @@ DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _HOSTNAME: Final = "kubernetes.io/hostname"
+_HOSTILE: Final = ("$(reboot)", "a,b --anonymous-auth=true", "x\ny", "")
 _CPUS: Final = ("250m", "500m", "1", "1500m", "3", "7")
 _BUDGETS: Final = (
     {"minAvailable": "50%"},
@@ -24,12 +25,14 @@ _BUDGETS: Final = (
 )
 
 
-def draw_workloads(rng: Random) -> list[JsonObject]:
-    """One to five Deployments, and now and then the other kinds."""
+def draw_workloads(rng: Random, *, large: bool) -> list[JsonObject]:
+    """Some Deployments, and now and then the other kinds."""
     found: list[JsonObject] = []
-    for number in range(rng.randint(1, 5)):
-        found += _with_budget(rng, _deployment(rng, f"app{number}"))
-    if rng.random() < 0.35:
+    for number in range(rng.randint(2, 5) if large else rng.randint(1, 3)):
+        found += _with_budget(rng, _deployment(rng, f"app{number}", replicas=rng.randint(1, 10 if large else 6)))
+    if rng.random() < 0.1:
+        found.append(_hostile_deployment(rng, "odd"))
+    if rng.random() < 0.5:
         found.append(_storage_class())
         found += _with_budget(rng, _stateful_set(rng, "store"))
     if rng.random() < 0.3:
@@ -39,13 +42,23 @@ def draw_workloads(rng: Random) -> list[JsonObject]:
     return found
 
 
-def _deployment(rng: Random, name: str) -> JsonObject:
+def _deployment(rng: Random, name: str, *, replicas: int) -> JsonObject:
     template = _template(rng, name)
     if rng.random() < 0.25:
         _spread_over_hosts(rng, template, name)
     elif rng.random() < 0.3:
         _spread_over_zones(rng, template, name)
-    spec = {"replicas": rng.randint(1, 10), "selector": {"matchLabels": {"app": name}}, "template": template}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+    return _workload("apps/v1", "Deployment", name, spec)
+
+
+def _hostile_deployment(rng: Random, name: str) -> JsonObject:
+    """One whose pods ask for a label value that is none, and that a shell would take for a command."""
+    template = _template(rng, name)
+    term = {"matchExpressions": [{"key": "example.com/team", "operator": "In", "values": [rng.choice(_HOSTILE)]}]}
+    required = {"nodeSelectorTerms": [term]}
+    template["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
     return _workload("apps/v1", "Deployment", name, spec)
 
 
@@ -96,7 +109,7 @@ def _template(rng: Random, name: str) -> JsonObject:
     spec: JsonObject = {"containers": [{"name": "main", "image": name, "resources": {"requests": requests}}]}
     metadata: JsonObject = {"labels": {"app": name}}
     if rng.random() < 0.15:
-        metadata["annotations"] = {DO_NOT_DISRUPT: rng.choice(("true", "5m"))}
+        metadata["annotations"] = {DO_NOT_DISRUPT: rng.choice(("true", "3m"))}
     if rng.random() < 0.3:
         spec["terminationGracePeriodSeconds"] = rng.choice((1, 10, 60, 120))
     if rng.random() < 0.1:

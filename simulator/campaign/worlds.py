@@ -13,13 +13,21 @@ from simulator.aws.region import Region
 from simulator.campaign.happenings import draw_steps
 from simulator.campaign.market import campaign_region
 from simulator.campaign.pools import draw_pools
-from simulator.campaign.workloads import draw_workloads
+from simulator.campaign.workloads import NAMESPACE, draw_workloads
 from simulator.draws import stream
 from simulator.scenario import Scenario, scenario_of
 
-SETTLING: Final = timedelta(minutes=53)
+NODE_OVERLAY: Final = "NodeOverlay"
+CAPACITY_BUFFER: Final = "CapacityBuffer"
+"""Gates, each of the same name as the kind of object that it is about."""
+
+SETTLING: Final = timedelta(minutes=100)
 """How long a world has after its faults to come to rest, the minutes included in which it must be. The longest chain: a launch
 that never joins is given up after 15 minutes, and a message that failed is seen again every 6."""
+
+_LARGE: Final = 0.1
+"""Share of the worlds with many pods and a long time of trouble. Most bugs need neither, and ten small worlds cost as much as
+three of these."""
 
 _DESCRIBED: Final = 0.25
 """Share of the worlds in which EC2 describes its types, and the functions read the market themselves."""
@@ -43,14 +51,17 @@ class DrawnWorld(msgspec.Struct, frozen=True, kw_only=True):
 def draw_world(seed: int) -> DrawnWorld:
     """The world of this seed, the same in every process."""
     rng = stream(seed, "world")
-    troubled = timedelta(minutes=rng.choice((12, 16, 20)))
-    objects = [*draw_pools(rng), *draw_workloads(rng)]
-    steps = draw_steps(rng, objects, troubled)
+    large = rng.random() < _LARGE
+    troubled = timedelta(minutes=rng.choice((10, 12) if large else (6, 7, 9)))
+    objects = [*draw_pools(rng), *draw_workloads(rng, large=large)]
+    gates = _feature_gates(rng)
+    objects += _gated_objects(gates)
+    steps = draw_steps(rng, objects, troubled, replicas=(0, 1, 3, 8, 15) if large else (0, 1, 3, 6))
     spec = {
         "duration": (troubled + SETTLING).total_seconds(),
         "seed": seed,
         "nodeBootSeconds": rng.choice((20, 45, 90)),
-        "featureGates": _feature_gates(rng),
+        "featureGates": gates,
         "steps": steps,
     }
     scenario = scenario_of(Path("campaign"), {"metadata": {"name": f"seed-{seed}"}, "spec": spec})
@@ -65,4 +76,23 @@ def draw_world(seed: int) -> DrawnWorld:
 
 
 def _feature_gates(rng: Random) -> dict[str, bool]:
-    return {"SpotToSpotConsolidation": True} if rng.random() < 0.3 else {}
+    chances = {"SpotToSpotConsolidation": 0.3, "NodeRepair": 0.3, NODE_OVERLAY: 0.15, CAPACITY_BUFFER: 0.15}
+    return {gate: True for gate, chance in chances.items() if rng.random() < chance}
+
+
+def _gated_objects(gates: dict[str, bool]) -> list[dict[str, Any]]:
+    """What the functions read only where a gate is open."""
+    arm = {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}
+    overlay = {
+        "apiVersion": "karpenter.sh/v1alpha1",
+        "kind": NODE_OVERLAY,
+        "metadata": {"name": "arm"},
+        "spec": {"requirements": [arm], "priceAdjustment": "-20%"},
+    }
+    buffer = {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": CAPACITY_BUFFER,
+        "metadata": {"name": "room", "namespace": NAMESPACE},
+        "spec": {"scalableRef": {"kind": "Deployment", "name": "app0"}, "percentage": 50},
+    }
+    return [found for found in (overlay, buffer) if gates.get(str(found["kind"]))]

@@ -1,8 +1,8 @@
-"""NodePool budgets: at every moment at which a node begins to go, no more go than the budgets admit then."""
+"""NodePool budgets: when a node takes its place among those that go (docs/adr/0026), no more go than they admit then."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
 from math import ceil
@@ -10,13 +10,9 @@ from typing import Any, Final
 
 from core.model.values.duration import parse_duration
 from simulator.checkers import cron
-from simulator.checkers.ledger import DISRUPTED, Ledger
-from simulator.checkers.voluntary import REASONS, is_voluntary
+from simulator.checkers.ledger import DISRUPTED, Ledger, Place
+from simulator.checkers.voluntary import REASONS, SKEW_MAX, is_voluntary
 from simulator.record import Event
-
-TAINTED_AFTER_MAX: Final = timedelta(minutes=4)
-"""How long after its place was taken (docs/adr/0026) a node may be tainted: a message that was lost is repeated in a later
-round of `reconcile`. A window that opened since then does not hold the node back."""
 
 _DEFAULT: Final = ({"nodes": "10%"},)
 
@@ -38,37 +34,20 @@ class BudgetJudge:
 
     def _begins(self, name: str, reason: str, now: datetime) -> None:
         node = self._ledger.nodes.get(name)
-        # A node that was never initialized is nobody's to count (Karpenter).
         if node is None or not node.pool or not node.is_initialized or is_voluntary(node):
             return
-        found = [n for n in self._ledger.nodes.values() if n.pool == node.pool and n.is_initialized]
-        alive = [n for n in found if self._is_there(n.instance)]
-        total = len(alive)
-        going = [n for n in alive if is_voluntary(n)]
-        late = [n for n in going if n.disrupted_at is not None and now - n.disrupted_at <= TAINTED_AFTER_MAX]
-        # Places are taken in an order that taints need not follow; they were if there is any order that bears them all.
-        tops = sorted(
-            self._most(node.pool, why, total, now) for why in (reason, *(n.disrupted_for or "" for n in late))
-        )
-        number = len(going) - len(late)
-        for top in tops:
-            number += 1
-            if number > top:
-                self._report(
-                    f"{name} goes ({reason}) as number {len(going) + 1} of {total} in NodePool {node.pool}, "
-                    f"allowed {top}"
-                )
-                return
-
-    def _most(self, pool: str, reason: str, total: int, now: datetime) -> int:
-        """How many may go at most, at any of the moments at which a place was taken by a node that is tainted now."""
-        moments = (now, now - TAINTED_AFTER_MAX / 2, now - TAINTED_AFTER_MAX)
-        tops = [self._allowed(pool, reason, total, moment) for moment in moments]
-        return max(total + 1 if top is None else top for top in tops)
-
-    def _is_there(self, instance: str) -> bool:
-        found = self._ledger.instances.get(instance)
-        return found is not None and found.ended_at is None
+        place = self._ledger.places.of(node.instance)
+        if place is None:
+            # No function took a place for it, so the budgets must hold now.
+            going, total = self._ledger.places.count(node.pool, now)
+            place = Place(pool=node.pool, since=now, at=now, number=going + 1, total=total)
+        tops = [self._allowed(node.pool, reason, place.total, moment) for moment in _moments(place)]
+        top = max(place.number if found is None else found for found in tops)
+        if place.number > top:
+            self._report(
+                f"{name} goes ({reason}) as number {place.number} of {place.total} in NodePool {node.pool}, allowed {top}, "
+                f"since {place.at:%H:%M:%S}"
+            )
 
     def _allowed(self, pool: str, reason: str, total: int, now: datetime) -> int | None:
         """How many may go at once for this reason; None where nothing limits it, as where the NodePool was deleted."""
@@ -82,6 +61,15 @@ class BudgetJudge:
             if _concerns(budget, reason) and _is_open(budget, now)
         ]
         return min(limits, default=None)
+
+
+def _moments(place: Place) -> Iterator[datetime]:
+    """When the budgets may have been read for a place: from the function's start to the transaction, to the minute."""
+    moment = place.since - SKEW_MAX
+    while moment < place.at + SKEW_MAX:
+        yield moment
+        moment = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    yield place.at + SKEW_MAX
 
 
 def _concerns(budget: Mapping[str, Any], reason: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ POOL: Final = "karpenter.sh/nodepool"
 CLAIM: Final = "karpenter.sh/nodeclaim"
 INITIALIZED: Final = "karpenter.sh/initialized"
 
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _GRACE: Final = 30
 """Seconds that a pod gets to stop where it does not say."""
 
@@ -64,6 +65,71 @@ class InstanceFacts(msgspec.Struct, kw_only=True):
     ended_at: datetime | None = None
 
 
+class Place(msgspec.Struct, kw_only=True):
+    """That a node may go: its claim took a place in the count of its NodePool's nodes that go (docs/adr/0026).
+
+    Attributes:
+        since: When the function was started that took it; it looked at the world between then and `at`.
+        at: When it was taken.
+        number: How many nodes of the NodePool went then, this one included.
+        total: How many nodes it had.
+    """
+
+    pool: str
+    since: datetime
+    at: datetime
+    number: int = 0
+    total: int = 0
+
+
+class Places:
+    """The places by the instance, from the rows of claims and the taints of nodes."""
+
+    def __init__(self, nodes: Mapping[str, NodeFacts], instances: Mapping[str, InstanceFacts]) -> None:
+        self._nodes = nodes
+        self._instances = instances
+        self._holders: dict[str, tuple[str, str]] = {}
+        self._taken: dict[str, Place] = {}
+        self._latest: list[Place] = []
+
+    def claim_written(self, now: datetime, since: datetime | None, name: str, row: Mapping[str, Any] | None) -> None:
+        """A claim's row is written, removed, lost or put back; the last two by nobody, so there is no `since`."""
+        before = self._holders.pop(name, None)
+        holder = None
+        if row is not None and row.get("is_disrupting"):
+            holder = row["plan"]["node_pool"], (row.get("machine") or {}).get("instance_id", "")
+            self._holders[name] = holder
+        if before is not None and holder is None:
+            self._taken.pop(before[1], None)
+        elif before is None and holder is not None and since is not None:
+            self._latest = [place for place in self._latest if place.at == now]
+            place = self._taken[holder[1]] = Place(pool=holder[0], since=since, at=now)
+            self._latest.append(place)
+        # A transaction writes its rows one after the other, in one moment; what counts is how many go after all of them.
+        for place in self._latest:
+            if place.at == now:
+                place.number, place.total = self.count(place.pool, place.since)
+
+    def of(self, instance: str) -> Place | None:
+        """The place that the instance's claim holds, None where no function took it."""
+        return self._taken.get(instance)
+
+    def count(self, pool: str, since: datetime) -> tuple[int, int]:
+        """How many initialized nodes of the NodePool go, and how many it has, with those that ended after `since`."""
+        holding = {instance for held, instance in self._holders.values() if held == pool}
+        # A node that was never initialized is nobody's to count (Karpenter).
+        found = [node for node in self._nodes.values() if node.pool == pool and node.is_initialized]
+        alive = [node for node in found if self._ended(node.instance) is None]
+        ended = [moment for node in found if (moment := self._ended(node.instance)) is not None]
+        going = sum(node.instance in holding or bool(node.disrupted_for) for node in alive)
+        return going, len(alive) + sum(moment >= since for moment in ended)
+
+    def _ended(self, instance: str) -> datetime | None:
+        """When it ended; long ago for one that is not known."""
+        facts = self._instances.get(instance)
+        return facts.ended_at if facts is not None else _LONG_AGO
+
+
 class Ledger:
     """Pods, nodes, instances, and the objects that users applied."""
 
@@ -71,6 +137,7 @@ class Ledger:
         self.pods: dict[str, PodFacts] = {}
         self.nodes: dict[str, NodeFacts] = {}
         self.instances: dict[str, InstanceFacts] = {}
+        self.places = Places(self.nodes, self.instances)
         self.applied: dict[tuple[str, str, str], JsonObject] = {}
         self._graces: dict[str, str] = {}
         self._handlers: dict[str, Callable[[datetime, Mapping[str, Any]], None]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,10 +25,15 @@ class Written(NamedTuple):
     after: Item | None
 
 
+Listener = Callable[[Key, Item | None], None]
+"""Told of a write: the key, and the item as it is now, None where it is gone."""
+
+
 class Items:
     """Items by partition in the order of their sort keys. They are replaced, never changed."""
 
     def __init__(self) -> None:
+        self._listeners: list[Listener] = []
         self._partitions: dict[str, dict[str, Item]] = {}
         self._sorted: dict[str, tuple[str, ...]] = {}
         self._bytes: dict[str, int] = {}
@@ -70,6 +75,12 @@ class Items:
             self._sorted.pop(key.partition, None)
         if before is not None or item is not None:
             self._journal.append(Written(at, key, before, item))
+            for listener in self._listeners:
+                listener(key, item)
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each item that is written or removed from now on."""
+        self._listeners.append(listener)
 
     def changed_since(self, moment: datetime) -> dict[Key, Item | None]:
         """What was written after `moment`, with the items as they were then."""

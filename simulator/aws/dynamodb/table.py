@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, Final
 
-from simulator.aws.dynamodb.items import Items, Key
+from simulator.aws.dynamodb.items import Items, Key, Listener
 from simulator.aws.dynamodb.queries import KeyRange, read_key_condition
 from simulator.aws.dynamodb.requests import CONDITION_FAILED, Schema, Write, read_write
 from simulator.aws.dynamodb.transactions import Transactions
@@ -64,6 +64,10 @@ class Table:
     def all(self) -> Iterator[Item]:
         """Every item as it is now, by partition and sort key. Not to be changed."""
         return (item for _, item in self._items.all())
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` with each item that is written, lost or put back from now on."""
+        self._items.listen(listener)
 
     def lose(self, newest: int | None) -> None:
         """Lose the items that were written last, None for all. No function is told."""

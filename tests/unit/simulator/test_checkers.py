@@ -110,20 +110,49 @@ def test_a_node_that_stays_after_all_counts_no_longer() -> None:
     assert story.verdict().count("budgetViolations") == 0
 
 
-def test_a_window_that_opened_after_a_node_took_its_place_does_not_hold_it_back() -> None:
+def place(story: Story, *names: str, looked: timedelta = timedelta(seconds=1)) -> Story:
+    """One transaction in which the claims of these nodes take their places, by a function that was started `looked` ago."""
+    for name in names:
+        row = {"plan": {"node_pool": "default"}, "machine": {"instance_id": f"i-{name}"}, "is_disrupting": True}
+        story.judges.ledger.places.claim_written(story.now, story.now - looked, f"claim-{name}", row)
+    return story
+
+
+CLOSED = {"nodes": "0", "schedule": "0 12 * * *", "duration": "1h"}
+
+
+@pytest.mark.parametrize(("taken", "broken"), [(-10, 0), (10, 1)])
+def test_budgets_hold_when_a_node_takes_its_place(taken: int, broken: int) -> None:
     """If this failed, a taint that a fault delayed past the start of a window would be called a broken budget."""
-    closed = {"nodes": "0", "schedule": "0 12 * * *", "duration": "1h"}
-    story = Story().apply("NodePool", "default", pool(budgets=[closed])).node("a").node("b")
-    story.wait(minutes=2).taint("a", "Expired").wait(minutes=3).taint("b", "Expired")
-    assert story.verdict().count("budgetViolations") == 1
+    story = Story().apply("NodePool", "default", pool(budgets=[CLOSED])).node("a").wait(seconds=taken)
+    assert place(story, "a").wait(minutes=5).taint("a", "Expired").verdict().count("budgetViolations") == broken
 
 
-def test_places_may_have_been_taken_in_another_order_than_taints_show() -> None:
+def test_budgets_may_be_those_of_any_moment_of_the_function_that_takes_the_place() -> None:
+    """If this failed, a call that took long, past the start of a window, would be called a broken budget."""
+    for seconds, broken in ((20, 0), (8, 1)):
+        story = Story().apply("NodePool", "default", pool(budgets=[CLOSED])).node("a").wait(seconds=10)
+        place(story, "a", looked=timedelta(seconds=seconds)).taint("a", "Expired")
+        assert story.verdict().count("budgetViolations") == broken
+
+
+def test_places_count_in_the_order_in_which_they_are_taken() -> None:
     """If this failed, a node that was first to take its place and last to be tainted would be called one too many."""
     story = Story().apply("NodePool", "default", pool(budgets=[{"nodes": "1", "reasons": ["Drifted"]}]))
-    story.node("a").node("b").node("c").taint("a", "Empty").wait(minutes=1).taint("b", "Drifted")
+    place(story.node("a").node("b").node("c"), "b").wait(seconds=1)
+    place(story, "a").wait(minutes=1).taint("a", "Empty").taint("b", "Drifted")
     assert story.verdict().count("budgetViolations") == 0
-    assert story.taint("c", "Drifted").verdict().count("budgetViolations") == 1
+    assert place(story, "c").taint("c", "Drifted").verdict().count("budgetViolations") == 1
+
+
+def test_all_places_of_one_transaction_count() -> None:
+    """If this failed, a command of three nodes would break a budget of two."""
+    for names, broken in (("ab", 0), ("abc", 3)):
+        story = Story().apply("NodePool", "default", pool(budgets=[{"nodes": "2"}])).node("a").node("b").node("c")
+        place(story, *names)
+        for name in names:
+            story.taint(name, "Empty")
+        assert story.verdict().count("budgetViolations") == broken
 
 
 def test_budgets_of_a_deleted_node_pool_hold_nothing() -> None:

@@ -1,0 +1,33 @@
+"""The functions' rows in the table, as plain JSON for the judges."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+
+from lambdas.wiring import TABLE
+from simulator.aws.account import CLUSTER
+
+Item = dict[str, Any]
+
+CLAIMS = "claims"
+
+
+def kind_of(item: Item) -> str:
+    """What an item is, or one with this key: `claims`, `leases` and the like. A kind may lie in several partitions."""
+    return kind_of_partition(item.get(TABLE.partition_key, {}).get("S", ""))
+
+
+def kind_of_partition(partition: str) -> str:
+    """The same by the partition alone."""
+    return partition.removeprefix(f"{CLUSTER}#").partition("#")[0]
+
+
+def record_of(item: Item) -> Item:
+    """The record in an item that has one."""
+    body = item["body"]
+    text = body["S"].encode() if "S" in body else zlib.decompress(bytes(body["B"]))
+    record: Item = msgspec.json.decode(text)
+    return record
