@@ -91,7 +91,7 @@ class Account:
         self.instances = Instances(clock, recorder, stream(seed, "instances"), around.bus)
         self.network = Network(subnets_in(region.zones), zone_ids=_zone_ids(region))
         self.images = Images(clock)
-        self.brakes = OperatorBrakes(self.images.get_parameter, region.zone_ids)
+        self.brakes = OperatorBrakes(clock, self.images.get_parameter, region.zone_ids)
         self.queues = Queues(clock, stream(seed, "messages"), around.message_faults.carry, ACCOUNT_ID, region.name)
         self.schedules = Schedules(clock, _GROUP)
         self.table = Table(clock, _SCHEMA, around.spend, stream(seed, "table"))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Any, Final
+
+from simulator.clock import VirtualClock
 
 KILL_SWITCH: Final = "/fleetwright/simulated/mode"
 PAUSING_ALARM: Final = "checkout-errors"
+SHIFTS_FOR: Final = timedelta(hours=12)
 Responder = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -19,7 +23,8 @@ class OperatorBrakes:
         shifted_zones: Names of the zones that traffic is shifted away from.
     """
 
-    def __init__(self, other_parameters: Responder, zone_ids: Mapping[str, str]) -> None:
+    def __init__(self, clock: VirtualClock, other_parameters: Responder, zone_ids: Mapping[str, str]) -> None:
+        self._clock = clock
         self._other_parameters = other_parameters
         self._zone_ids = zone_ids
         self.mode = "run"
@@ -39,6 +44,17 @@ class OperatorBrakes:
 
     def get_managed_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer arc-zonal-shift:GetManagedResource."""
-        away = [self._zone_ids.get(zone, zone) for zone in self.shifted_zones]
-        shifts = [{"awayFrom": zone, "appliedStatus": "APPLIED"} for zone in away]
+        now = self._clock.now()
+        shifts = [
+            {
+                "zonalShiftId": f"shift-{zone}",
+                "resourceIdentifier": request["resourceIdentifier"],
+                "awayFrom": self._zone_ids.get(zone, zone),
+                "appliedStatus": "APPLIED",
+                "startTime": now,
+                "expiryTime": now + SHIFTS_FOR,
+                "comment": "by the scenario",
+            }
+            for zone in self.shifted_zones
+        ]
         return {"arn": request["resourceIdentifier"], "appliedWeights": {}, "zonalShifts": shifts, "autoshifts": []}

@@ -118,12 +118,18 @@ def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
     left = wanted[start:] + wanted[:start]
     turns: list[tuple[int, tuple[Crash, ...]]] = []
     while left:
-        homes = sorted(world for world, met in record.worlds.items() if " ".join(left[0]) in met)
+        homes = _homes(left[0], record)
         world = homes[(len(turns) + number) % len(homes)]
         together = _together(left, record.worlds[world])
         left = [site for site in left if site not in together]
         turns.append((world, tuple(_crash(site, number, record.worlds[world]) for site in together)))
     return tuple(turns)
+
+
+def _homes(site: Site, record: Record) -> list[int]:
+    """The worlds that have the site, less those that have it seldom: faults on the way there could keep them from it."""
+    counts = {world: met.get(" ".join(site), 0) for world, met in record.worlds.items()}
+    return sorted(world for world, count in counts.items() if count > 0 and 2 * count >= max(counts.values()))
 
 
 def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
@@ -136,8 +142,8 @@ def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
 
 
 def _crash(site: Site, number: int, met: Mapping[str, int]) -> Crash:
-    # Both crashes must be within what the world met without any; where it met one call alone, the first is all there is.
-    last = max(1, min(met[" ".join(site)] - 1, DEEPEST))
+    # With some calls to spare, since a crash before it may keep the world from some of them.
+    last = max(1, min(met[" ".join(site)] // 3, DEEPEST))
     kinds = CRASHES if number % 2 == 0 else CRASHES[::-1]
     return Crash(site, 1 + number % last, (kinds[0], kinds[1]))
 

@@ -1,6 +1,7 @@
 """Evictions with nowhere to go: a disruption command has a place for each pod of its nodes.
 
-Expiry is none: like Karpenter's it makes no plan, and where a limit is reached whoever waits longest may take what gets free.
+Expiry is none: like Karpenter's it makes no plan. Where the NodePool is at its limit when the pod has waited for long, another
+has taken the place: Kubernetes reserves none, for Karpenter neither, and no node can be launched in its stead.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 import msgspec
 
 from simulator.checkers.ledger import Ledger
+from simulator.checkers.limits import CapacityOf, exceeded
 from simulator.record import Event
 
 PENDING_MAX: Final = timedelta(minutes=20)
@@ -26,16 +28,19 @@ class _Eviction(msgspec.Struct):
     pod: str
     reason: str
     at: datetime
+    pool: str
+    instance_type: str
 
 
 class StrandedPodsJudge:
-    """Counts pods that follow one evicted by a disruption command and wait too long for a node."""
+    """Counts pods that follow one evicted by a disruption command and wait too long for a node that could be launched."""
 
     name = "evictionsWithoutPlace"
 
-    def __init__(self, ledger: Ledger, report: Callable[[str], None]) -> None:
+    def __init__(self, ledger: Ledger, report: Callable[[str], None], capacity_of: CapacityOf) -> None:
         self._ledger = ledger
         self._report = report
+        self._capacity_of = capacity_of
         self._evicted: dict[str, list[_Eviction]] = {}
         self._waiting: dict[str, tuple[datetime, _Eviction]] = {}
 
@@ -66,7 +71,9 @@ class StrandedPodsJudge:
             return
         node = self._ledger.nodes.get(pod.node)
         if node is not None and node.disrupted_for in _PLANNED:
-            eviction = _Eviction(name, node.disrupted_for or "", now)
+            instance = self._ledger.instances.get(node.instance)
+            type_ = instance.instance_type if instance is not None else ""
+            eviction = _Eviction(name, node.disrupted_for or "", now, node.pool, type_)
             self._evicted.setdefault(f"{pod.namespace}/{pod.owner}", []).append(eviction)
 
     def _comes(self, name: str, owner: str, now: datetime) -> None:
@@ -78,6 +85,12 @@ class StrandedPodsJudge:
 
     def _end(self, name: str, now: datetime) -> None:
         since, eviction = self._waiting.pop(name)
-        if now - since > PENDING_MAX:
+        if now - since > PENDING_MAX and not self._is_at_limit(eviction):
             waited = round((now - since).total_seconds() / 60)
             self._report(f"{name} waited {waited} minutes: it follows {eviction.pod}, evicted for {eviction.reason}")
+
+    def _is_at_limit(self, eviction: _Eviction) -> bool:
+        """Whether the NodePool may not have another node like the one that the pod left."""
+        if not eviction.instance_type:
+            return False
+        return bool(exceeded(self._ledger, self._capacity_of, eviction.pool, eviction.instance_type))

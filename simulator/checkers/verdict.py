@@ -12,8 +12,9 @@ import msgspec
 from simulator.checkers.budgets import BudgetJudge
 from simulator.checkers.do_not_disrupt import DoNotDisruptJudge
 from simulator.checkers.killed_pods import KilledPodsJudge
-from simulator.checkers.launches import CapacityOf, DoubleLaunchJudge, LimitJudge
+from simulator.checkers.launches import DoubleLaunchJudge
 from simulator.checkers.ledger import Ledger
+from simulator.checkers.limits import CapacityOf, LimitJudge
 from simulator.checkers.orphans import OrphanJudge
 from simulator.checkers.pod_disruption_budgets import PodDisruptionBudgetJudge
 from simulator.checkers.stranded_pods import StrandedPodsJudge
@@ -57,7 +58,7 @@ class Judges:
         self._found: list[Violation] = []
         self._now = datetime.min.replace(tzinfo=UTC)
         self._orphans = OrphanJudge(self.ledger, self._reporter(OrphanJudge.name))
-        self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name))
+        self._stranded = StrandedPodsJudge(self.ledger, self._reporter(StrandedPodsJudge.name), capacity_of)
         self._judges: tuple[_Judge, ...] = (
             BudgetJudge(self.ledger, self._reporter(BudgetJudge.name)),
             PodDisruptionBudgetJudge(self.ledger, self._reporter(PodDisruptionBudgetJudge.name)),
