@@ -1,0 +1,24 @@
+"""Claims as bit sets, by number of pods and by profile."""
+
+from __future__ import annotations
+
+from core.scheduling.capacity.claim_index import ClaimIndex
+from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.primitives.handles import TypeMask
+from tests.builders import a_type
+from tests.unit.scheduling.reading import context_of
+
+
+def test_sets_follow_what_happens_to_claims() -> None:
+    """Otherwise a search would ask claims that are full, or pass over those that are not."""
+    (template,) = context_of(types=(a_type("a"), a_type("b"))).templates
+    profiles, index = ClaimProfiles(), ClaimIndex()
+    wide, narrow = (profiles.of(template, template.offered, TypeMask(mask)) for mask in (0b11, 0b01))
+    assert profiles.of(template, template.offered, TypeMask(0b11)) is wide
+    for _ in range(3):
+        index.add(wide)
+    index.fill(1, 0, 1)
+    index.turn(2, narrow)
+    index.close(0)
+    assert (wide.claims, narrow.claims) == (0b011, 0b100)
+    assert (index.by_count, index.open) == ([0b101, 0b010], 0b110)

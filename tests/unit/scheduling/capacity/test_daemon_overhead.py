@@ -1,0 +1,32 @@
+"""What DaemonSets leave of a new node."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.policy import DaemonSet
+from core.model.values.requirements import Requirement
+from core.scheduling.capacity.daemon_overhead import daemon_pods
+from core.scheduling.primitives.requirement_table import RequirementTable
+from core.scheduling.primitives.resource_vector import ResourceAxis
+from tests.builders import a_pod, a_type
+from tests.unit.scheduling.reading import context_of
+
+
+def a_daemon_set(name: str, cpu: str, **spec: object) -> DaemonSet:
+    return DaemonSet(namespace="default", name=name, spec=a_pod(cpu=cpu, memory="0", **spec).spec)
+
+
+def test_only_types_that_get_the_pod_have_less_room() -> None:
+    """Otherwise a pod would not fit the node that was launched for it, or a larger one would be bought in vain."""
+    only_b = (Requirement.one_of(labels.INSTANCE_TYPE, "b"),)
+    daemons = (a_daemon_set("all", "500m"), a_daemon_set("some", "1", node_selector=only_b))
+    context = context_of(types=(a_type("a", cpu="4"), a_type("b", cpu="4")), daemon_sets=daemons)
+    (template,), cpu = context.templates, context.axis.names.index("cpu")
+    assert [room[cpu] for room in template.types.room.vectors] == [3500, 2500]
+
+
+def test_a_daemonset_that_needs_resource_claims_is_left_out() -> None:
+    """Otherwise room would be kept for pods that are not planned for."""
+    table = RequirementTable(labels.WELL_KNOWN)
+    dra = a_daemon_set("gpu", "1", resource_claims=("gpu",))
+    assert [d.source.name for d in daemon_pods((dra, a_daemon_set("a", "1")), ResourceAxis(["cpu"]), table)] == ["a"]

@@ -1,0 +1,28 @@
+"""Questions to all nodes at once."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.values.requirements import Requirement
+from core.model.values.taints import NO_SCHEDULE, Taint, Toleration
+from tests.builders import ZONES, a_node_of, a_type
+from tests.unit.scheduling.reading import context_of
+
+TYPE = a_type("m", cpu="4")
+
+
+def test_suitable_nodes_agree_with_asking_each() -> None:
+    """Otherwise a pod would be bound where its demands are not met."""
+    plain = a_node_of(TYPE, "n0", zone=ZONES[0])
+    tainted = a_node_of(TYPE, "n1", zone=ZONES[1], taints=(Taint("team", NO_SCHEDULE, "a"),))
+    context = context_of(types=(TYPE,), nodes=(plain[1], tainted[1]), node_claims=(plain[0], tainted[0]))
+    index, table = context.node_index, context.table
+    anywhere = table.conjunction(())
+    second = table.conjunction((Requirement.one_of(labels.ZONE, ZONES[1]),))
+    tolerant = (Toleration(key="team", operator="Exists"),)
+    assert [node.name for node in index.nodes] == ["n0", "n1"]
+    assert (index.suitable((anywhere,), ()), index.suitable((anywhere,), tolerant)) == (0b01, 0b11)
+    assert (index.suitable((second,), tolerant), index.suitable((second,), ())) == (0b10, 0)
+    assert dict(index.domains(labels.ZONE)) == {ZONES[0]: 0b01, ZONES[1]: 0b10}
+    assert list(index.values("absent")) == [None, None]
+    assert index.with_room(context.existing_nodes[0].free) == 0b11

@@ -1,0 +1,42 @@
+"""What a NodePool's limits leave to one plan."""
+
+from __future__ import annotations
+
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.primitives import reasons
+from core.scheduling.primitives.handles import NO_TYPES
+from tests.builders import a_pool, a_type
+from tests.unit.scheduling.reading import context_of
+
+SMALL, LARGE = a_type("a", cpu="4"), a_type("b", cpu="8")
+
+
+def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
+    """Otherwise a plan would exceed the limit, or an undone plan would have used it up."""
+    context = context_of(types=(SMALL, LARGE), node_pools=(a_pool(limits={"cpu": 12_000}),))
+    constraints, (template,) = context.plan_constraints(()), context.templates
+    limits, before = constraints.limits, constraints.copy().limits
+    claim = InFlightClaim(0, template, template.offered, template.mask, context.axis.zero)
+    assert limits.launchable(template, template.mask) == template.mask
+    limits.open(claim)
+    assert (limits.remaining[0].left, before.remaining[0].left) == ({"cpu": 4_000}, {"cpu": 12_000})
+    assert template.types.names(limits.launchable(template, template.mask)) == ("a",)
+    limits.open(claim)
+    assert limits.launchable(template, template.mask) == NO_TYPES
+    draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
+    assert limits.shortage(draft) == (reasons.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
+
+
+def test_where_pods_wait_a_pool_with_limits_is_not_repacked() -> None:
+    """Otherwise the search for cheaper nodes would give the last of a limit to somebody else."""
+    pools = (a_pool("free"), a_pool("limited", limits={"cpu": 100_000}))
+    context = context_of(types=(SMALL,), node_pools=pools)
+    limits = context.plan_constraints(()).limits
+    answers = {
+        template.pool.name: limits.may_replace(
+            InFlightClaim(0, template, template.offered, template.mask, context.axis.zero), pods_wait=True
+        )
+        for template in context.templates
+    }
+    assert answers == {"free": True, "limited": False}

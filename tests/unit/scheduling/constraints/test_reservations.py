@@ -1,0 +1,45 @@
+"""Places in capacity reservations."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core import labels
+from core.model.catalogue import Offering
+from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.primitives import reasons
+from tests.builders import ZONES, a_type
+from tests.unit.scheduling.reading import context_of
+
+PLAIN = a_type("m")
+RESERVED = Offering("m", ZONES[0], labels.RESERVED, 0, reservation_id="cr-1", reservation_capacity=1)
+TYPE = msgspec.structs.replace(PLAIN, offerings=(*PLAIN.offerings, RESERVED))
+
+
+def test_a_place_is_promised_once_and_a_copy_still_has_it() -> None:
+    """Otherwise two claims would count on one reserved instance."""
+    context = context_of(types=(TYPE,))
+    constraints, (template,) = context.plan_constraints(()), context.templates
+    reservations = constraints.reservations
+    draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
+    chosen = reservations.choose(draft)
+    assert chosen is not None and chosen[1] == ("cr-1",)
+    before = constraints.copy().reservations
+    claim = InFlightClaim(0, template, chosen[0], template.mask, context.axis.zero, reservations=chosen[1])
+    reservations.open(claim)
+    assert (reservations.left, before.left) == ({"cr-1": 0}, {"cr-1": 1})
+    assert not reservations.may_replace(claim, pods_wait=False)
+    again = reservations.choose(reservations.narrowed(draft))
+    assert again is not None and again[1] == ()
+
+
+def test_a_claim_is_kept_out_of_what_is_spent() -> None:
+    """Otherwise the spent reservation, which costs nothing, would decide its zone."""
+    context = context_of(types=(msgspec.structs.replace(PLAIN, offerings=(RESERVED,)),))
+    reservations, (template,) = context.plan_constraints(()).reservations, context.templates
+    draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
+    assert reservations.narrowed(draft) is draft
+    reservations.left["cr-1"] = 0
+    assert not reservations.narrowed(draft).is_possible
+    assert reservations.shortage(draft)[0] == reasons.NO_OFFERING_AVAILABLE
