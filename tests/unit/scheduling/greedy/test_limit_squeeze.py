@@ -1,0 +1,26 @@
+"""Claims are held to small types where limits keep pods out."""
+
+from __future__ import annotations
+
+from core.scheduling.greedy.limit_squeeze import squeeze
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from tests.builders import a_pod, a_pool, a_type
+from tests.unit.scheduling.reading import context_of
+
+SMALL, LARGE = a_type("a", cpu="4", price=0.1), a_type("b", cpu="16", price=0.4)
+
+
+def test_a_claim_gives_back_what_only_its_larger_types_would_take() -> None:
+    """Otherwise one pod's claim, charged sixteen cores, would keep a second pod waiting."""
+    context = context_of(
+        types=(SMALL, LARGE), pods=(a_pod("p", cpu="3"),), node_pools=(a_pool(limits={"cpu": 16_000}),)
+    )
+    run = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset())
+    run.run()
+    assert run.state.limits[0].left == {"cpu": 0}
+    assert not squeeze(run.state, run.claims, ())
+    assert squeeze(run.state, run.claims, {0})
+    assert run.state.limits[0].left == {"cpu": 12_000}
+    assert context.templates[0].types.names(run.claims.claims[0].allowed) == ("a",)
+    assert not squeeze(run.state, run.claims, {0}), "what is held to the least gives nothing more"

@@ -1,0 +1,38 @@
+"""The order in which pods get their places."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from core.scheduling.greedy.queue import least_of, least_requests_from, queue_of
+from tests.builders import NOW, a_pod, a_type
+from tests.unit.scheduling.reading import context_of
+
+
+def test_the_largest_first_then_the_oldest_and_equal_pods_together() -> None:
+    """Otherwise small pods would fill the nodes that large ones need, and the order would depend on the listing."""
+    pods = (
+        a_pod("young", cpu="1", created_at=NOW - timedelta(minutes=1)),
+        a_pod("wide", cpu="1", memory="2Gi"),
+        a_pod("large", cpu="2"),
+        a_pod("old", cpu="1", created_at=NOW - timedelta(minutes=5)),
+    )
+    context = context_of(types=(a_type(),), pods=pods)
+    queue = queue_of(context, [(context.pending, False)])
+    assert [[pod.name for pod in group.pods] for group in queue] == [["large"], ["wide"], ["old", "young"]]
+    cpu = context.axis.names.index("cpu")
+    assert [least[cpu] for least in least_requests_from(queue)] == [1000, 1000, 1000]
+
+
+def test_pods_that_leave_resting_nodes_alone_are_a_group_of_their_own() -> None:
+    """Otherwise consolidation would move pods onto a node that must rest."""
+    context = context_of(types=(a_type(),), pods=(a_pod("a"), a_pod("b")))
+    first, second = context.pending
+    queue = queue_of(context, [((first,), False), ((second,), True)])
+    assert [group.avoids_resting for group in queue] == [False, True]
+    assert queue[0].pod_group is queue[1].pod_group
+
+
+def test_no_bound_is_no_bound() -> None:
+    """Otherwise the last pod of a queue would be compared with nothing."""
+    assert (least_of((3, 4), None), least_of((3, 4), (4, 1))) == ((3, 4), (3, 1))

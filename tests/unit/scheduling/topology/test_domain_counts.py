@@ -1,0 +1,56 @@
+"""Counts of one plan, and what rules make of them."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.pod import PodAffinityTerm, TopologySpread
+from core.scheduling.capacity.claim_profile import ClaimProfiles
+from core.scheduling.topology.domain_counts import ALL_CLAIMS, DomainCounts
+from tests.builders import ZONES, a_node_of, a_pod, a_selector, a_type
+from tests.unit.scheduling.reading import context_of, group_of
+
+TYPE = a_type("m")
+WEB = a_selector(app="web")
+SPREAD = TopologySpread(topology_key=labels.ZONE, max_skew=1, selector=WEB)
+APART = PodAffinityTerm(labels.HOSTNAME, WEB)
+
+
+def test_a_spread_admits_the_least_loaded_zones_and_a_copy_stands_still() -> None:
+    """Otherwise an outage of one zone would take more pods than the skew allows."""
+    claim, node = a_node_of(TYPE, zone=ZONES[0])
+    running = a_pod("r", labels={"app": "web"}, node_name=node.name, phase="Running")
+    waiting = a_pod("w", labels={"app": "web"}, spreads=(SPREAD,))
+    context = context_of(types=(TYPE,), pods=(running, waiting), nodes=(node,), node_claims=(claim,))
+    group, counts = group_of(context, "w"), DomainCounts(context.topology, ())
+    (rule,) = group.steps[0].zone_rules
+    assert counts.of(rule.group) == {ZONES[0]: 1, ZONES[1]: 0, ZONES[2]: 0}
+    assert [counts.admits(rule, zone, group.signature) for zone in ZONES] == [False, True, True]
+    before = counts.copy()
+    template, table = context.templates[0], context.table
+    profile = ClaimProfiles().of(template, table.with_value(template.offered, labels.ZONE, ZONES[1]), template.mask)
+    counts.record_on_claim(group.signature, profile, 0)
+    assert (counts.of(rule.group)[ZONES[1]], before.of(rule.group)[ZONES[1]]) == (1, 0)
+    vanished = DomainCounts(context.topology, (0,))
+    assert vanished.of(rule.group)[ZONES[0]] == 0, "pods of a node that the plan takes away do not count"
+
+
+def test_pods_that_keep_apart_bar_each_others_claims_and_no_new_one() -> None:
+    """Otherwise two replicas would share a node, or none would get one."""
+    context = context_of(types=(TYPE,), pods=(a_pod("w", labels={"app": "web"}, anti_affinity=(APART,)),))
+    group, counts = group_of(context, "w"), DomainCounts(context.topology, ())
+    template = context.templates[0]
+    counts.record_on_claim(group.signature, ClaimProfiles().of(template, template.offered, template.mask), 3)
+    for rule in group.steps[0].host_rules:
+        assert counts.barred_claims(rule) == 0b1000
+        assert counts.barred_claims(rule) != ALL_CLAIMS
+        assert not counts.bars_new_node(rule)
+
+
+def test_an_affinity_needs_company_but_for_the_first_of_its_kind() -> None:
+    """Otherwise pods that want to be together would wait for each other."""
+    near = PodAffinityTerm(labels.HOSTNAME, WEB)
+    pods = (a_pod("w", labels={"app": "web"}, affinity=(near,)), a_pod("other", affinity=(near,)))
+    context = context_of(types=(TYPE,), pods=pods)
+    counts = DomainCounts(context.topology, ())
+    own, foreign = (group_of(context, name).steps[0].host_rules[0] for name in ("w", "other"))
+    assert (counts.bars_new_node(own), counts.bars_new_node(foreign)) == (False, True)
