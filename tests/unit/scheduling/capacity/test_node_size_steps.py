@@ -6,8 +6,10 @@ import pytest
 
 from core.model.plan import Plan
 from core.scheduling import schedule
+from core.scheduling.capacity.node_size_steps import sizes_of
 from core.scheduling.planner import Planner
 from tests.builders import a_pod, a_pool, a_snapshot, a_type
+from tests.unit.scheduling.reading import context_of
 
 TYPES = tuple(
     a_type(f"m{size}", cpu=str(size), memory=f"{4 * size}Gi", pods="200", price=0.04 * size * (1 - size / 1000))
@@ -50,3 +52,11 @@ def test_memory_bounds_as_cpu_does() -> None:
     """A bound of 32 GiB leaves the types of up to 8 vCPU."""
     plan = planned(*["1"] * 30, memory=32 << 30)
     assert {name for claim in plan.claims for name in claim.instance_types} <= {"m2", "m8"}
+
+
+def test_larger_sizes_follow_one_cpu_size_at_a_time() -> None:
+    """Otherwise a pod that fits no node within the bound would get a needlessly large one."""
+    types = (a_type("a", cpu="2"), a_type("b", cpu="8"), a_type("c", cpu="4"), a_type("d", cpu="8"))
+    (template,) = context_of(types=types, node_pools=(a_pool(),)).templates
+    assert sizes_of(template.types, template.mask, {"cpu": 2_000}) == (0b0001, 0b0100, 0b1010)
+    assert sizes_of(template.types, template.mask, {}) == (0b1111,)

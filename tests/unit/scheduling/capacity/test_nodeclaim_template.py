@@ -7,7 +7,8 @@ import msgspec
 from core import labels
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
-from tests.builders import a_node_of, a_pod, a_pool, a_type
+from core.scheduling.capacity.nodeclaim_template import any_value, why_unusable
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.scheduling.reading import places, plan_of
 
 TYPE = a_type("m")
@@ -34,3 +35,19 @@ def test_a_pool_that_demands_a_zone_id_says_what_to_demand_instead() -> None:
     (entry,) = plan_of(types=(TYPE,), node_pools=(a_pool("default", ASKED),), pods=(a_pod("p"),)).unschedulable
     assert entry.reason == PodReason.NO_NODE_POOL
     assert f"use {labels.ZONE}" in entry.message
+
+
+def test_a_pool_says_why_it_launches_nothing() -> None:
+    """Otherwise pods would wait for a NodePool that nobody knows to be broken."""
+    snapshot = a_snapshot(types=(TYPE,))
+    contradiction = a_pool("p", Requirement.one_of("team", "a"), Requirement.one_of("team", "b"))
+    assert why_unusable(a_pool("p"), snapshot) == ""
+    assert why_unusable(a_pool("p", is_ready=False), snapshot) == "is not ready"
+    assert "no value of team" in why_unusable(contradiction, snapshot)
+
+
+def test_an_open_label_gets_the_first_value_that_is_free() -> None:
+    """Otherwise two nodes that must differ in it would get the same one."""
+    assert any_value(Requirement.one_of("team", "a", "b"), ("a",)) == "b"
+    assert any_value(Requirement.one_of("team", "a"), ("a",)) is None
+    assert any_value(Requirement.of("rack", "Gt", ["3"]), ("4",)) == "5"

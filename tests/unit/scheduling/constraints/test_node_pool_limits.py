@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.primitives import reasons
 from core.scheduling.primitives.handles import NO_TYPES
 from tests.builders import a_pool, a_type
 from tests.unit.scheduling.reading import context_of
@@ -25,7 +25,7 @@ def test_a_claim_is_charged_its_largest_type_and_a_copy_is_not() -> None:
     limits.open(claim)
     assert limits.launchable(template, template.mask) == NO_TYPES
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
-    assert limits.shortage(draft) == (reasons.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
+    assert limits.shortage(draft) == (PodReason.LIMIT_REACHED, "its limits leave cpu 0, too little for another node")
 
 
 def test_where_pods_wait_a_pool_with_limits_is_not_repacked() -> None:

@@ -6,9 +6,9 @@ import msgspec
 
 from core import labels
 from core.model.catalogue import Offering
+from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
-from core.scheduling.primitives import reasons
 from tests.builders import ZONES, a_type
 from tests.unit.scheduling.reading import context_of
 
@@ -42,4 +42,4 @@ def test_a_claim_is_kept_out_of_what_is_spent() -> None:
     assert reservations.narrowed(draft) is draft
     reservations.left["cr-1"] = 0
     assert not reservations.narrowed(draft).is_possible
-    assert reservations.shortage(draft)[0] == reasons.NO_OFFERING_AVAILABLE
+    assert reservations.shortage(draft)[0] == PodReason.NO_OFFERING_AVAILABLE

@@ -11,8 +11,11 @@ from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, Taint
 from core.reasons.pod import RANK, PodReason
 from core.scheduling import Planner
+from core.scheduling.explanation.diagnosis import Diagnosis
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
 from tests.builders import ZONES, a_pod, a_pool, a_snapshot, a_type
-from tests.unit.scheduling.reading import plan_of
+from tests.unit.scheduling.reading import context_of, group_of, plan_of
 
 SMALL = a_type("small", cpu="2", memory="8Gi")
 LARGE = a_type("large", cpu="8", memory="32Gi", price=0.4)
@@ -133,3 +136,18 @@ def test_a_resource_that_no_type_has_is_called_absent() -> None:
     verdict = planner.verdict("default/p")
     assert verdict is not None
     assert verdict.pools[0].nearest == "none of its types has example.com/fpga"
+
+
+def test_the_pool_that_comes_nearest_gives_the_code() -> None:
+    """Otherwise a pod that is one size too large would be told that its labels are wrong."""
+    pools = (a_pool("far", Requirement.one_of("team", "b")), a_pool("near", Requirement.one_of("team", "a")))
+    pod = a_pod("p", cpu="9", node_selector=(Requirement.one_of("team", "a"),))
+    context = context_of(types=(a_type("m", cpu="4"),), pods=(pod,), node_pools=pools)
+    queue = queue_of(context, [(context.pending, False)])
+    solution = GreedyScheduler(context, queue, frozenset(), frozenset()).run()
+    verdict = Diagnosis(context, solution).of(group_of(context, "p"))
+    assert verdict.reason == PodReason.NO_OFFERING_FITS
+    assert {pool.node_pool: pool.reason for pool in verdict.pools} == {
+        "far": PodReason.REQUIREMENT_NOT_MET,
+        "near": PodReason.NO_OFFERING_FITS,
+    }

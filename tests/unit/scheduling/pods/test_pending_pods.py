@@ -11,7 +11,8 @@ from core.model.pod import NodeSelectorTerm, Owner
 from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
-from tests.builders import NOW, a_pod, a_type
+from core.scheduling.pods.pending_pods import is_virtual, pending_pods
+from tests.builders import NOW, a_pod, a_snapshot, a_type
 from tests.unit.scheduling.reading import places, plan_of, reasons_of
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
@@ -68,3 +69,10 @@ def test_one_hopeless_pod_does_not_hold_up_the_others() -> None:
     """One bad object would sink the rest."""
     plan = plan_of(types=(TYPE,), pods=(selecting("karpenter.sh/custom"), a_pod("q")))
     assert set(places(plan)) == {"q"}
+
+
+def test_pending_pods_come_in_the_order_of_their_names() -> None:
+    """Otherwise the plan would depend on how the API server lists them."""
+    found = pending_pods(a_snapshot(pods=(a_pod("b"), a_pod("a"), a_pod("bound", node_name="n"))))
+    assert [pod.name for pod in found] == ["a", "b"]
+    assert not any(map(is_virtual, found))

@@ -18,7 +18,8 @@ from core.model.storage import (
 )
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
-from tests.builders import ZONES, a_pod, a_type
+from core.scheduling.pods.volumes import NO_VOLUMES, VolumeIndex
+from tests.builders import ZONES, a_pod, a_snapshot, a_type
 from tests.unit.scheduling.reading import claim_of, plan_of, reasons_of
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
@@ -130,3 +131,11 @@ def test_a_local_volumes_host_is_no_reason_to_wait_for_it() -> None:
         volume = PersistentVolume(name="v", node_terms=(term,), is_local=is_local)
         world = {"volumes": (volume,), "volume_claims": (a_claim(volume_name="v", phase="Bound"),)}
         assert reasons_of(plan_of(types=(TYPE,), pods=(using("c"),), **world)) == expected
+
+
+def test_a_pod_without_volumes_needs_nothing() -> None:
+    """Otherwise every pod would be a group of its own."""
+    index = VolumeIndex(a_snapshot(storage_classes=(GP3,)))
+    assert index.needs(a_pod("p")) is NO_VOLUMES
+    scratch = a_pod("p", volumes=(VolumeUse("", ephemeral="scratch", storage_class="gp3"),))
+    assert index.needs(scratch).attachments == (("ebs.csi.aws.com", "default/p-scratch"),)

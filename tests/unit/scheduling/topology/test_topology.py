@@ -26,8 +26,10 @@ from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.model.values.taints import NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
 from core.reasons.pod import PodReason
+from core.scheduling.topology.topology import Topology
+from core.scheduling.topology.topology_group import SPREAD
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
-from tests.unit.scheduling.reading import claim_of, places, plan_of, reasons_of, zones
+from tests.unit.scheduling.reading import claim_of, context_of, group_of, places, plan_of, reasons_of, zones
 
 TYPE = a_type("m", cpu="4", memory="16Gi")
 ONE_POD = a_type("one", pods="1")
@@ -304,3 +306,18 @@ def test_a_pod_goes_where_those_that_must_be_near_it_fit() -> None:
     plan = plan_of(types=(plain, gpu), pods=(a_pod("db", labels={"app": "db"}), follower))
     assert claim_of(plan, "db").instance_types == ("gpu",)
     assert reasons_of(plan) == {}
+
+
+def test_only_what_a_pod_demands_is_hard() -> None:
+    """Otherwise repacking would keep counts that nobody asked for, or break one that somebody did."""
+    soft = a_spread(labels.HOSTNAME, when_unsatisfiable="ScheduleAnyway")
+    context = context_of(types=(a_type("m"),), pods=(a_pod("w", labels={"app": "web"}, spreads=(a_spread(), soft)),))
+    topology, group = context.topology, group_of(context, "w")
+    assert isinstance(topology, Topology)
+    rules = topology.rules(group.signature, group.steps[0].demands)
+    assert [(rule.kind, rule.key, rule.selects_self) for rule in rules] == [
+        (SPREAD, labels.ZONE, True),
+        (SPREAD, labels.HOSTNAME, True),
+    ]
+    assert [topology.is_hard(rule.group) for rule in rules] == [True, False]
+    assert list(topology.counted(rules[0].group)) == [group.signature]

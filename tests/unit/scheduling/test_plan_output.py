@@ -1,0 +1,29 @@
+"""Claims as the plan names them."""
+
+from __future__ import annotations
+
+from core import labels
+from core.model.values.requirements import Requirement
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.plan_output import planned_claims
+from tests.builders import a_pod, a_pool, a_type
+from tests.unit.scheduling.reading import context_of
+
+
+def test_claims_are_numbered_by_pool_and_name_their_types_by_price() -> None:
+    """Otherwise two claims of a plan would have one name, or a launch would begin with a dear type."""
+    dear, cheap = a_type("a", cpu="4", price=0.4), a_type("b", cpu="4", price=0.3)
+    own = Requirement.one_of("team", "x")
+    context = context_of(
+        types=(dear, cheap), pods=(a_pod("p", cpu="3"), a_pod("q", cpu="3")), node_pools=(a_pool("main", own),)
+    )
+    solution = GreedyScheduler(context, queue_of(context, [(context.pending, False)]), frozenset(), frozenset()).run()
+    first, second = planned_claims(solution.claims, context.axis, context.table.well_known)
+    assert (first.name, second.name) == ("main-0", "main-1")
+    assert first.instance_types == ("b", "a")
+    assert first.labels["team"] == "x"
+    assert sorted((*first.pods, *second.pods)) == ["default/p", "default/q"]
+    asked = {requirement.key: requirement.values for requirement in first.requirements}
+    assert asked[labels.CAPACITY_TYPE] == tuple(sorted((labels.ON_DEMAND, labels.SPOT)))
+    assert first.resources["cpu"] == 3000
