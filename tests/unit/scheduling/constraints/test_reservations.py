@@ -24,14 +24,16 @@ def test_a_place_is_promised_once_and_a_copy_still_has_it() -> None:
     reservations = constraints.reservations
     draft = ClaimDraft(template, template.offered, template.mask, context.axis.zero)
     chosen = reservations.choose(draft)
-    assert chosen is not None and chosen[1] == ("cr-1",)
+    assert chosen is not None
+    assert chosen[1] == ("cr-1",)
     before = constraints.copy().reservations
     claim = InFlightClaim(0, template, chosen[0], template.mask, context.axis.zero, reservations=chosen[1])
     reservations.open(claim)
     assert (reservations.left, before.left) == ({"cr-1": 0}, {"cr-1": 1})
     assert not reservations.may_replace(claim, pods_wait=False)
     again = reservations.choose(reservations.narrowed(draft))
-    assert again is not None and again[1] == ()
+    assert again is not None
+    assert again[1] == ()
 
 
 def test_a_claim_is_kept_out_of_what_is_spent() -> None:
