@@ -19,4 +19,4 @@ def test_a_toleration_that_is_missing_is_nearer_than_no_room_and_farther_than_li
         finding(PodReason.TAINT_NOT_TOLERATED, nearest="a toleration is missing"),
         finding(PodReason.LIMIT_REACHED),
     ]
-    assert sorted(reversed(order), key=nearness) == order
+    assert sorted(order[::-1], key=nearness) == order
