@@ -120,7 +120,7 @@ class SchedulingContext:
             position = node.index
             for pod in node.state.pods:
                 if not pod.is_terminating and id(pod) not in moving:
-                    bound = signatures.of(pod)[0].bound
+                    bound = signatures.of(pod).signature.bound
                     bound[position] = bound.get(position, 0) + 1
 
 

@@ -22,8 +22,8 @@ from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
-Steps = tuple[tuple[RelaxationStep, ...], str, str]
-"""What pods ask for, or none with the code and the words for why no node could help."""
+Steps = tuple[tuple[RelaxationStep, ...], str, str, bool]
+"""What pods ask for, or none with the code and the words for why no node could help; whether no constraint concerns them."""
 
 
 class PodGroups:
@@ -40,34 +40,41 @@ class PodGroups:
     ) -> None:
         self._signatures = signatures
         self._volumes = volumes
-        steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(_StepBuilder(snapshot, topology, table).steps)
-        self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(
-            partial(_group, count(), steps, constraints)
-        )
+        builder = _StepBuilder(snapshot, topology, table, constraints)
+        steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
+        self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
     def of(self, pod: Pod) -> PodGroup:
         """The group of a pod that needs a place."""
-        signature, requests = self._signatures.of(pod)
-        return self._group(signature, requests, self._volumes.needs(pod) if pod.spec.volumes else NO_VOLUMES)
+        sized = self._signatures.of(pod)
+        if pod.spec.volumes:
+            return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
+        if sized.group is None:
+            sized.group = self._group(sized.signature, sized.requests, NO_VOLUMES)
+        return sized.group
 
 
 def _group(
     numbers: Iterator[int],
     steps: Callable[[PodSignature, VolumeNeeds], Steps],
-    constraints: Sequence[type[Constraint]],
     signature: PodSignature,
     requests: Vector,
     needs: VolumeNeeds,
 ) -> PodGroup:
-    group = PodGroup(PodGroupId(next(numbers)), signature, requests, needs, *steps(signature, needs))
-    group.is_plain = not any(constraint.concerns(group) for constraint in constraints)
-    return group
+    return PodGroup(PodGroupId(next(numbers)), signature, requests, needs, *steps(signature, needs))
 
 
 class _StepBuilder:
     """Builds the relaxation steps of pods, whatever they request; each step has a number of its own."""
 
-    def __init__(self, snapshot: Snapshot, topology: Topology, table: RequirementTable) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        topology: Topology,
+        table: RequirementTable,
+        constraints: Sequence[type[Constraint]],
+    ) -> None:
+        self._constraints = constraints
         self._topology = topology
         self._table = table
         self._respects_preferences = snapshot.options.preference_policy != "Ignore"
@@ -79,7 +86,8 @@ class _StepBuilder:
     def steps(self, signature: PodSignature, needs: VolumeNeeds) -> Steps:
         """What pods of a signature ask for."""
         reason, message = why_unsupported(signature.spec, needs, self._table.well_known)
-        return () if reason else tuple(self._built(signature, needs)), reason, message
+        is_plain = not any(constraint.concerns(signature, needs) for constraint in self._constraints)
+        return () if reason else tuple(self._built(signature, needs)), reason, message, is_plain
 
     def _built(self, signature: PodSignature, needs: VolumeNeeds) -> Iterator[RelaxationStep]:
         steps = relaxation_steps(

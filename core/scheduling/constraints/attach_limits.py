@@ -8,8 +8,8 @@ from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import Attachments, ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.pods.pod_group import PodGroup
-from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES
+from core.scheduling.pods.pod_group import PodGroup, PodSignature
+from core.scheduling.pods.volumes import EBS_DRIVER, NO_VOLUMES, VolumeNeeds
 from core.scheduling.primitives.handles import TypeMask
 
 _NONE: Final[Attachments] = frozenset()
@@ -30,9 +30,9 @@ class AttachLimits(Constraint):
         self._on_claims: dict[int, Attachments] = {}
 
     @classmethod
-    def concerns(cls, pods: PodGroup) -> bool:
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
         """Whether they attach any."""
-        return bool(pods.volumes.attachments)
+        return bool(volumes.attachments)
 
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:

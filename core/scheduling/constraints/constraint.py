@@ -12,7 +12,8 @@ from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.capacity.node_pool_limits import RemainingLimits
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
-from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods.pod_group import PodGroup, PodSignature
+from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import TypeMask
 from core.scheduling.primitives.requirement_table import RequirementTable
 
@@ -64,14 +65,14 @@ class Constraint:
         return None
 
     @classmethod
-    def concerns(cls, pods: PodGroup) -> bool:
-        """Whether the rule speaks of such pods."""
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
+        """Whether the rule speaks of pods with this signature and these volumes, whatever they request."""
         return False
 
     @classmethod
     def may_move(cls, pods: PodGroup) -> bool:
         """Whether repacking may move such pods between new nodes without asking the rule again."""
-        return not cls.concerns(pods)
+        return not cls.concerns(pods.signature, pods.volumes)
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether an existing node may take one more of these pods."""

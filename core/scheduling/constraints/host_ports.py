@@ -7,7 +7,8 @@ from core.reasons.pod import PodReason
 from core.scheduling.capacity.existing_node import ExistingNode
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
-from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods.pod_group import PodGroup, PodSignature
+from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from core.scheduling.primitives.host_ports import conflict
 
@@ -26,9 +27,9 @@ class HostPorts(Constraint):
         self._on_claims: dict[int, Ports] = {}
 
     @classmethod
-    def concerns(cls, pods: PodGroup) -> bool:
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:
         """Whether they open any."""
-        return bool(pods.signature.spec.host_ports)
+        return bool(signature.spec.host_ports)
 
     def admits(self, node: ExistingNode, pods: PodGroup) -> bool:
         """Whether the ports are free there."""

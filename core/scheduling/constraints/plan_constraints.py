@@ -60,7 +60,7 @@ def _read(reading: Sequence[type[Constraint]], pod: Pod) -> ConstraintFacts:
 
 
 def _concerning(constraints: Sequence[Constraint], pods: PodGroup) -> tuple[Constraint, ...]:
-    return tuple(constraint for constraint in constraints if constraint.concerns(pods))
+    return tuple(constraint for constraint in constraints if constraint.concerns(pods.signature, pods.volumes))
 
 
 def _only(constraints: Sequence[Constraint], kind: type[_Kind]) -> _Kind:

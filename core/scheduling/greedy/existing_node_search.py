@@ -54,7 +54,7 @@ class ExistingNodeSearch:
         """Take the room for one pod and count it."""
         node = self._context.existing_nodes[position]
         self._free[position] = minus(self._free.get(position, node.free), pod_group.requests)
-        for constraint in self._constraints.concerning(pod_group):
+        for constraint in () if pod_group.is_plain else self._constraints.concerning(pod_group):
             constraint.reserve_on_node(node, pod_group)
         self._domain_counts.record_on_node(pod_group.signature, position)
 

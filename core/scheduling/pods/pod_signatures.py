@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
 from core.scheduling.pods.default_topology_spread import DefaultSpreads
-from core.scheduling.pods.pod_group import ConstraintFacts, PodSignature
+from core.scheduling.pods.pod_group import ConstraintFacts, PodGroup, PodSignature
 from core.scheduling.primitives.resource_vector import ResourceAxis, Vector
 
-SizedSignature = tuple[PodSignature, Vector]
-"""All that pods of a group have in common but their volumes: the signature, and what one pod requests."""
+
+@dataclass(eq=False, slots=True)
+class SizedSignature:
+    """All that pods of a group have in common but their volumes.
+
+    Attributes:
+        group: Their group where they have no volumes, once it is known: clusters may have a group for every pod.
+    """
+
+    signature: PodSignature
+    requests: Vector
+    group: PodGroup | None = None
 
 
 class PodSignatures:
@@ -67,9 +78,9 @@ class PodSignatures:
         known = self._sized_signatures.get(question)
         if known is None:
             signature = self._signature(
-                (self._terms[id(spec)], pod.namespace, read, spreads, facts), pod, spreads, dict(facts)
+                (self._terms[id(spec)], pod.namespace, read, spreads, facts), pod, spreads, facts
             )
-            known = self._sized_signatures[question] = (signature, self._requests[id(spec)])
+            known = self._sized_signatures[question] = SizedSignature(signature, self._requests[id(spec)])
         return known
 
     def _signature(
@@ -77,14 +88,14 @@ class PodSignatures:
         question: tuple[object, ...],
         pod: Pod,
         spreads: tuple[TopologySpread, ...] | None,
-        facts: Mapping[type, Hashable],
+        facts: ConstraintFacts,
     ) -> PodSignature:
         known = self._signatures.get(question)
         if known is None:
             read = {key: pod.labels[key] for key in self._read_keys if key in pod.labels}
             own = pod.spec.spreads if spreads is None else spreads
             known = self._signatures[question] = PodSignature(
-                len(self._signatures), pod.namespace, read, pod.spec, own, facts
+                len(self._signatures), pod.namespace, read, pod.spec, own, dict(facts)
             )
         return known
 

@@ -55,7 +55,11 @@ class EachNode(ExistingNodeSearch):
             and first_untolerated(node.taints, step.demands.tolerations) is None
             and any(table.offers(node.offered, alternative) for alternative in step.alternatives)
             and within(pod_group.requests, self._free.get(position, node.free))
-            and all(c.admits(node, pod_group) for c in self._constraints.all if c.concerns(pod_group))
+            and all(
+                c.admits(node, pod_group)
+                for c in self._constraints.all
+                if c.concerns(pod_group.signature, pod_group.volumes)
+            )
             and all(
                 self._domain_counts.admits(rule, node.domain(rule.key), pod_group.signature)
                 for rule in (*step.host_rules, *step.zone_rules)
@@ -81,7 +85,11 @@ class EachClaim(OpenClaimSearch):
             return
         total, allowed = plus(claim.used, pod_group.requests), claim.allowed
         for constraint in self._constraints.all:
-            allowed &= constraint.types(claim, pod_group) if constraint.concerns(pod_group) else allowed
+            allowed &= (
+                constraint.types(claim, pod_group)
+                if constraint.concerns(pod_group.signature, pod_group.volumes)
+                else allowed
+            )
         for alternative in step.alternatives:
             reqs = table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(template, reqs, allowed, total, claim.min_values)

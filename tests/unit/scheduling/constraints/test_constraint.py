@@ -21,7 +21,8 @@ from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.constraints.constraint import Constraint, PlanStart
 from core.scheduling.constraints.plan_constraints import CONSTRAINTS
 from core.scheduling.context import SchedulingContext
-from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.pods.pod_group import PodGroup, PodSignature
+from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import NO_TYPES, TypeMask
 from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
 
@@ -47,8 +48,8 @@ class OwnerCap(Constraint):
         return (pod.owners[0].uid, int(cap)) if cap is not None and pod.owners else None
 
     @classmethod
-    def concerns(cls, pods: PodGroup) -> bool:
-        return pods.signature.facts[cls] is not None
+    def concerns(cls, signature: PodSignature, volumes: VolumeNeeds) -> bool:  # noqa: ARG003
+        return signature.facts[cls] is not None
 
     @classmethod
     def cap(cls, pods: PodGroup) -> tuple[str, int]:

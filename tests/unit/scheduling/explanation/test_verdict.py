@@ -11,7 +11,7 @@ def finding(reason: str, nearest: str = "") -> PoolFinding:
 
 
 def test_a_toleration_that_is_missing_is_nearer_than_no_room_and_farther_than_limits() -> None:
-    """Otherwise a user would be told to raise limits of a pool that is not theirs, or to resize a pod that only lacks a line."""
+    """Otherwise a user would be told to raise the limits of a pool that is not theirs, or to resize a pod."""
     order = [
         finding(PodReason.TAINT_NOT_TOLERATED),
         finding(PodReason.REQUIREMENT_NOT_MET),
@@ -19,4 +19,4 @@ def test_a_toleration_that_is_missing_is_nearer_than_no_room_and_farther_than_li
         finding(PodReason.TAINT_NOT_TOLERATED, nearest="a toleration is missing"),
         finding(PodReason.LIMIT_REACHED),
     ]
-    assert sorted(order[::-1], key=nearness) == order
+    assert sorted([*order[3:], *order[:3]], key=nearness) == order

@@ -19,10 +19,11 @@ def test_labels_that_no_rule_reads_tell_nobody_apart() -> None:
         a_pod("c", cpu="1", labels={"app": "db", "pod-template-hash": "1"}, anti_affinity=(APART,)),
     )
     signatures = PodSignatures(a_snapshot(pods=pods), pods, ResourceAxis(["cpu"]))
-    (a, small), (b, large), (c, _) = map(signatures.of, pods)
+    sized = [signatures.of(pod) for pod in pods]
+    a, b, c = (one.signature for one in sized)
     assert a is b
     assert a is not c
-    assert (small, large) == ((1000,), (2000,))
+    assert [one.requests for one in sized] == [(1000,), (2000,), (1000,)]
     assert (a.labels, signatures.all) == ({"app": "web"}, [a, c])
 
 
@@ -33,5 +34,5 @@ def test_what_a_constraint_reads_tells_pods_apart() -> None:
     told = PodSignatures(
         a_snapshot(pods=pods), pods, ResourceAxis(["cpu"]), lambda pod: ((int, pod.annotations.get("cap")),)
     )
-    assert len({id(plain.of(pod)[0]) for pod in pods}) == 1
-    assert [told.of(pod)[0].facts for pod in pods] == [{int: "1"}, {int: None}]
+    assert len({id(plain.of(pod).signature) for pod in pods}) == 1
+    assert [told.of(pod).signature.facts for pod in pods] == [{int: "1"}, {int: None}]
