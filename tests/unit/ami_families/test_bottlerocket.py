@@ -1,0 +1,73 @@
+"""What a node of Bottlerocket reads when it starts."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from core.ami_families.bottlerocket import BOTTLEROCKET
+from core.errors import InvalidInputError
+from tests.unit.ami_families.nodes import (
+    changed,
+)
+
+
+def test_bottlerocket_keeps_the_users_settings_under_ours() -> None:
+    """A user's setting must not cut the node off, and ours must not wipe theirs."""
+    own = """
+[settings.kubernetes]
+max-pods = 3
+log-level = 4
+[settings.kubernetes.node-labels]
+team = "theirs"
+own = "kept"
+[settings.kubernetes.node-taints]
+dropped = ["x:NoSchedule"]
+[settings.host-containers.admin]
+enabled = true
+[settings.bootstrap-containers.x]
+essential = false
+"""
+    block = {
+        "evictionHard": {"memory.available": "5%"},
+        "kubeReserved": {"cpu": "100m"},
+        "imageGCHighThresholdPercent": 80,
+        "cpuCFSQuota": False,
+        "clusterDNS": ["10.1.2.3"],
+    }
+    settings = tomllib.loads(BOTTLEROCKET.user_data(changed(user_data=own, kubelet=block)))["settings"]
+    kubernetes = settings["kubernetes"]
+    assert kubernetes["node-labels"] == {"team": "a", "own": "kept", "karpenter.sh/nodepool": "general"}
+    assert kubernetes["node-taints"] == {"gpu": ["yes:NoSchedule"], "karpenter.sh/unregistered": [":NoExecute"]}
+    assert (kubernetes["max-pods"], kubernetes["log-level"]) == (29, 4)
+    assert kubernetes["cluster-name"] == "shop"
+    assert kubernetes["api-server"] == "https://api.example"
+    assert kubernetes["cluster-certificate"] == "Q0E="
+    assert kubernetes["cluster-dns-ip"] == "10.1.2.3"
+    assert kubernetes["eviction-hard"] == {"memory.available": "5%"}
+    assert kubernetes["kube-reserved"] == {"cpu": "100m"}
+    assert kubernetes["image-gc-high-threshold-percent"] == "80"
+    assert kubernetes["cpu-cfs-quota-enforced"] is False
+    assert settings["host-containers"] == {"admin": {"enabled": True}}
+    assert settings["bootstrap-containers"] == {"x": {"essential": False}}
+
+
+@pytest.mark.parametrize(
+    ("version", "names_directories"),
+    [("latest", False), ("1.46.0", False), ("v1.50.1", False), ("1.45.9", True), ("", True)],
+)
+def test_bottlerocket_mounts_local_disks(version: str, names_directories: bool) -> None:
+    """Older releases bind nothing unless told which directories; pods would fill the small root volume."""
+    text = BOTTLEROCKET.user_data(changed(raids_instance_store=True, alias_release=version))
+    command = tomllib.loads(text)["settings"]["bootstrap-commands"]["000-mount-instance-storage"]
+    assert command["commands"][0] == ["apiclient", "ephemeral-storage", "init"]
+    assert ("--dirs" in command["commands"][1]) == names_directories
+    assert (command["mode"], command["essential"]) == ("always", True)
+
+
+@pytest.mark.parametrize("own", ["not toml", "[settings]\nkubernetes = 3"])
+def test_bottlerocket_settings_that_cannot_be_merged_name_the_field(own: str) -> None:
+    """Otherwise the node boots without the user's settings."""
+    with pytest.raises(InvalidInputError, match=r"spec\.userData"):
+        BOTTLEROCKET.user_data(changed(user_data=own))

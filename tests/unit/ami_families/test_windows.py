@@ -1,0 +1,16 @@
+"""What a Windows node reads when it starts."""
+
+from __future__ import annotations
+
+from core.ami_families.registry import BY_ALIAS
+from tests.unit.ami_families.nodes import (
+    changed,
+)
+
+
+def test_a_windows_node_calls_the_bootstrap_script() -> None:
+    """Windows pods would wait for ever."""
+    text = BY_ALIAS["windows2022"].user_data(changed(user_data="Write-Host hi"))
+    assert text.startswith("<powershell>\nWrite-Host hi\n")
+    assert "-EKSClusterName 'shop' -APIServerEndpoint 'https://api.example' -Base64ClusterCA 'Q0E='" in text
+    assert text.endswith("</powershell>")

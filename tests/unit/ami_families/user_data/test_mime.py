@@ -1,0 +1,37 @@
+"""Several documents in one user data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core.ami_families.al2 import AL2
+from core.ami_families.al2023 import AL2023
+from core.errors import InvalidInputError
+from tests.unit.ami_families.nodes import (
+    changed,
+    documents,
+)
+
+
+@pytest.mark.parametrize("family", [AL2, AL2023])
+@pytest.mark.parametrize("ending", ["--BOUND--", ""])
+def test_the_users_archive_is_taken_apart_and_kept(family: Any, ending: str) -> None:
+    """An archive inside an archive would be handed to no interpreter."""
+    own = (
+        'MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary="BOUND"\r\n\r\n--BOUND\r\n'
+        "Content-Type: text/x-shellscript\r\nX-Note: kept\r\n\r\n#!/bin/sh\r\necho 1\r\n\r\n--BOUND\r\n"
+        f"Content-Type: text/cloud-config\r\n\r\npackages: [jq]\r\n{ending}"
+    )
+    first, second, _ = documents(family.user_data(changed(user_data=own)))
+    assert (first.get_content_type(), first["X-Note"]) == ("text/x-shellscript", "kept")
+    assert str(first.get_payload()).strip() == "#!/bin/sh\necho 1"
+    assert second.get_content_type() == "text/cloud-config"
+
+
+@pytest.mark.parametrize("own", ["MIME-Version: 1.0\n\nno boundary", 'Content-Type: x; boundary="b"\n\nnothing'])
+def test_a_broken_archive_names_the_field(own: str) -> None:
+    """The user must learn that userData is at fault, not EC2."""
+    with pytest.raises(InvalidInputError, match=r"spec\.userData"):
+        AL2023.user_data(changed(user_data=own))

@@ -1,0 +1,43 @@
+"""Where on EC2's hardware a node goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.launch.placement import tenancy
+from core.model.values.requirements import Requirement
+from tests.builders import a_type
+from tests.unit.launch.orders import (
+    a_node_class,
+    rendered,
+    template_data,
+)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"),
+    [
+        ((Requirement.one_of(labels.TENANCY, "dedicated"),), {"Tenancy": "dedicated"}),
+        ((Requirement.of(labels.TENANCY, "NotIn", ["default"]),), {"Tenancy": "dedicated"}),
+        ((Requirement.one_of(labels.TENANCY, "default", "dedicated"),), None),
+        ((Requirement.one_of(labels.ZONE, "us-east-1a"),), None),
+    ],
+)
+def test_a_claim_for_dedicated_hardware_is_launched_on_it(
+    allowed: tuple[Requirement, ...], expected: dict[str, str] | None
+) -> None:
+    """Its pods would share a machine with other accounts, on a node whose label says that they do not."""
+    launch = rendered(a_type("m5.large"), tenancy=tenancy(allowed))
+    assert template_data(launch).get("Placement") == expected
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"), [({"name": "tight"}, {"GroupName": "tight"}), ({"id": "pg-1"}, {"GroupId": "pg-1"})]
+)
+def test_nodes_of_a_class_with_a_placement_group_are_launched_into_it(
+    selector: dict[str, str], expected: dict[str, str]
+) -> None:
+    """They would end up anywhere in the zone, far from each other or on the same rack."""
+    launch = rendered(a_type("m5.large"), node_class=a_node_class({"placementGroupSelector": selector}))
+    assert template_data(launch)["Placement"] == expected

@@ -1,0 +1,95 @@
+"""Launch templates."""
+
+from __future__ import annotations
+
+import re
+
+from tests.builders import a_type
+from tests.unit.launch.orders import (
+    a_node_class,
+    rendered,
+    template_data,
+)
+
+
+def test_a_template_is_named_for_its_content_and_for_no_claim() -> None:
+    """One template per claim would soon exceed the account's 5,000; an edited one would change running launches."""
+    first, second = (rendered(a_type("m5.large"), tags={"karpenter.sh/nodeclaim": n}, token=n) for n in ("a", "b"))
+    assert first.templates == second.templates
+    changed = rendered(a_type("m5.large"), taints=("x:NoSchedule",))
+    assert changed.templates[0].name != first.templates[0].name
+    assert re.fullmatch(r"[a-zA-Z0-9()./_-]{3,125}", first.templates[0].name)
+
+
+def test_the_default_template_is_locked_down() -> None:
+    """Pods could read the node's credentials, or volumes would be unencrypted."""
+    data = template_data(rendered(a_type("m5.large")))
+    assert data["MetadataOptions"] == {
+        "HttpEndpoint": "enabled",
+        "HttpPutResponseHopLimit": 1,
+        "HttpTokens": "required",
+        "InstanceMetadataTags": "disabled",
+    }
+    assert data["BlockDeviceMappings"] == [
+        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 20, "VolumeType": "gp3", "Encrypted": True}}
+    ]
+    assert data["NetworkInterfaces"] == [{"DeviceIndex": 0, "Groups": ["sg-1"]}]
+    assert data["IamInstanceProfile"] == {"Name": "shop-nodes"}
+    assert "SecurityGroupIds" not in data
+
+
+def test_what_the_class_sets_reaches_the_template() -> None:
+    """Each of these is a user's explicit wish."""
+    ebs = {
+        "volumeSize": "100G",
+        "volumeType": "io2",
+        "iops": 4000,
+        "kmsKeyID": "key-1",
+        "deleteOnTermination": True,
+        "encrypted": False,
+    }
+    data = template_data(
+        rendered(
+            a_type("m5.large"),
+            node_class=a_node_class(
+                {
+                    "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}],
+                    "detailedMonitoring": True,
+                    "metadataOptions": {"httpTokens": "optional"},
+                    "associatePublicIPAddress": False,
+                    "ipPrefixCount": 2,
+                    "connectionTracking": {"udpTimeout": 40},
+                    "cpuOptions": {"nestedVirtualization": "enabled"},
+                }
+            ),
+        )
+    )
+    assert data["BlockDeviceMappings"][0]["Ebs"] == {
+        "VolumeSize": 94,
+        "VolumeType": "io2",
+        "Iops": 4000,
+        "KmsKeyId": "key-1",
+        "DeleteOnTermination": True,
+        "Encrypted": False,
+    }
+    assert data["Monitoring"] == {"Enabled": True}
+    assert data["MetadataOptions"]["HttpTokens"] == "optional"
+    assert data["MetadataOptions"]["HttpEndpoint"] == "enabled"
+    (interface,) = data["NetworkInterfaces"]
+    assert interface["AssociatePublicIpAddress"] is False
+    assert interface["Ipv4PrefixCount"] == 2
+    assert interface["ConnectionTrackingSpecification"] == {"UdpTimeout": 40}
+    assert data["CpuOptions"] == {"NestedVirtualization": "enabled"}
+
+
+def test_a_claim_for_enclaves_gets_them_switched_on() -> None:
+    """The pod would find no enclave device."""
+    data = template_data(rendered(a_type("m5.large"), requests={"eks.amazonaws.com/nitro-sandbox": 1}))
+    assert data["EnclaveOptions"] == {"Enabled": True}
+
+
+def test_metadata_over_ipv6_is_named_only_where_it_is_wanted() -> None:
+    """Isolated regions refuse a template that names it, even to say no."""
+    wanted = a_node_class({"metadataOptions": {"httpProtocolIPv6": "enabled"}})
+    named = [template_data(rendered(a_type(), node_class=c))["MetadataOptions"] for c in (a_node_class(), wanted)]
+    assert [options.get("HttpProtocolIpv6") for options in named] == [None, "enabled"]
