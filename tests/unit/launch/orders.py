@@ -12,8 +12,6 @@ from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
 
 CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_authority="Q0E=", service_cidr="10.1.0.0/16")
-
-
 GPU_COUNT = f"{labels.AWS_GROUP}/instance-gpu-count"
 
 

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from core.ami_families.user_data.yaml_text import write_yaml
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-
-
 KEY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
-
-
 PLAIN = st.recursive(
     TEXT | st.integers(-(2**40), 2**40) | st.booleans(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEY, inner, max_size=3),

@@ -1,0 +1,98 @@
+"""How much a node has, against figures that Karpenter documents for its defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.catalogue.sizing import Settings, settings_from
+from tests.unit.catalogue.sized_types import (
+    MIB,
+    default_types,
+    one_type,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu", "memory_mib", "pods"),
+    [
+        ("m5.large", 1930, 6903, 29),
+        ("t3.medium", None, 3246, 17),
+        ("m6g.large", None, 6844, None),
+        ("g4dn.8xlarge", 31850, 120248, 58),
+        ("m5.metal", 95690, 355262, 737),
+        ("p4d.24xlarge", None, 1082712, None),
+        ("trn1.32xlarge", None, 481894, 247),
+        ("a1.medium", 940, 1392, 8),
+    ],
+)
+def test_a_node_offers_what_karpenter_says_it_offers(
+    name: str, cpu: int | None, memory_mib: int, pods: int | None
+) -> None:
+    """If this fails, pods are planned onto nodes that turn out too small, or nodes stay half empty."""
+    left = default_types()[name].allocatable()
+    assert left["memory"] // MIB == memory_mib
+    assert cpu is None or left["cpu"] == cpu
+    assert pods is None or left["pods"] == pods
+
+
+def test_devices_are_counted() -> None:
+    """A GPU or Neuron pod would never find its node."""
+    assert default_types()["p4d.24xlarge"].capacity["nvidia.com/gpu"] == 8
+    assert default_types()["p4d.24xlarge"].capacity["vpc.amazonaws.com/efa"] == 4
+    trn1 = default_types()["trn1.32xlarge"].capacity
+    assert (trn1["aws.amazon.com/neuron"], trn1["aws.amazon.com/neuroncore"], trn1["vpc.amazonaws.com/efa"]) == (
+        16,
+        32,
+        8,
+    )
+    assert "nvidia.com/gpu" not in default_types()["m5.large"].capacity
+
+
+def test_reserved_interfaces_lower_the_pod_count_but_not_the_memory_reservation() -> None:
+    """With custom CNI networking, pods would be planned onto addresses that are not there."""
+    settings = settings_from(vm_memory_overhead_percent="0.075", reserved_enis=1)
+    assert one_type("t3.large").capacity["pods"] == 35
+    reserved = one_type("t3.large", settings)
+    assert reserved.capacity["pods"] == 24
+    assert reserved.overhead["memory"] == (640 + 100) * MIB
+
+
+def test_pods_per_core_and_max_pods_bound_the_pod_count() -> None:
+    """The kubelet would refuse pods that were planned onto the node."""
+    assert one_type("m5.xlarge", kubelet={"podsPerCore": 2}).capacity["pods"] == 8
+    assert one_type("m5.xlarge", kubelet={"maxPods": 500}).capacity["pods"] == 500
+    assert one_type("m5.xlarge", kubelet={"maxPods": "max(10, vcpus)"}).capacity["pods"] == 58
+
+
+def test_an_efa_only_interface_takes_a_pod_interface_away() -> None:
+    """Its slot on the first card has no addresses for pods."""
+    interfaces = [
+        {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "interface"},
+        {"networkCardIndex": 0, "deviceIndex": 1, "interfaceType": "efa-only"},
+    ]
+    assert one_type("m6idn.32xlarge").capacity["pods"] == 394
+    assert one_type("m6idn.32xlarge", networkInterfaces=interfaces).capacity["pods"] == 345
+
+
+def test_volumes_that_a_node_can_take_leave_out_its_own() -> None:
+    """A StatefulSet's pods would be planned onto nodes that cannot attach their volumes."""
+    assert one_type("m5.large").attach_limit == 25
+    assert one_type("p4d.24xlarge").attach_limit == 27
+
+
+def test_windows_nodes_admit_a_fixed_number_of_pods_and_count_addresses() -> None:
+    """Windows pods ask for an address each; without the resource they find no node."""
+    shaped = one_type("t3.large", amiSelectorTerms=[{"alias": "windows2022@latest"}])
+    assert shaped.capacity["pods"] == 110
+    assert shaped.overhead["memory"] == (1465 + 100) * MIB
+    assert shaped.capacity["ephemeral-storage"] == 50 * 2**30
+    assert shaped.capacity["vpc.amazonaws.com/PrivateIPv4Address"] == 11
+    assert shaped.labels[labels.OS] == ("windows",)
+    assert shaped.labels[labels.WINDOWS_BUILD] == ("10.0.20348",)
+    assert labels.OS not in one_type("c7g.large", amiSelectorTerms=[{"alias": "windows2022@latest"}]).labels
+
+
+def test_interfaces_that_are_all_set_aside_leave_no_pods() -> None:
+    """A negative count would go through every sum."""
+    assert one_type("t3.nano", Settings(reserved_enis=9)).capacity["pods"] == 0

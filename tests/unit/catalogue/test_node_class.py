@@ -1,0 +1,12 @@
+"""An EC2NodeClass as it is read."""
+
+from __future__ import annotations
+
+from tests.unit.catalogue.sized_types import (
+    one_type,
+)
+
+
+def test_nulls_mean_not_set() -> None:
+    """Manifests written by tools carry nulls; the API server drops them."""
+    assert one_type("m5.large", kubelet=None, blockDeviceMappings=None, userData=None) == one_type("m5.large")
