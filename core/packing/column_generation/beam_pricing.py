@@ -96,8 +96,8 @@ class BeamPricing:
 
     def _distinct_best(self, types: Ints, left: Floats, bound: Floats) -> Ints:
         """The partial loads of each type with the highest bounds; of those that leave the same capacity only the best."""
-        # A state is told by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational, different
-        # amounts left hardly ever give the same sum, and sorting one number is faster than sorting a row of them. Should two
+        # A state is identified by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational,
+        # different amounts left hardly ever give the same sum, and one number sorts faster than a row of them. Should two
         # collide, one load fewer is searched. types, bound: [state], left: [state, resource].
         settings = self._settings
         mixed = left @ np.sqrt(np.arange(2, left.shape[1] + 2))

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NewType
 
 import numpy as np
 
 from core.packing.problem import Ints, Packing, PackingProblem
-
-ColumnIndex = NewType("ColumnIndex", int)
-"""Number of a column in the order in which the master problem got to know them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
 
 from core.packing.arithmetic_bound import Offer, OfferedItem, arithmetic_bound
@@ -12,9 +13,12 @@ from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
-from core.scheduling.pods.pod_group import PodGroup, TopologyRule
+from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep
 from core.scheduling.pods.preferences import required_alternatives
+from core.scheduling.primitives.handles import TopologyGroupId
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import ANTI_AFFINITY
 
 
@@ -33,12 +37,16 @@ class RelaxedPods:
     def __init__(self, context: SchedulingContext, solution: Solution, settings: SearchSettings) -> None:
         self._context = context
         self._settings = settings
-        self._exclusive_groups_of: dict[int, tuple[int, ...]] = {}
-        self._options_of: dict[int, tuple[LaunchOption, ...]] = {}
+        self._exclusive_groups: Callable[[tuple[RelaxationStep, ...]], tuple[TopologyGroupId, ...]] = memo(
+            partial(_exclusive_groups, context.topology)
+        )
+        self._options: Callable[[PodSignature, tuple[RelaxationStep, ...]], tuple[LaunchOption, ...]] = memo(
+            partial(_options, context)
+        )
         pod_counts = Counter(chain.from_iterable(claim.pod_groups for claim in solution.claims))
-        sizes: dict[int, int] = {}
+        sizes: dict[TopologyGroupId, int] = {}
         for pod_group, count in pod_counts.items():
-            for number in self._exclusive_groups(pod_group):
+            for number in self._exclusive_groups(pod_group.steps):
                 sizes[number] = sizes.get(number, 0) + count
         largest = sorted((n for n in sizes if sizes[n] > 1), key=lambda number: (-sizes[number], number))
         chosen = sorted(largest[: settings.optimizer.bound_hostname_groups_max])
@@ -66,35 +74,9 @@ class RelaxedPods:
         return [held[group] for group in self.counts]
 
     def _item_group(self, pod_group: PodGroup) -> ItemGroup:
-        signature = pod_group.signature.index
-        options = self._options_of.get(signature)
-        if options is None:
-            options = self._options_of[signature] = tuple(dict.fromkeys(self._options(pod_group)))
-        exclusive = (number for number in self._exclusive_groups(pod_group) if number in self.hostname_capacity)
+        options = self._options(pod_group.signature, pod_group.steps)
+        exclusive = (n for n in self._exclusive_groups(pod_group.steps) if n in self.hostname_capacity)
         return ItemGroup(pod_group.requests, options, hostname_requests=tuple((number, 1) for number in exclusive))
-
-    def _exclusive_groups(self, pod_group: PodGroup) -> tuple[int, ...]:
-        """Hostname groups that count such a pod and of which it tolerates no other pod on its node, whatever its requests."""
-        signature = pod_group.signature.index
-        known = self._exclusive_groups_of.get(signature)
-        if known is None:
-            rules = pod_group.steps[-1].host_rules if pod_group.steps else ()
-            exclusive = {rule.group for rule in rules if self._is_exclusive(rule)}
-            known = self._exclusive_groups_of[signature] = tuple(sorted(exclusive))
-        return known
-
-    def _is_exclusive(self, rule: TopologyRule) -> bool:
-        return rule.kind == ANTI_AFFINITY and rule.selects_self and self._context.topology.is_hard(rule.group)
-
-    def _options(self, pod_group: PodGroup) -> Iterable[LaunchOption]:
-        table = self._context.table
-        tolerated = [self._context.open_templates(step) for step in pod_group.steps]
-        for parts in required_alternatives(pod_group.signature.spec):
-            alternative = table.conjunction(parts)
-            for template in self._context.templates if alternative != IMPOSSIBLE else ():
-                reqs = table.narrowed(template.offered, asked=alternative)
-                if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
-                    yield LaunchOption(template.index, reqs, template.mask)
 
     def _offers(self, group: ItemGroup) -> list[Offer]:
         """Everything that one pod of the group fits."""
@@ -106,3 +88,29 @@ class RelaxedPods:
                 (price, types.room.vectors[i]) for price, i in types.offerings.in_price_order(fitting, option.reqs)
             ]
         return found
+
+
+def _exclusive_groups(topology: Topology, steps: tuple[RelaxationStep, ...]) -> tuple[TopologyGroupId, ...]:
+    """Hostname groups that count such a pod and of which it tolerates no other pod on its node, whatever its preferences."""
+    rules = steps[-1].host_rules if steps else ()
+    exclusive = {
+        rule.group
+        for rule in rules
+        if rule.kind == ANTI_AFFINITY and rule.selects_self and topology.is_hard(rule.group)
+    }
+    return tuple(sorted(exclusive))
+
+
+def _options(
+    context: SchedulingContext, signature: PodSignature, steps: tuple[RelaxationStep, ...]
+) -> tuple[LaunchOption, ...]:
+    """Every NodePool that such pods tolerate and whose nodes meet what they require, once for each of their alternatives."""
+    table, found = context.table, dict[LaunchOption, None]()
+    tolerated = [context.open_templates(step) for step in steps]
+    for parts in required_alternatives(signature.spec):
+        alternative = table.conjunction(parts)
+        for template in context.templates if alternative != IMPOSSIBLE else ():
+            reqs = table.narrowed(template.offered, asked=alternative)
+            if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
+                found[LaunchOption(template.index, reqs, template.mask)] = None
+    return tuple(found)

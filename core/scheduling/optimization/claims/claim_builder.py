@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from core.packing.search_settings import RepackSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.context import SchedulingContext
 from core.scheduling.instance_types.min_values import first_of_each, unmet
 from core.scheduling.optimization.items.item_extraction import RepackScope
 from core.scheduling.optimization.items.packing_item import MovablePods
 from core.scheduling.primitives.bit_set import bits
 from core.scheduling.primitives.handles import NO_TYPES, RequirementId, TypeMask
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -22,8 +25,9 @@ class ClaimBuilder:
     def __init__(self, context: SchedulingContext, scope: RepackScope, settings: RepackSettings) -> None:
         self._context = context
         self._scope = scope
-        self._settings = settings
-        self._kept: dict[tuple[RequirementId, TypeMask, Vector], TypeMask] = {}
+        self._types: Callable[[RequirementId, TypeMask, Vector], TypeMask] = memo(
+            partial(_types, scope.template, settings)
+        )
 
     def claim(self, members: Sequence[MovablePods]) -> InFlightClaim | None:
         """A claim for these pods, None where no type will do for all of them."""
@@ -41,24 +45,22 @@ class ClaimBuilder:
             claim.add_pod(pod, self._context.pod_groups.of(pod))
         return claim
 
-    def _types(self, reqs: RequirementId, allowed: TypeMask, used: Vector) -> TypeMask:
-        """Types that hold the pods, cut to those near the cheapest and what minValues need; none where there are too few."""
-        question = (reqs, allowed, used)
-        known = self._kept.get(question)
-        if known is None:
-            types, min_values = self._scope.template.types, self._scope.template.min_values
-            left = types.room.survivors(types.mask(reqs) & allowed, used)
-            priced = types.offerings.in_price_order(left, reqs)
-            if unmet(types, left, min_values):
-                priced = []
-            needed = first_of_each(types, [position for _, position in priced], min_values)
-            above, below = self._settings.claim_price_ratio_max
-            price_max = priced[0][0] * above // below if priced else 0
-            known = self._kept[question] = TypeMask(
-                bits(
-                    position
-                    for rank, (price, position) in enumerate(priced)
-                    if price <= price_max or rank < self._settings.claim_types_min or position in needed
-                )
-            )
-        return known
+
+def _types(
+    template: NodeClaimTemplate, settings: RepackSettings, reqs: RequirementId, allowed: TypeMask, used: Vector
+) -> TypeMask:
+    """Types that hold the pods, cut to those near the cheapest and what minValues need; none where there are too few."""
+    types, min_values = template.types, template.min_values
+    left = types.room.survivors(types.mask(reqs) & allowed, used)
+    priced = types.offerings.in_price_order(left, reqs)
+    if not priced or unmet(types, left, min_values):
+        return NO_TYPES
+    needed = first_of_each(types, [position for _, position in priced], min_values)
+    above, below = settings.claim_price_ratio_max
+    price_max = priced[0][0] * above // below
+    kept = (
+        position
+        for rank, (price, position) in enumerate(priced)
+        if price <= price_max or rank < settings.claim_types_min or position in needed
+    )
+    return TypeMask(bits(kept))

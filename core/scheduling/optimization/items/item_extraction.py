@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from core import labels
@@ -16,7 +17,8 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps, merged
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
-from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.primitives.resource_vector import Vector, plus
 
@@ -24,7 +26,7 @@ _UNRESERVED: Final = Requirement(labels.CAPACITY_TYPE, True, (labels.RESERVED,))
 """Places in reservations are for the claims that the greedy planner gave them to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RepackScope:
     """Claims between which pods may be moved: of one NodePool, with the same labels of their own.
 
@@ -43,8 +45,10 @@ class ItemExtraction:
     def __init__(self, context: SchedulingContext, hostname_caps: HostnameCaps) -> None:
         self._context = context
         self._hostname_caps = hostname_caps
-        self._alone: dict[tuple[int, int, int], PackingItem | None] = {}
-        self._doubtful: dict[tuple[int, int, int], bool] = {}
+        self._is_met: Callable[[RelaxationStep, RequirementId, RepackScope], bool] = memo(partial(_is_met, context))
+        self._movable: Callable[[PodGroup, RelaxationStep, RequirementId, RepackScope], PackingItem | None] = memo(
+            partial(_movable, context, hostname_caps)
+        )
 
     def scope(self, claim: InFlightClaim) -> RepackScope:
         """The scope that a claim belongs to."""
@@ -85,66 +89,22 @@ class ItemExtraction:
         return found + alone
 
     def _item(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
-        """A pod of the group as it may be moved by itself; None where it stays with the claim's other such pods."""
-        if len(pod_group.steps) > 1:  # which step the claim meets depends on its other pods
-            return self._movable(claim, scope, pod_group)
-        question = (pod_group.index, claim.reqs, scope.offered)
-        if question not in self._alone:
-            self._alone[question] = self._movable(claim, scope, pod_group)
-        return self._alone[question]
+        """A pod of the group as it may be moved by itself; None where it stays with the claim's other such pods.
 
-    def _movable(self, claim: InFlightClaim, scope: RepackScope, pod_group: PodGroup) -> PackingItem | None:
-        if not all(constraint.may_move(pod_group) for constraint in self._context.constraints):
-            return None
-        step = self._step_met(claim, pod_group)
-        reqs = self._requirements(claim, scope, step) if step else IMPOSSIBLE
-        if step is None or reqs == IMPOSSIBLE or self._is_doubtful(pod_group, scope.template, reqs):
-            return None
-        counted, caps = self._hostname_caps.counted(pod_group), self._hostname_caps.caps(pod_group, step)
-        return PackingItem(pod_group.requests, reqs, scope.template.size_for(pod_group.requests), counted, caps)
-
-    def _step_met(self, claim: InFlightClaim, pod_group: PodGroup) -> RelaxationStep | None:
-        """The first relaxation step that the claim meets, so that no preference is lost that was met."""
-        table = self._context.table
+        It is at the first relaxation step that its claim meets, so that no preference is lost that was met.
+        """
         for step in pod_group.steps:
-            if len(step.alternatives) != 1 or not self._context.open_templates(step)[claim.template.index]:
-                continue
-            is_met = table.narrowed(claim.reqs, asked=step.alternatives[0]) == claim.reqs
-            is_pinned = all(table.single(claim.reqs, key) is not None for key in step.keys)
-            if is_met and is_pinned and (step is pod_group.steps[-1] or self._keeps_caps(claim, pod_group, step)):
-                return step
+            is_last = step is pod_group.steps[-1]
+            if self._is_met(step, claim.reqs, scope) and (is_last or self._keeps_caps(claim, step)):
+                return self._movable(pod_group, step, claim.reqs, scope)
         return None
 
-    def _keeps_caps(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> bool:
+    def _keeps_caps(self, claim: InFlightClaim, step: RelaxationStep) -> bool:
         """Whether the claim's own pods keep the hostname rules of a step."""
-        caps = self._hostname_caps.caps(pod_group, step)
-        pod_groups = (self._context.pod_groups.of(pod) for pod in claim.pods)
-        numbers = (number for of_pod in pod_groups for number, _ in self._hostname_caps.counted(of_pod))
-        counts = Counter(numbers) if caps else Counter[int]()
+        caps = self._hostname_caps.caps(step)
+        numbers = (number for signature in claim.signatures for number, _ in self._hostname_caps.counted(signature))
+        counts = Counter(numbers) if caps else Counter[TopologyGroupId]()
         return all(counts[number] <= cap for number, cap in caps)
-
-    def _requirements(self, claim: InFlightClaim, scope: RepackScope, step: RelaxationStep) -> RequirementId:
-        """What the pod requires, with the claim's values of the topology keys of rules about it."""
-        table = self._context.table
-        reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
-        for key in step.keys:
-            value = table.single(claim.reqs, key)
-            if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
-                reqs = table.with_value(reqs, key, value)
-        return reqs
-
-    def _is_doubtful(self, pod_group: PodGroup, template: NodeClaimTemplate, reqs: RequirementId) -> bool:
-        """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
-        signature, topology = pod_group.signature, self._context.topology
-        question = (signature.index, template.index, reqs)
-        known = self._doubtful.get(question)
-        if known is None:
-            numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
-            known = self._doubtful[question] = any(
-                topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
-                for n in numbers
-            )
-        return known
 
     def _joined(self, scope: RepackScope, members: Sequence[PackingItem | None]) -> PackingItem | None:
         """Several items as one, None where one of them cannot be moved or no node would do for all."""
@@ -165,7 +125,7 @@ class ItemExtraction:
         pod_groups = [self._context.pod_groups.of(pod) for pod in pods]
         requests = self._sum(pod_group.requests for pod_group in pod_groups)
         caps = self._hostname_caps
-        rules = merged((caps.counted(group), caps.caps(group, group.steps[-1])) for group in pod_groups)
+        rules = merged((caps.counted(group.signature), caps.caps(group.steps[-1])) for group in pod_groups)
         return PackingItem(requests, claim.reqs, claim.allowed, *rules, is_fixed=True)
 
     def _sum(self, vectors: Iterable[Vector]) -> Vector:
@@ -173,3 +133,55 @@ class ItemExtraction:
         for vector in vectors:
             total = plus(total, vector)
         return total
+
+
+def _is_met(context: SchedulingContext, step: RelaxationStep, reqs: RequirementId, scope: RepackScope) -> bool:
+    """Whether a claim with these requirements meets a step, whatever its other pods."""
+    if len(step.alternatives) != 1 or not context.open_templates(step)[scope.template.index]:
+        return False
+    is_granted = context.table.narrowed(reqs, asked=step.alternatives[0]) == reqs
+    return is_granted and all(context.table.single(reqs, key) is not None for key in step.keys)
+
+
+def _movable(
+    context: SchedulingContext,
+    hostname_caps: HostnameCaps,
+    pod_group: PodGroup,
+    step: RelaxationStep,
+    claim_reqs: RequirementId,
+    scope: RepackScope,
+) -> PackingItem | None:
+    """A pod at one of its steps, from a claim with these requirements; None where it must not be moved by itself."""
+    if not all(constraint.may_move(pod_group) for constraint in context.constraints):
+        return None
+    reqs = _requirements(context, step, claim_reqs, scope)
+    if reqs == IMPOSSIBLE or _is_doubtful(context, pod_group, reqs, scope.template):
+        return None
+    allowed = scope.template.size_for(pod_group.requests)
+    counted, caps = hostname_caps.counted(pod_group.signature), hostname_caps.caps(step)
+    return PackingItem(pod_group.requests, reqs, allowed, counted, caps)
+
+
+def _requirements(
+    context: SchedulingContext, step: RelaxationStep, claim_reqs: RequirementId, scope: RepackScope
+) -> RequirementId:
+    """What the pod requires, with the claim's values of the topology keys of rules about it."""
+    table = context.table
+    reqs = table.narrowed(scope.offered, asked=step.alternatives[0])
+    for key in step.keys:
+        value = table.single(claim_reqs, key)
+        if reqs != IMPOSSIBLE and value is not None and table.single(reqs, key) != value:
+            reqs = table.with_value(reqs, key, value)
+    return reqs
+
+
+def _is_doubtful(
+    context: SchedulingContext, pod_group: PodGroup, reqs: RequirementId, template: NodeClaimTemplate
+) -> bool:
+    """Whether the pod would count for some rule on one node that it might be moved to, and not on another."""
+    topology, signature = context.topology, pod_group.signature
+    numbers = (n for n in (*signature.selected_by, *signature.avoids) if not topology.groups[n].is_hostname)
+    return any(
+        topology.new_nodes.counts(n, reqs, template) and topology.new_nodes.is_doubtful(n, reqs, template)
+        for n in numbers
+    )

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from core.packing.search_settings import RepackSettings
 from core.scheduling.optimization.items.packing_item import Amounts, PackingItem
-from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
-ENTANGLED: Final = -1
+ENTANGLED: Final = TopologyGroupId(-1)
 """Stands for all hostname groups that count pods which do not obey them; items that obey one take a unit of its capacity."""
 
 
@@ -69,7 +69,7 @@ class ItemGrouping:
     def __init__(self, counts: Mapping[PackingItem, int], settings: RepackSettings) -> None:
         """Choose the hostname groups that are resources, from how many there are of each item."""
         uniform = self._uniform = _uniform_caps(counts)
-        totals: dict[int, int] = {}
+        totals: dict[TopologyGroupId, int] = {}
         for item, count in counts.items():
             for number, amount in item.counted:
                 if number in uniform:
@@ -108,10 +108,10 @@ class ItemGrouping:
         return sum(number not in self._uniform for number, _ in amounts)
 
 
-def _uniform_caps(items: Iterable[PackingItem]) -> dict[int, int]:
+def _uniform_caps(items: Iterable[PackingItem]) -> dict[TopologyGroupId, int]:
     """Hostname group → its cap, for groups that exactly those obey whom they count, all with one cap."""
-    caps: dict[int, int] = {}
-    mixed: set[int] = set()
+    caps: dict[TopologyGroupId, int] = {}
+    mixed: set[TopologyGroupId] = set()
     for item in items:
         counted, allowed = dict(item.counted), dict(item.caps)
         for number in sorted(counted.keys() | allowed.keys()):

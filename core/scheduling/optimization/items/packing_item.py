@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.model.pod import Pod
-from core.scheduling.primitives.handles import RequirementId, TypeMask
+from core.scheduling.primitives.handles import RequirementId, TopologyGroupId, TypeMask
 from core.scheduling.primitives.resource_vector import Vector
 
-Amounts = tuple[tuple[int, int], ...]
-"""(number of a hostname topology group, amount), by number."""
+Amounts = tuple[tuple[TopologyGroupId, int], ...]
+"""(hostname topology group, amount), by group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class HostnameRuleState:
         caps: Hostname group → how many the pods on the node allow.
     """
 
-    counted: dict[int, int] = field(default_factory=dict)
-    caps: dict[int, int] = field(default_factory=dict)
+    counted: dict[TopologyGroupId, int] = field(default_factory=dict)
+    caps: dict[TopologyGroupId, int] = field(default_factory=dict)
 
     def admits(self, item: PackingItem) -> bool:
         """Whether the item may join."""

@@ -1,1 +1,1 @@
-"""Packing problems: which types may be bought for which items, split where a market is large."""
+"""Packing problems: which machine types may be bought for which items, split by zone where they are large."""

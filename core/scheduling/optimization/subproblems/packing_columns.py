@@ -15,7 +15,7 @@ import numpy as np
 from core.packing.problem import Bools, Ints, PackingProblem
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import ItemGroup
-from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 
 _NOT_OFFERED = np.iinfo(np.int64).max
 
@@ -34,7 +34,7 @@ def problem_of(
     templates: Sequence[NodeClaimTemplate],
     *,
     counts: Mapping[ItemGroup, int],
-    hostname_capacity: Mapping[int, int],
+    hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> PackingProblem:
     """As `problem_and_types`, without the instance types."""
     return problem_and_types(templates, counts=counts, hostname_capacity=hostname_capacity)[0]
@@ -44,7 +44,7 @@ def problem_and_types(
     templates: Sequence[NodeClaimTemplate],
     *,
     counts: Mapping[ItemGroup, int],
-    hostname_capacity: Mapping[int, int],
+    hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> tuple[PackingProblem, Ints]:
     """The packing problem of so many items of each group, numbered in the mapping's order; and [type], its instance type.
 
@@ -67,7 +67,7 @@ def problem_and_types(
     return problem, np.concatenate([part.instance_types for part in parts])
 
 
-def _requests(group: ItemGroup, hostname_capacity: Mapping[int, int]) -> tuple[int, ...]:
+def _requests(group: ItemGroup, hostname_capacity: Mapping[TopologyGroupId, int]) -> tuple[int, ...]:
     taken = dict(group.hostname_requests)
     return *group.requests, int(group.is_fixed), *(taken.get(number, 0) for number in hostname_capacity)
 

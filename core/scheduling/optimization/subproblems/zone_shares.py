@@ -12,6 +12,7 @@ from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.optimization.items.item_groups import ItemGroup
 from core.scheduling.optimization.subproblems.packing_columns import problem_of
+from core.scheduling.primitives.handles import TopologyGroupId
 
 
 class ZoneShares:
@@ -23,7 +24,7 @@ class ZoneShares:
         *,
         counts: Mapping[ItemGroup, int],
         by_zone: Mapping[str, Mapping[ItemGroup, ItemGroup]],
-        hostname_capacity: Mapping[int, int],
+        hostname_capacity: Mapping[TopologyGroupId, int],
         settings: SearchSettings,
     ) -> None:
         """Build each zone's packing problem.
@@ -135,7 +136,7 @@ def _block(
     templates: Sequence[NodeClaimTemplate],
     groups: Mapping[ItemGroup, ItemGroup],
     counts: Mapping[ItemGroup, int],
-    hostname_capacity: Mapping[int, int],
+    hostname_capacity: Mapping[TopologyGroupId, int],
 ) -> PackingProblem:
     """One zone's problem, an item for each group: two that differ elsewhere may be equal there."""
     distinct = {there: number for number, there in enumerate(dict.fromkeys(groups.values()))}

@@ -13,7 +13,7 @@ from core.scheduling.optimization.items.item_extraction import RepackScope
 from core.scheduling.optimization.items.item_groups import ItemGroup, ItemGrouping, LaunchOption
 from core.scheduling.optimization.items.packing_item import MovablePods, PackingItem
 from core.scheduling.optimization.subproblems.zone_shares import ZoneShares
-from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.handles import RequirementId, TopologyGroupId
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 
 ZoneOptions = dict[str, LaunchOption]
@@ -65,7 +65,7 @@ class ZoneSplit:
         counts: Mapping[PackingItem, int],
         options: Mapping[PackingItem, ZoneOptions],
         group_of: Mapping[PackingItem, ItemGroup],
-        hostname_capacity: Mapping[int, int],
+        hostname_capacity: Mapping[TopologyGroupId, int],
     ) -> dict[ItemGroup, _ZoneAllocation]:
         """Group → its allocation; one for all groups that take the same hostname groups in the same shares."""
         totals: dict[ItemGroup, int] = {}
