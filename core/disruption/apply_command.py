@@ -1,4 +1,4 @@
-"""The world after a command: its nodes gone, their pods moved, the replacements there."""
+"""The snapshot after a command: its nodes are gone, their pods moved, the replacements ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do commands still hold? Asked some seconds after the decision, against a fresh look at the world (Karpenter)."""
+"""Whether commands still hold some seconds after the decision, on a new snapshot (Karpenter, validation)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from core.reasons.termination import TerminationReason
 
 
 class Validation:
-    """Commands that are due, checked one after the other: each against the world as those before it leave it.
+    """Commands that are due, checked one after the other: each against the snapshot as those before it leave it.
 
-    The marks of these commands on the snapshot are looked past.
+    The marks of these commands on the snapshot do not count.
     """
 
     def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
@@ -56,9 +56,9 @@ class Validation:
         return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh)
 
     def carry_out(self, command: Command) -> None:
-        """See the world without the command's nodes from now on.
+        """Take the command's nodes out of the snapshot.
 
-        Its replacements offer no room to the next: they are not there yet, and may never come.
+        Its replacements offer no room to the next command: they are not there yet, and may never come.
         """
         self._pass.carry_out([msgspec.structs.replace(command, replacements=())])
 

@@ -35,7 +35,7 @@ INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
 """As long again as a node may take to join. Karpenter knows no such limit: a node that never becomes ready stays with it."""
 
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
-"""No instance joins sooner, so it is not worth looking."""
+"""No instance joins sooner."""
 
 BOOT_RECHECKED: Final = timedelta(seconds=3)
 INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
@@ -43,7 +43,7 @@ INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
 
 
 def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
-    """The one thing to do now for a claim, given what was looked up; same record and facts, same step."""
+    """The next step of a claim: the same record and facts give the same step."""
     if record.deletion is not None:
         return next_termination_step(record, facts, now)
     if record.phase is ClaimPhase.REQUESTED:
@@ -61,7 +61,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Cl
 
 
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
-    """What is to be told of a working node that is smaller than what was launched, None where nothing new is."""
+    """The report of a working node that is smaller than what was launched, None where there is nothing new to report."""
     found = shortfall(record, node)
     if not found or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, found):
         return None
@@ -69,7 +69,7 @@ def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
-    """Whether EC2 must be asked about the claim's instance before its next step; the look is slow, so only then."""
+    """Whether EC2 must be asked about the claim's instance before its next step. The call is slow, so only then."""
     if record.machine is None:
         return record.deletion is not None or record.attempts > 0
     if record.deletion is not None:
@@ -80,7 +80,7 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
 
 
 def is_late_to_initialize(record: ClaimRecord, now: datetime) -> bool:
-    """Whether its node joined long ago and is not ready for pods: those planned for it go elsewhere, and it goes if empty."""
+    """Whether its node joined long ago and is not ready: its pods are planned elsewhere, and it goes if it is empty."""
     overdue = now - record.phase_since >= INITIALIZATION_TIMEOUT
     return record.phase is ClaimPhase.REGISTERED and record.deletion is None and overdue
 
@@ -91,9 +91,9 @@ def _keeps(pod: Pod) -> bool:
 
 
 def may_have_joined(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the node of a claim that knows none must be looked for among those that work, before its instance is ended.
+    """Whether to search the working nodes for the node of a claim that names none, before its instance is terminated.
 
-    It is there where the row is older than the node: the table was restored from a copy.
+    A row restored from a copy of the table may be older than the node.
     """
     is_late = record.phase is ClaimPhase.LAUNCHED and now - record.phase_since >= INSTANCE_CHECK_AFTER
     return record.machine is not None and not record.node_name and (is_late or record.deletion is not None)

@@ -24,7 +24,7 @@ _LONGEST: Final = timedelta(hours=1)
 
 
 def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime) -> CommandStep:
-    """The one thing to do now for a command; same record and facts, same step."""
+    """The next step of a command: the same record and facts give the same step."""
     leaving = tuple(name for name in record.command.claims if name in facts.claims)
     if not leaving:
         return Abandon(CommandReason.CANDIDATES_GONE, "the nodes are gone already")
@@ -44,7 +44,7 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
 def replacement_names(record: CommandRecord) -> tuple[str, ...]:
     """Names of the claims that take the place of the command's nodes, none before it has started.
 
-    They follow from the command alone: whoever finds it half started asks for the same claims again, or lets them go.
+    They follow from the command alone: a run that finds it half started requests the same claims again, or ends them.
     """
     if not record.has_started:
         return ()

@@ -1,4 +1,4 @@
-"""What was looked up about one claim or command before its next step is chosen."""
+"""What is known of one claim or command when its next step is chosen."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from core.model.storage import VolumeAttachment
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The world around one claim.
+    """What Kubernetes and EC2 say of one claim.
 
     Attributes:
         nodes: The nodes with its provider id: one, none, or by mistake several.
         pods: The pods on its node.
         budgets: PodDisruptionBudgets, where the node may still be given back and pods are on it.
         attachments: Volumes still attached to its node, but for those of pods that stay until the end.
-        tagged_instance: Id of an instance that carries the claim's tag although the record knows of none; empty for none.
+        tagged_instance: Id of an instance that carries the claim's tag while the record has none; empty for none.
         has_replacements: Whether everything that was planned for its pods is ready; asked while its drain waits for that.
         is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
     """

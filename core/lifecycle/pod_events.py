@@ -1,8 +1,8 @@
-"""When a pod last came to a node or left it, without a watch: looks are compared.
+"""When a pod last came to a node or left it, without a watch: successive lists are compared.
 
-Each claim's record keeps a digest of the pods that were on its node at the last look. Where the digest differs now, a pod
-came or went in between, and the moment of this look counts. So consolidateAfter starts at most one look late, never early.
-DaemonSets' pods do not count, nor do pods that have finished or are on their way out (Karpenter).
+Each claim's record keeps a digest of the pods on its node. Where the digest has changed since the last list, a pod came or
+left, and the time of this list counts. So consolidateAfter starts at most one list late, never early. DaemonSets' pods do not
+count, nor do pods that have finished or are being deleted (Karpenter).
 """
 
 from __future__ import annotations

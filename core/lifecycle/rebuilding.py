@@ -1,4 +1,4 @@
-"""A claim from what the world says of it: its row is lost, its instance and its node are there.
+"""Rebuilds a claim whose row is lost from its instance and its node.
 
 The instance's tags say which claim it was launched for, from which NodePool and EC2NodeClass, and with which drift hashes.
 What the claim was launched for besides is written on its node when it registers, and read back from there; where it cannot
@@ -98,7 +98,7 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
 def rebuilt(
     plan: PlannedClaim, machine: Machine, node: Node | None, launched_at: datetime, now: datetime
 ) -> ClaimRecord:
-    """The claim, as far as its node has come; the time in which it must not be consolidated begins anew."""
+    """The claim in the phase of its node. consolidateAfter starts again."""
     capacity = machine.capacity or (node.capacity if node else {})
     if not machine.capacity and node is not None:
         machine = msgspec.structs.replace(machine, capacity=node.capacity, allocatable=node.allocatable)

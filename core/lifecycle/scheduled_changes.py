@@ -17,11 +17,11 @@ SPREAD: Final = timedelta(hours=24)
 """Over which the claims with one date begin to go: AWS may announce a date for a whole rack."""
 
 DUE_BEFORE: Final = timedelta(hours=6)
-"""From when budgets are not asked any more."""
+"""This long before the date budgets no longer count."""
 
 
 def is_due(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the claim must go now: its date is near or past, and it is not going for a reason that must be already."""
+    """Whether the claim must go now: its date is near or past, and it is not going for such a reason already."""
     must_go = record.deletion is not None and not is_voluntary(record.deletion)
     return record.retires_at is not None and not must_go and now >= record.retires_at - DUE_BEFORE
 

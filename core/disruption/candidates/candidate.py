@@ -96,7 +96,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """All nodes of a snapshot, sorted into those that may go and those that may not."""
+    """All nodes of a snapshot: those that may go, and what keeps the others."""
 
     candidates: tuple[Candidate, ...]
     blocked: tuple[Blocked, ...]
@@ -105,7 +105,7 @@ class Survey(msgspec.Struct, frozen=True):
 def survey(
     snapshot: Snapshot, states: Sequence[StateNode], budgets: DisruptionBudgets, nominated: Mapping[str, str]
 ) -> Survey:
-    """Look at every node. `nominated` maps names of nodes and claims to the pod that is expected there."""
+    """Judge every node. `nominated` maps names of nodes and claims to the pod that is expected there."""
     drift = DriftCheck(snapshot)
     pools = {pool.name: pool for pool in snapshot.node_pools}
     candidates: list[Candidate] = []
@@ -148,7 +148,7 @@ def _candidate(
 def _kept(
     state: StateNode, pool: NodePool | None, snapshot: Snapshot, nominated: Mapping[str, str]
 ) -> tuple[Blocked, ...]:
-    """What keeps the node from being a candidate, pods aside; the first reasons end the search."""
+    """What keeps the node from being a candidate, its pods apart; being deleted, unmanaged or uninitialized ends the search."""
     name, claim = state.name, state.claim
     if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
         return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
@@ -181,7 +181,7 @@ def _kept(
 
 
 def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
-    """What of the node or its pods we do not understand: whatever it is, it may be what must not be moved."""
+    """What of the node or its pods cannot be read: it may be the very field that forbids a move."""
     found = []
     if node.unreadable:
         found.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))

@@ -1,4 +1,4 @@
-"""How far a claim's going is, and what it still holds then of its NodePool's limits and budgets.
+"""What a claim on its way out still holds of its NodePool's limits and budgets.
 
 The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
 taint; the place in the budgets is free once EC2 was told to terminate the instance (docs/adr/0026).
@@ -20,7 +20,7 @@ from core.reasons.termination import TerminationReason
 def leaving(
     record: ClaimRecord, reason: TerminationReason, message: str, now: datetime, ends_at: datetime | None = None
 ) -> ClaimRecord:
-    """The claim that is to go from now on. Its node counts in the budgets if it has ever been initialized (Karpenter)."""
+    """The claim, to be terminated. Its node counts in the budgets if it was ever initialized (Karpenter)."""
     return msgspec.structs.replace(
         record,
         deletion=Deletion(reason=reason, message=message, asked_at=now, ends_at=ends_at),
@@ -29,7 +29,7 @@ def leaving(
 
 
 def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
-    """The claim that goes already, where it now must or must sooner; the same object where it does not.
+    """A claim on its way out that now must go, or must go sooner; the same object where nothing changes.
 
     A drain that may have begun does not wait for replacements because of an end that becomes known later.
     """
@@ -63,14 +63,14 @@ def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 
 def untainted(record: ClaimRecord) -> ClaimRecord:
-    """The claim whose node is to stay after all, and to lose its taint: it holds its share of the limits again."""
+    """The claim whose node stays and is to lose its taint: it holds its share of the limits again."""
     if record.machine is None or record.reserved:
         return record
     return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
 
 
 def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
-    """The claim whose drain is given back: it stays, holds its share again, frees its place, and is left alone for a while."""
+    """The claim whose drain is given back: it holds its share of the limits again and is left alone."""
     stays = msgspec.structs.replace(
         record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
     )

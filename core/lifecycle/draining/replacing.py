@@ -1,6 +1,6 @@
-"""Replacements first: when the drain of a node begins that ends anyway, but not yet (docs/adr/0031).
+"""When to drain a node whose end is known and not yet due: replacements first (docs/adr/0031).
 
-Its pods work on until what was planned for them is ready, or until the time that is left is just enough to drain.
+Its pods run on until their replacements are ready, or until the time left is just enough to drain.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SPOT_NOTICE: Final = timedelta(minutes=2)
 """From EC2's warning to the end of a spot instance."""
 
 REPLACED_WITHIN: Final = timedelta(minutes=5)
-"""How long replacements are waited for where nobody says when the instance ends: several times what a node takes to boot."""
+"""How long to wait for replacements where the end of the instance is not announced: several times a node's boot."""
 
 MARGIN: Final = timedelta(seconds=15)
-"""Beyond the longest grace of its pods: for the evictions themselves, and for a look that comes late."""
+"""Added to the longest grace of its pods: for the evictions themselves, and for a run that comes late."""
 
 SHORTEST_DRAIN: Final = timedelta(seconds=45)
-"""Kept for the drain at least: PodDisruptionBudgets let pods go one after the other."""
+"""The least time kept for the drain: PodDisruptionBudgets let pods go one after the other."""
 
 
 def awaits_replacements(record: ClaimRecord) -> bool:
@@ -39,7 +39,7 @@ def awaits_replacements(record: ClaimRecord) -> bool:
 
 
 def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Wait | None:
-    """Leave the pods where they work, as long as nothing is ready for them and the time bears it; None: drain."""
+    """Wait while no replacement is ready and there is time to drain later; None: drain now."""
     deletion, node = record.deletion, facts.node
     if deletion is None or not awaits_replacements(record) or facts.has_replacements:
         return None
@@ -66,7 +66,7 @@ def replacements(
     """The claims that a node's pods wait for, none where all of them fit on nodes that work; None where one has no place.
 
     Args:
-        pods: Those that must move; pods that no plan is made for, as nothing lets them be evicted, are passed over.
+        pods: Those that must move; pods that can never be evicted are in no plan and do not count.
         records: The claims, those of the new plan included.
         bindings: Where the plan expects pods on what exists or is on its way.
         homeless: Pods for which the plan has no place, or whose new claim was refused.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.manifests.assemble import Problem, assemble
+from core.manifests.buffers import needed_kinds
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.model.catalogue import Catalogue
@@ -133,3 +134,13 @@ def test_a_buffer_that_leads_nowhere_is_left_out_with_a_warning(spec: dict[str, 
     assert buffers == ()
     assert str(problem).startswith(f"CapacityBuffer shop/spare: {complaint}")
     assert problem.is_warning
+
+
+def test_only_the_kinds_that_buffers_name_are_read() -> None:
+    """Else each plan lists all Deployments of a cluster for buffers that name none."""
+    by_template, by_cart = (
+        wire.from_object(kinds.CAPACITY_BUFFERS, {"metadata": {"name": "b"}, "spec": spec})
+        for spec in (BY_TEMPLATE, BY_CART)
+    )
+    assert set(needed_kinds((by_template,))) == {kinds.POD_TEMPLATES}
+    assert set(needed_kinds((by_cart,))) == {kinds.DEPLOYMENTS}

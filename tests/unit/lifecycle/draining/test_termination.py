@@ -6,7 +6,7 @@ import pytest
 
 from core import labels
 from core.lifecycle import steps
-from core.lifecycle.claims import next_claim_step
+from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, Deletion
 from core.model.pod import Owner, Pod
@@ -33,14 +33,14 @@ def evicted(step: object) -> list[str]:
 def test_new_pods_and_load_balancers_are_kept_off_first() -> None:
     """Else pods land on a node that is going, and balancers send it requests to its end."""
     node = a_node(taints=(Taint(DISRUPTED.key, NO_EXECUTE), Taint("team", NO_SCHEDULE)))
-    step = next_claim_step(a_leaving(tainted=None), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
+    step = next_termination_step(a_leaving(tainted=None), ClaimFacts(nodes=(node,), pods=(a_running("p"),)), NOW)
     assert isinstance(step, steps.TaintNode)
     assert step.taints == (Taint("team", NO_SCHEDULE), DISRUPTED)
     assert step.labels == {labels.EXCLUDE_FROM_BALANCERS: "karpenter"}
 
 
 def test_a_taint_that_somebody_took_off_is_put_back() -> None:
-    assert isinstance(next_claim_step(a_leaving(), ClaimFacts(nodes=(a_node(),)), NOW), steps.TaintNode)
+    assert isinstance(next_termination_step(a_leaving(), ClaimFacts(nodes=(a_node(),)), NOW), steps.TaintNode)
 
 
 def test_pods_leave_tier_by_tier() -> None:
@@ -53,12 +53,12 @@ def test_pods_leave_tier_by_tier() -> None:
     ]
     for first, pod in enumerate(tiers):
         facts = ClaimFacts(nodes=(LEAVING,), pods=tuple(tiers[first:]))
-        assert evicted(next_claim_step(a_leaving(), facts, NOW)) == [pod.name]
+        assert evicted(next_termination_step(a_leaving(), facts, NOW)) == [pod.name]
 
 
 def test_the_next_tier_waits_for_pods_that_are_still_terminating() -> None:
     pods = (a_running("app", deleted_at=NOW), a_running("daemon", owners=(DAEMON,)))
-    assert isinstance(next_claim_step(a_leaving(), ClaimFacts(nodes=(LEAVING,), pods=pods), NOW), steps.Wait)
+    assert isinstance(next_termination_step(a_leaving(), ClaimFacts(nodes=(LEAVING,), pods=pods), NOW), steps.Wait)
 
 
 @pytest.mark.parametrize(
@@ -75,18 +75,18 @@ def test_some_pods_do_not_hold_a_node_up(pod: Pod) -> None:
     """Else a static pod or a lost kubelet keeps a node for ever."""
     assert not is_drainable(pod, NOW)
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
-    assert next_claim_step(a_leaving(), facts, NOW) == steps.TerminateInstance()
+    assert next_termination_step(a_leaving(), facts, NOW) == steps.TerminateInstance()
 
 
 def test_a_pod_that_must_not_be_disrupted_holds_the_node() -> None:
     pod = a_running("p", annotations={labels.DO_NOT_DISRUPT: "true"})
     facts = ClaimFacts(nodes=(LEAVING,), pods=(pod,))
-    assert isinstance(next_claim_step(a_leaving(reason="SpotInterrupted"), facts, NOW), steps.Wait)
+    assert isinstance(next_termination_step(a_leaving(reason="SpotInterrupted"), facts, NOW), steps.Wait)
 
 
 def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:
     pod = a_running("p", deleted_at=NOW + 10 * MINUTE)
-    step = next_claim_step(a_leaving(deadline=NOW + MINUTE), ClaimFacts(nodes=(LEAVING,), pods=(pod,)), NOW)
+    step = next_termination_step(a_leaving(deadline=NOW + MINUTE), ClaimFacts(nodes=(LEAVING,), pods=(pod,)), NOW)
     assert isinstance(step, steps.Drain)
     assert step.force == ((pod, 60),)
 
@@ -94,50 +94,50 @@ def test_a_pod_that_would_outlive_the_deadline_is_cut_short() -> None:
 def test_an_empty_node_is_watched_for_late_pods() -> None:
     """The scheduler may have bound a pod in the moment of the taint."""
     facts = ClaimFacts(nodes=(LEAVING,))
-    assert isinstance(next_claim_step(a_leaving(tainted=4 * SECOND), facts, NOW), steps.Wait)
-    assert next_claim_step(a_leaving(tainted=5 * SECOND), facts, NOW) == steps.TerminateInstance()
+    assert isinstance(next_termination_step(a_leaving(tainted=4 * SECOND), facts, NOW), steps.Wait)
+    assert next_termination_step(a_leaving(tainted=5 * SECOND), facts, NOW) == steps.TerminateInstance()
 
 
 def test_volumes_come_off_first_unless_time_is_up() -> None:
     """Else a StatefulSet's next pod waits six minutes for its volume."""
     facts = ClaimFacts(nodes=(LEAVING,), attachments=(VolumeAttachment(name="a", node_name="n", volume_name="v"),))
-    assert isinstance(next_claim_step(a_leaving(), facts, NOW), steps.Wait)
-    assert next_claim_step(a_leaving(deadline=NOW), facts, NOW) == steps.TerminateInstance()
+    assert isinstance(next_termination_step(a_leaving(), facts, NOW), steps.Wait)
+    assert next_termination_step(a_leaving(deadline=NOW), facts, NOW) == steps.TerminateInstance()
 
 
 def test_the_node_object_goes_after_the_instance() -> None:
     """Else Kubernetes starts a StatefulSet's pod twice."""
     record = a_leaving(terminated_at=NOW)
-    waiting = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
-    gone = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=True), NOW)
+    waiting = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
+    gone = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=True), NOW)
     assert isinstance(waiting, steps.Wait)
     assert gone == steps.DeleteNode("n")
-    assert next_claim_step(record, ClaimFacts(is_instance_gone=True), NOW) == steps.Forget("Empty")
+    assert next_termination_step(record, ClaimFacts(is_instance_gone=True), NOW) == steps.Forget("Empty")
 
 
 def test_ec2_is_told_again_when_the_instance_stays() -> None:
     record = a_leaving(terminated_at=NOW - 30 * SECOND)
-    step = next_claim_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
+    step = next_termination_step(record, ClaimFacts(nodes=(LEAVING,), is_instance_gone=False), NOW)
     assert step == steps.TerminateInstance()
 
 
 def test_pods_of_a_dead_instance_are_not_drained() -> None:
     """Else evictions wait for a kubelet that is no more."""
     facts = ClaimFacts(nodes=(a_node(is_ready=False),), pods=(a_running("p"),), is_instance_gone=True)
-    assert next_claim_step(a_leaving(), facts, NOW) == steps.DeleteNode("n")
+    assert next_termination_step(a_leaving(), facts, NOW) == steps.DeleteNode("n")
 
 
 def test_a_claim_that_never_registered_is_not_drained() -> None:
     record = a_record(ClaimPhase.LAUNCHED, deletion=Deletion(reason="RegistrationTimeout", asked_at=NOW))
     facts = ClaimFacts(nodes=(a_node(booting=True),), is_instance_gone=False)
-    assert next_claim_step(record, facts, NOW) == steps.TerminateInstance()
+    assert next_termination_step(record, facts, NOW) == steps.TerminateInstance()
 
 
 def test_a_claim_given_up_before_its_launch_was_answered_takes_its_instance_along() -> None:
     """Else an instance whose launch reply was lost runs on without a claim."""
     record = a_record(ClaimPhase.REQUESTED, deletion=Deletion(reason="NodePoolDeleted", asked_at=NOW))
-    assert next_claim_step(record, ClaimFacts(tagged_instance="i-1"), NOW) == steps.Adopt("i-1")
-    assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("NodePoolDeleted")
+    assert next_termination_step(record, ClaimFacts(tagged_instance="i-1"), NOW) == steps.Adopt("i-1")
+    assert next_termination_step(record, ClaimFacts(), NOW) == steps.Forget("NodePoolDeleted")
 
 
 def a_held(*, asked: timedelta) -> ClaimFacts:
@@ -149,7 +149,7 @@ def a_held(*, asked: timedelta) -> ClaimFacts:
 
 def test_a_node_that_waits_for_others_is_asked_once() -> None:
     """Else somebody's finalizer makes us delete one node five hundred times a minute."""
-    step = next_claim_step(a_leaving(terminated_at=NOW), a_held(asked=MINUTE), NOW)
+    step = next_termination_step(a_leaving(terminated_at=NOW), a_held(asked=MINUTE), NOW)
     assert isinstance(step, steps.Wait)
     assert step.delay == 6 * SECOND
     assert "example.com/hold" in step.reason
@@ -157,7 +157,7 @@ def test_a_node_that_waits_for_others_is_asked_once() -> None:
 
 def test_a_claim_does_not_wait_for_others_for_ever() -> None:
     """Else it holds a place of its NodePool's budget until somebody looks after a finalizer that is not ours."""
-    step = next_claim_step(a_leaving(terminated_at=NOW), a_held(asked=10 * MINUTE), NOW)
+    step = next_termination_step(a_leaving(terminated_at=NOW), a_held(asked=10 * MINUTE), NOW)
     assert isinstance(step, steps.Forget)
     assert step.reason == "NodeHeldByFinalizers"
     assert "example.com/hold" in step.message

@@ -1,0 +1,65 @@
+"""Tests are found by the path of what they test: a module of the core that no test imports is tested by accident."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("disruption", "lifecycle", "manifests", "model", "pods", "reasons")
+"""Packages of the core whose tests mirror their modules."""
+
+DATA_ONLY = {
+    *(f"core.model.{name}" for name in ("launch_order", "node", "node_pool", "overlay", "plan", "snapshot")),
+    *(
+        f"core.reasons.{name}"
+        for name in ("claim", "command", "decision", "drain", "drift", "node", "pod", "refusal", "run")
+    ),
+    "core.lifecycle.facts",
+    "core.lifecycle.steps",
+}
+"""Modules without a rule of their own: structs and enumerations. Those who use them test them."""
+
+
+def modules(package: str) -> list[Path]:
+    return sorted(path for path in (ROOT / "core" / package).rglob("*.py") if path.name != "__init__.py")
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imported_by_tests() -> set[str]:
+    found: set[str] = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+    return found
+
+
+def test_every_module_of_the_core_is_imported_by_a_test() -> None:
+    known = imported_by_tests()
+    assert not [dotted(path) for package in PACKAGES for path in modules(package) if dotted(path) not in known]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_tests_of_a_module_have_its_path_and_name(package: str) -> None:
+    lost = []
+    for path in modules(package):
+        where = path.relative_to(ROOT / "core")
+        test = ROOT / "tests" / "unit" / where.with_name(f"test_{where.name}")
+        if dotted(path) not in DATA_ONLY and not test.exists():
+            lost.append(str(test.relative_to(ROOT)))
+    assert not lost
+
+
+def test_what_is_called_data_holds_no_functions() -> None:
+    """Else a rule could hide among structs without a test."""
+    for name in sorted(DATA_ONLY):
+        tree = ast.parse((ROOT / Path(*name.split("."))).with_suffix(".py").read_text())
+        assert not [node.name for node in tree.body if isinstance(node, ast.FunctionDef)], name

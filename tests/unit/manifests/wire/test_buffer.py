@@ -1,0 +1,15 @@
+"""Else the status of a CapacityBuffer is written over and over, or never."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.manifests.wire.buffer import ACTIVE_CAPACITY, WireCapacityBuffer
+
+
+def test_the_status_stays_as_it_is_written() -> None:
+    status = {"replicas": 3, "unknownField": [1]}
+    metadata = {"name": "b", "generation": 4}
+    found = msgspec.convert({"metadata": metadata, "spec": {"replicas": 3}, "status": status}, WireCapacityBuffer)
+    assert (found.status, found.metadata.generation) == (status, 4)
+    assert found.spec.provisioning_strategy == ACTIVE_CAPACITY

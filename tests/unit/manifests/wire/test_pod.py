@@ -1,0 +1,42 @@
+"""Else a cluster of a hundred thousand pods does not fit in a function's memory, or what decides is thrown away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from core import labels
+from core.manifests.wire.pod import WirePod
+
+
+def a_pod(name: str = "p", *, node: str = "", **metadata: Any) -> WirePod:
+    conditions = [
+        {"type": "PodScheduled", "status": "True" if node else "False", "lastTransitionTime": "2026-11-20T00:00:00Z"},
+        {"type": "Initialized", "status": "True"},
+    ]
+    spec = {"containers": [{"name": "c"}], "nodeName": node, "volumes": [{"name": "tmp", "emptyDir": {}}]}
+    return msgspec.convert(
+        {"metadata": {"name": name, **metadata}, "spec": spec, "status": {"conditions": conditions}}, WirePod
+    )
+
+
+def test_pods_of_a_workload_share_what_is_alike() -> None:
+    one, two = a_pod("a", node="n", labels={"app": "web"}), a_pod("b", node="m", labels={"app": "web"})
+    assert one.spec is two.spec
+    assert one.metadata.labels is two.metadata.labels
+    assert (one.node_name, two.node_name) == ("n", "m")
+
+
+def test_only_what_decides_is_kept() -> None:
+    found = a_pod(annotations={labels.DO_NOT_DISRUPT: "true", "note": "long"}, resourceVersion="7")
+    assert found.metadata.annotations == {labels.DO_NOT_DISRUPT: "true"}
+    assert (found.metadata.resource_version, found.spec.volumes) == ("", ())
+    assert [condition.type for condition in found.status.conditions] == ["PodScheduled"]
+
+
+def test_how_long_a_pod_waits_is_kept_until_it_is_bound() -> None:
+    waiting = a_pod().status.condition("PodScheduled")
+    assert waiting is not None
+    assert waiting.last_transition_time is not None
+    assert a_pod(node="n").status.condition("PodScheduled") is None

@@ -1,0 +1,20 @@
+"""Else a workload that says little is read as something else."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.manifests.wire.workloads import Job, ReplicationController, WireWorkload
+
+
+def test_what_is_not_written_is_kubernetes_default() -> None:
+    found = msgspec.convert({"metadata": {"name": "web"}}, WireWorkload)
+    rolling = found.spec.strategy.rolling_update
+    assert (found.spec.replicas, found.spec.strategy.type) == (1, "RollingUpdate")
+    assert (rolling.max_surge, rolling.max_unavailable) == ("25%", "25%")
+    assert msgspec.convert({"metadata": {"name": "j"}}, Job).spec.suspend is False
+
+
+def test_a_replication_controllers_selector_is_a_plain_mapping() -> None:
+    spec = {"selector": {"app": "web"}}
+    assert msgspec.convert({"metadata": {}, "spec": spec}, ReplicationController).spec.selector == {"app": "web"}

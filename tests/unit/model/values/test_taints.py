@@ -1,0 +1,38 @@
+"""Else pods are planned onto nodes that repel them."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.model.values.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration, first_untolerated, is_ephemeral
+
+GPU = Taint("gpu", NO_SCHEDULE, "a100")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        (Toleration("gpu", "Equal", "a100"), True),
+        (Toleration("gpu", "Equal", "t4"), False),
+        (Toleration("gpu", "Exists"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("", "Equal"), False),
+        (Toleration("gpu", "Exists", effect=NO_EXECUTE), False),
+        (Toleration("gpu", "Gt", "1"), False),
+    ],
+)
+def test_what_a_toleration_covers(toleration: Toleration, covers: bool) -> None:
+    assert toleration.tolerates(GPU) is covers
+
+
+def test_the_first_taint_that_nothing_covers_is_named() -> None:
+    other = Taint("team", NO_SCHEDULE)
+    assert first_untolerated((GPU, other), (Toleration("gpu", "Exists"),)) == other
+    assert first_untolerated((GPU,), (Toleration("", "Exists"),)) is None
+    assert (str(GPU), str(other)) == ("gpu=a100:NoSchedule", "team:NoSchedule")
+
+
+def test_taints_of_a_booting_node_pass() -> None:
+    assert is_ephemeral(Taint("node.kubernetes.io/not-ready", NO_EXECUTE))
+    assert is_ephemeral(Taint("readiness.k8s.io/network", NO_SCHEDULE))
+    assert not is_ephemeral(GPU)
