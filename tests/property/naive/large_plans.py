@@ -56,13 +56,13 @@ def _given_up(snapshot: Snapshot, plan: Plan, pods: dict[str, Pod]) -> Iterator[
             continue
         asked.add(repr(kind))
         for pool in snapshot.node_pools:
-            there = _new_node(snapshot, pool, pod)
+            there = new_node_for(snapshot, pool, pod)
             if there:
                 yield f"left: {entry.pod} could have {there}"
                 break
 
 
-def _new_node(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
+def new_node_for(snapshot: Snapshot, pool: NodePool, pod: Pod) -> str:
     """A node of the NodePool that would hold the pod alone beside its DaemonSets; empty where there is none."""
     if not is_usable(pool) or not tolerates(pod.spec.tolerations, pool.taints):
         return ""

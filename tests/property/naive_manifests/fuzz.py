@@ -1,0 +1,139 @@
+"""Random clusters from manifests: `python -m tests.property.naive_manifests.fuzz --cases 2000 --dial calm`.
+
+Each cluster is written as the objects that an API server lists, in one of many ways, read by the product, planned, and judged
+as it was before it was written. Exit code 1 where anything is wrong; the last line says what was asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from multiprocessing import Pool
+from random import Random
+from typing import Final
+
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+from tests.property.naive.fuzz import improving
+from tests.property.naive.judge import violations
+from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
+from tests.property.naive_manifests.judge import further_violations
+from tests.property.naive_manifests.writing import read, written
+
+_CHUNK: Final = 20
+_RULES: Final = (
+    "node_selector", "required_terms", "preferred_terms", "tolerations", "spreads", "affinity", "anti_affinity",
+    "preferred_affinity", "preferred_anti_affinity", "host_ports", "volumes", "priority",
+)  # fmt: skip
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def check(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
+    """The seed, what is wrong with the plan of its cluster as it was read, and what was asked."""
+    try:
+        return _checked(seed, dial)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other cases are to be checked too
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return seed, [f"crash: {type(error).__name__} in {frame.name} of {frame.filename}: {error}"], Counter()
+
+
+def _checked(seed: int, dial: str) -> tuple[int, list[str], Counter[str]]:
+    truth = cluster(seed, dial)
+    draw = Random(f"written {seed}")  # noqa: S311 - a test's dice
+    objects = written(truth, draw, defaulted=bool(draw.getrandbits(1)))
+    snapshot, problems = read(objects, truth, pages=bool(seed % 2))
+    found = [f"reading: {problem}" for problem in problems if "there is no EC2NodeClass" not in str(problem)]
+    found += _misread(truth, snapshot)
+    plan = schedule(snapshot)
+    found += violations(truth, plan)
+    found += further_violations(truth, plan)
+    if seed % 4 == 3:
+        cheaper = schedule(improving(snapshot))
+        found += [f"improved: {problem}" for problem in violations(truth, cheaper)]
+        is_whole = len(cheaper.unschedulable) == len(plan.unschedulable)
+        if is_whole and sum(c.price for c in cheaper.claims) > sum(c.price for c in plan.claims):
+            found.append(f"improved: {sum(c.price for c in cheaper.claims)} costs more than the greedy plan")
+    return seed, found, _asked(truth, plan)
+
+
+def _misread(truth: Snapshot, snapshot: Snapshot) -> list[str]:
+    """Pods and NodePools that are not what they were before they were written."""
+    found = []
+    known = {pod.key: pod for pod in snapshot.pods}
+    for pod in truth.pods:
+        read_one = known.get(pod.key)
+        if read_one is None:
+            found.append(f"reading: {pod.key} is missing")
+            continue
+        wanted = {name: amount for name, amount in pod.spec.requests.items() if amount}
+        got = {name: amount for name, amount in read_one.spec.requests.items() if amount}
+        if wanted != got:
+            found.append(f"reading: {pod.key} needs {wanted}, is read as {got}")
+        if (read_one.node_name, read_one.phase, read_one.is_gated, read_one.spec.priority) != (
+            pod.node_name, pod.phase, pod.is_gated, pod.spec.priority
+        ):  # fmt: skip
+            found.append(f"reading: {pod.key} is read as on {read_one.node_name}, {read_one.phase}")
+    return found + [f"reading: NodePool {pool.name}: {pool.problem}" for pool in snapshot.node_pools if pool.problem]
+
+
+def _asked(truth: Snapshot, plan: Plan) -> Counter[str]:
+    """What was asked, by rule of the pods, and what came of it."""
+    counts = Counter(pods=0, claims=len(plan.claims), onClaims=sum(len(claim.pods) for claim in plan.claims))
+    counts["onNodes"] = len(plan.bindings)
+    counts["impossible"] = len(plan.unschedulable)
+    counts["pods"] = counts["onClaims"] + counts["onNodes"] + counts["impossible"]
+    planned = {key for claim in plan.claims for key in claim.pods} | {binding.pod for binding in plan.bindings}
+    planned |= {entry.pod for entry in plan.unschedulable}
+    for pod in truth.pods:
+        if pod.key in planned:
+            counts.update(rule for rule in _RULES if getattr(pod.spec, rule))
+    return counts
+
+
+def run(seeds: Iterable[int], dial: str, processes: int) -> int:
+    """Check the seeds and print what was found; the number of failing cases."""
+    seeds = list(seeds)
+    started, failing = time.monotonic(), 0
+    kinds: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    with Pool(processes) as pool:
+        for seed, found, counts in pool.starmap(check, [(seed, dial) for seed in seeds], chunksize=_CHUNK):
+            asked.update(counts)
+            if found:
+                failing += 1
+                kinds.update({problem.partition(":")[0] for problem in found})
+                _say(f"seed {seed}: {len(found)} wrong, first: {found[0][:300]}")
+    pods = max(asked["pods"], 1)
+    rules = ", ".join(f"{rule} {100 * asked[rule] // pods} %" for rule in _RULES)
+    each = asked["onClaims"] / max(asked["claims"], 1)
+    _say(
+        f"{dial}: {len(seeds)} clusters, {pods} pods ({100 * asked['impossible'] / pods:.1f} % impossible, "
+        f"{100 * asked['onNodes'] // pods} % on nodes that were there, {each:.1f} a claim), {failing} failing {dict(kinds)}, "
+        f"seeds {seeds[0]} to {seeds[-1]}, {time.monotonic() - started:.0f} s; pods with {rules}"
+    )
+    return failing
+
+
+def main() -> int:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser(description="Check random clusters that are read from manifests.")
+    parser.add_argument("--cases", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed; the others follow")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--dial", choices=(CALM, HOSTILE), action="append", help="both where none is named")
+    args = parser.parse_args()
+    seeds = range(args.seed, args.seed + args.cases)
+    return 1 if sum(run(seeds, dial, args.processes) for dial in args.dial or (CALM, HOSTILE)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""What the scheduling judge leaves out: preferences, weights, the terms that claims carry, and the price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from core.model.node_pool import NodePool
+from core.model.plan import Plan, PlannedClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirement
+from core.model.values.taints import PREFER_NO_SCHEDULE, Taint
+from tests.property.naive.large_plans import new_node_for
+from tests.property.naive.places import Place, places_after
+from tests.property.naive.promises import is_usable
+from tests.property.naive.reading import meets_all
+
+
+def further_violations(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
+    """Everything that is wrong with what pods prefer and what claims carry; the first word names the rule."""
+    places = places_after(snapshot, plan)
+    pools = {pool.name: pool for pool in snapshot.node_pools}
+    for claim in plan.claims:
+        yield from _terms(pools[claim.node_pool], claim)
+    if any(pool.limits or any(r.min_values for r in pool.requirements) for pool in snapshot.node_pools):
+        return  # what a node of one's own would have cost is not known then
+    repels = any(pod.spec.anti_affinity for pod in snapshot.pods)
+    for place in places:
+        for pod in place.coming:
+            if place.claim is not None and snapshot.options.preference_policy == "Respect" and not _has_rules(pod):
+                yield from _unpreferred(snapshot, place, pod)
+        if place.claim is not None and not repels and not any(_has_rules(pod) for pod in place.coming):
+            yield from _heavier(snapshot, pools[place.claim.node_pool], place)
+
+
+def _terms(pool: NodePool, claim: PlannedClaim) -> Iterator[str]:
+    """A claim carries what its NodePool's template says."""
+    wanted = (pool.expire_after, pool.termination_grace_period, pool.node_class)
+    if (claim.expire_after, claim.termination_grace_period, claim.node_class) != wanted:
+        yield f"terms: {claim.name} has {claim.expire_after}, {claim.termination_grace_period}, {claim.node_class}"
+    if any(claim.annotations.get(key) != value for key, value in pool.annotations.items()):
+        yield f"terms: {claim.name} is annotated {claim.annotations}"
+    if any(claim.labels.get(key) != value for key, value in pool.labels.items()):
+        yield f"terms: {claim.name} is labelled {claim.labels}"
+
+
+def _has_rules(pod: Pod) -> bool:
+    """Whether pods elsewhere have a say, or a pod elsewhere in its wishes: then its own node is not all that counts."""
+    spec = pod.spec
+    near = (*spec.spreads, *spec.affinity, *spec.anti_affinity, *spec.preferred_affinity, *spec.preferred_anti_affinity)
+    return bool(near or spec.volumes or len(spec.required_terms) > 1)
+
+
+def _wishes(pod: Pod) -> bool:
+    return bool(pod.spec.preferred_terms)
+
+
+def _unpreferred(snapshot: Snapshot, place: Place, pod: Pod) -> Iterator[str]:
+    """A new node that does not meet what the pod wishes most, though another would; or one whose taint it would avoid."""
+    wished = sorted(pod.spec.preferred_terms, key=lambda preferred: -preferred.weight)
+    least = PodRelaxation(snapshot, pod)
+    if len({preferred.weight for preferred in wished}) == len(wished):
+        for preferred in wished:  # the heaviest counts alone; given up, the next does (Karpenter)
+            there = least.node(preferred.term.requirements, avoid=True)
+            if there:
+                if not all(meets_all(preferred.term.requirements, face.labels) for face in place.faces):
+                    yield f"preference: {pod.key} is on {place.name}, and prefers {there} by {preferred.weight}"
+                return
+    avoided = [taint for taint in place.taints if taint.effect == PREFER_NO_SCHEDULE]
+    if not _wishes(pod) and avoided and not _tolerates_softly(pod, avoided):
+        there = least.node((), avoid=True)
+        if there:
+            yield f"preference: {pod.key} is on {place.name}, whose taint it would avoid on {there}"
+
+
+class PodRelaxation:
+    """Which nodes a pod could have if some of its wishes were demands."""
+
+    def __init__(self, snapshot: Snapshot, pod: Pod) -> None:
+        self._snapshot = snapshot
+        self._pod = pod
+
+    def node(self, wishes: tuple[Requirement, ...], *, avoid: bool) -> str:
+        """A new node that meets these, without a taint to avoid; empty where there is none."""
+        selector = (*self._pod.spec.node_selector, *wishes)
+        demanding = msgspec.structs.replace(
+            self._pod, spec=msgspec.structs.replace(self._pod.spec, node_selector=selector)
+        )
+        for pool in self._snapshot.node_pools:
+            soft = [taint for taint in pool.taints if taint.effect == PREFER_NO_SCHEDULE]
+            if not (avoid and soft and not _tolerates_softly(self._pod, soft)):
+                there = new_node_for(self._snapshot, pool, demanding)
+                if there:
+                    return there
+        return ""
+
+
+def _tolerates_softly(pod: Pod, taints: list[Taint]) -> bool:
+    return all(
+        any(
+            t.effect in ("", taint.effect)
+            and (t.key in ("", taint.key) if t.operator == "Exists" else (t.key, t.value) == (taint.key, taint.value))
+            for t in pod.spec.tolerations
+        )
+        for taint in taints
+    )
+
+
+def _heavier(snapshot: Snapshot, pool: NodePool, place: Place) -> Iterator[str]:
+    """A claim whose pods, without wishes, could each have a node of a heavier NodePool."""
+    pods = place.coming
+    if any(_wishes(pod) for pod in pods):
+        return
+    for other in snapshot.node_pools:
+        soft = [taint for taint in other.taints if taint.effect == PREFER_NO_SCHEDULE]
+        if other.weight <= pool.weight or not is_usable(other):
+            continue
+        if all(_tolerates_softly(pod, soft) and new_node_for(snapshot, other, pod) for pod in pods):
+            yield f"weight: {place.name} is of {pool.name}, {other.name} is heavier and would do for all its pods"

@@ -1,0 +1,114 @@
+"""Random clusters as an API server lists them: read by the product, planned, and judged as they were before that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+import pytest
+
+from core.manifests.wire import api_resources as kinds
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+from tests.property.naive.judge import violations
+from tests.property.naive_manifests.clusters import CALM, HOSTILE, cluster
+from tests.property.naive_manifests.fuzz import check
+from tests.property.naive_manifests.judge import further_violations
+from tests.property.naive_manifests.writing import read, written
+
+
+@pytest.mark.parametrize(("dial", "first"), [(CALM, 0), (CALM, 20), (HOSTILE, 0), (HOSTILE, 40), (HOSTILE, 80)])
+def test_what_is_read_from_manifests_is_planned_right(dial: str, first: int) -> None:
+    """A request that is read too small puts pods on nodes that are full; one too large buys nodes for nobody."""
+    for seed in range(first, first + (20 if dial == CALM else 40)):
+        assert check(seed, dial)[1] == [], f"seed {seed}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dial", [CALM, HOSTILE])
+@pytest.mark.parametrize("first", range(10_000, 20_000, 500))
+def test_many_clusters_from_manifests(dial: str, first: int) -> None:
+    for seed in range(first, first + 500):
+        assert check(seed, dial)[1] == [], f"seed {seed}"
+
+
+def test_the_calm_dial_is_calm() -> None:
+    """Most pods of the hostile clusters have no place at all, and a claim holds two."""
+    asked: Counter[str] = Counter()
+    for seed in range(20):
+        asked.update(check(seed, CALM)[2])
+    assert asked["impossible"] * 10 < asked["pods"]
+    assert asked["onClaims"] >= 15 * asked["claims"]
+    assert asked["preferred_terms"] * 5 > asked["pods"]
+
+
+def _planned(seed: int, change: Callable[[Snapshot], Snapshot]) -> tuple[Snapshot, Plan]:
+    """The cluster, and a plan for what somebody made of it who overlooked something."""
+    truth = cluster(seed, CALM)
+    return truth, schedule(change(truth))
+
+
+def _found(change: Callable[[Snapshot], Snapshot]) -> set[str]:
+    """Rules that plans break which are made for the changed clusters."""
+    broken = [line for seed in range(15) for line in further_violations(*_planned(seed, change))]
+    return {line.partition(":")[0] for line in broken}
+
+
+def _without_terms(snapshot: Snapshot) -> Snapshot:
+    pools = (msgspec.structs.replace(p, termination_grace_period=None) for p in snapshot.node_pools)
+    return msgspec.structs.replace(snapshot, node_pools=tuple(pools))
+
+
+def _without_preferences(snapshot: Snapshot) -> Snapshot:
+    specs = {id(p.spec): msgspec.structs.replace(p.spec, preferred_terms=()) for p in snapshot.pods}
+    pods = tuple(msgspec.structs.replace(p, spec=specs[id(p.spec)]) for p in snapshot.pods)
+    return msgspec.structs.replace(snapshot, pods=pods)
+
+
+def _lightest_first(snapshot: Snapshot) -> Snapshot:
+    """The preferences with their weights the other way round."""
+
+    def turned(spec: object) -> object:
+        found = [msgspec.structs.replace(one, weight=101 - one.weight) for one in spec.preferred_terms]  # type: ignore[attr-defined]
+        return msgspec.structs.replace(spec, preferred_terms=tuple(found))
+
+    specs = {id(p.spec): turned(p.spec) for p in snapshot.pods}
+    pods = tuple(msgspec.structs.replace(p, spec=specs[id(p.spec)]) for p in snapshot.pods)
+    return msgspec.structs.replace(snapshot, pods=pods)
+
+
+def _without_weights(snapshot: Snapshot) -> Snapshot:
+    pools = (msgspec.structs.replace(p, weight=0) for p in snapshot.node_pools)
+    return msgspec.structs.replace(snapshot, node_pools=tuple(pools))
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (_without_terms, "terms"),
+        (_without_preferences, "preference"),
+        (_lightest_first, "preference"),
+        (_without_weights, "weight"),
+    ],
+)
+def test_the_judge_sees_what_was_overlooked(change: Callable[[Snapshot], Snapshot], rule: str) -> None:
+    assert _found(lambda snapshot: snapshot) == set()
+    assert rule in _found(change)
+
+
+@pytest.mark.parametrize(
+    "part", ["initContainers", "overhead", "resources", "tolerations", "topologySpreadConstraints"]
+)
+def test_a_part_of_a_pod_that_is_not_read_is_seen(part: str) -> None:
+    """The way from manifests to the model was judged by its own authors' examples alone."""
+    for seed in range(40):
+        truth = cluster(seed, HOSTILE)
+        objects = written(truth, Random(seed), defaulted=False)  # noqa: S311 - a test's dice
+        held = [pod for pod in objects[kinds.PODS] if pod["spec"].pop(part, None)]
+        snapshot, _ = read(objects, truth, pages=False)
+        if held and violations(truth, schedule(snapshot)):
+            return
+    raise AssertionError("a judge that reads with the product's eyes")
