@@ -104,10 +104,11 @@ class Bootstrap(msgspec.Struct, frozen=True, kw_only=True):
 def registered_labels(node_labels: Mapping[str, str], *, syncs_taints: bool) -> dict[str, str]:
     """The labels that a kubelet registers with: those it is allowed to set, in key order.
 
-    `syncs_taints` false tells Karpenter's tools that the node already has its taints (every family but Custom).
+    With `syncs_taints` false the node carries the label by which Karpenter leaves its taints alone: it registers with them
+    (every family but Custom).
 
     Raises:
-        InvalidInputError: If one of them cannot be a label, whoever let it come so far.
+        InvalidInputError: If one of them cannot be a label.
     """
     fault = labels_fault(node_labels)
     if fault:

@@ -107,7 +107,7 @@ def _taints(taints: tuple[Taint, ...]) -> dict[str, list[str]]:
 
 
 def _mount_commands(version: str) -> dict[str, Any]:
-    """Since 1.46.0 Bottlerocket knows which directories to bind; older or unknown releases are told."""
+    """The commands that mount local disks. Releases before 1.46.0 and unknown ones need the directories to bind."""
     bind = ["apiclient", "ephemeral-storage", "bind"]
     if not _binds_by_itself(version):
         bind += ["--dirs", *_POD_DIRECTORIES]

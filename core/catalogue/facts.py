@@ -1,4 +1,4 @@
-"""What was read of a region's instance types and prices, and when: the raw stock that catalogues are built from."""
+"""A region's instance types and prices as last read from AWS, from which catalogues are built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bootstrap scripts of AL2 and Windows images are told: the same facts, each script in its own form."""
+"""The arguments of the bootstrap scripts of AL2 and Windows images: the same values, each script in its own form."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from core.ami_families.user_data.kubelet_args import kubelet_args
 
 
 def bootstrap_arguments(bootstrap: Bootstrap) -> dict[str, str]:
-    """What either bootstrap script is told, by the field that it comes from.
+    """The values that either bootstrap script gets, by the field that they come from.
 
-    The cluster DNS is always among it: given endpoint and certificate, the scripts do not ask EKS, and take it for
-    10.100.0.10 or 172.20.0.10 (awslabs/amazon-eks-ami, issue 636).
+    The address of the cluster DNS is always among them: a script that gets endpoint and certificate does not ask EKS,
+    and assumes 10.100.0.10 or 172.20.0.10 (awslabs/amazon-eks-ami, issue 636).
 
     Raises:
         InvalidInputError: If the address of the cluster DNS is none, or a kubelet setting has no place in an argument.

@@ -29,7 +29,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def is_archive(text: str) -> bool:
-    """Whether the text is a MIME archive itself, as its first header tells."""
+    """Whether the text is a MIME archive itself: whether it begins with one of MIME's headers."""
     return text.lstrip().lower().startswith(("mime-version:", "content-type:"))
 
 

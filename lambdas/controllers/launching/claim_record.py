@@ -70,7 +70,7 @@ def order_of(record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, 
 
 
 def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) -> PlannedClaim:
-    """The claim with the hash of the EC2NodeClass that it is launched by, to tell later whether it drifted.
+    """The claim with the hash of the EC2NodeClass that it is launched by, by which drift is found later.
 
     The NodePool's is in the plan already: the claim was made from the template of that moment.
     """

@@ -36,7 +36,7 @@ from lambdas.ports import (
 from lambdas.store import ClaimStore, UnavailableOfferings
 
 STORE_ATTEMPTS: Final = 3
-"""Times that an instance is tried to be stored; after that its tag tells whose it is, and `execute` adopts it."""
+"""Attempts to store an instance. After the last one `execute` finds the instance by its tag and adopts it."""
 
 
 class Launcher:
@@ -68,7 +68,7 @@ class Launcher:
 
         Returns:
             The claim as launched, or as it was where EC2's answer is unknown; None where EC2 refused and the claim is
-            forgotten, so that its pods are planned anew.
+            forgotten, so that its pods are planned again.
 
         Raises:
             PortError: If the table does not take the answer; the same token brings the same instance later.
