@@ -53,7 +53,9 @@ class BeamPricing:
             problem, pods_max=self._pods_max, item_values=item_values, resource_prices=resource_prices
         )
         self._searched = _highest(bound / self._value_min, bound > self._value_min, settings.types_max)
-        self._order, self._decisions = _doubtful_last(self._surplus, self._pods_max, bound - self._value_min)
+        self._order, self._decisions = _doubtful_last(
+            surplus=self._surplus, pods_max=self._pods_max, slack=bound - self._value_min
+        )
         self._type = self._searched
         self._left = problem.capacity[:, requested].astype(float)[self._searched].copy()
         self._bound = bound[self._searched]
@@ -89,12 +91,12 @@ class BeamPricing:
         possible = (amounts >= 0) & (amounts <= holds[:, None]) & (bound > self._value_min[self._type][:, None])
         state, option = np.nonzero(possible)
         left = self._left[state] - amounts[state, option, None] * requests[state]
-        kept = self._distinct_best(self._type[state], left, bound[state, option])
+        kept = self._distinct_best(types=self._type[state], left=left, bound=bound[state, option])
         state, option = state[kept], option[kept]
         self._trail.append((state, item[state], amounts[state, option]))
         self._type, self._left, self._bound = self._type[state], left[kept], bound[state, option]
 
-    def _distinct_best(self, types: Ints, left: Floats, bound: Floats) -> Ints:
+    def _distinct_best(self, *, types: Ints, left: Floats, bound: Floats) -> Ints:
         """The partial loads of each type with the highest bounds; of those that leave the same capacity only the best."""
         # A state is identified by its type and one number, left · (√2, √3, √4, …): with weights that are mostly irrational,
         # different amounts left hardly ever give the same sum, and one number sorts faster than a row of them. Should two
@@ -133,7 +135,7 @@ def _highest(scores: Floats, eligible: Bools, count: int) -> Ints:
     return np.sort(ranked)
 
 
-def _doubtful_last(surplus: Floats, pods_max: Floats, slack: Floats) -> tuple[Ints, Ints]:
+def _doubtful_last(*, surplus: Floats, pods_max: Floats, slack: Floats) -> tuple[Ints, Ints]:
     """[rank, type], the items that a load may hold, those with the clearest surplus first; and [type] how many there are.
 
     An item whose first pod loses more than the slack between bound and price ([type]) is in no load with more value than price.

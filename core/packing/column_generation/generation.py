@@ -58,7 +58,7 @@ class ColumnGeneration:
             excess = value_for_price_max(self._problem, demand=demand, item_values=tried, resource_prices=prices)
             if center is None or tried @ demand / excess > proven:
                 proven, center = float(tried @ demand / excess), tried / excess
-            idle = 0 if self._price(solution, tried, prices) else idle + 1
+            idle = 0 if self._price(solution, tried=tried, resource_prices=prices) else idle + 1
 
     def item_values(self, known: Columns, lower_bound: int, budget: SearchBudget) -> Floats:
         """[item], dual prices of the master problem with these columns and those that they lead to."""
@@ -79,7 +79,7 @@ class ColumnGeneration:
             settings=self._settings.greedy_pricing,
         )
 
-    def _price(self, solution: MasterSolution, tried: Floats, resource_prices: Floats) -> int:
+    def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats) -> int:
         """Add columns under the values tried and return how many are new: by greedy knapsacks, then by beam search."""
         demand = self._problem.counts
         if not self._greedy_finds_none:

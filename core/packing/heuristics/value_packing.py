@@ -32,7 +32,8 @@ def pack_by_value(
     while demand.any():
         noise = np.exp(generator.normal(0, noise_log, len(item_values))) if noise_log else 1.0
         values = np.maximum(item_values * noise, floor)
-        load = _best_load(problem, demand, values, _directions(problem, demand, generator, settings))
+        directions = _directions(problem, demand, generator, settings)
+        load = _best_load(problem, demand, item_values=values, directions=directions)
         present = np.flatnonzero(load)
         times = int((demand[present] // load[present]).min())
         parts.append(Packing(np.full(times, problem.cheapest_type(load)), np.tile(load, (times, 1))))
@@ -94,7 +95,7 @@ def _directions(
     return scaled
 
 
-def _best_load(problem: PackingProblem, demand: Ints, item_values: Floats, directions: Floats) -> Ints:
+def _best_load(problem: PackingProblem, demand: Ints, *, item_values: Floats, directions: Floats) -> Ints:
     """[item], of the greedy knapsacks for every direction and type the load with the most value for its type's price."""
     # Density rule: for direction d, items come by item_values[i] / (requests[i] · d), the largest first. Then
     # value[d, t] = Σ_i taken[i, d, t] item_values[i], and the load with the largest value[d, t] / price[t] wins.

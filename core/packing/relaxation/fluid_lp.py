@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
-from core.packing.problem import Bools, Floats, PackingProblem
+from core.packing.problem import Floats, PackingProblem
 from core.packing.relaxation.active_types import InactiveTypes, first_types, joining_types
 from core.packing.relaxation.scaled_problem import JoinedItems, ScaledProblem
 from core.packing.search_settings import SearchSettings
@@ -68,10 +68,11 @@ def _over_active_types(scaled: ScaledProblem, settings: SearchSettings) -> _Opti
     active = first_types(scaled, settings.active_types)
     inactive_types = InactiveTypes(scaled, settings.active_types)
     for number in range(1, settings.fluid.rounds_max + 1):
-        found = _solved(scaled.restricted(active))
+        over_active = scaled.restricted(active)
+        found = _solved(over_active)
         machines, pods = np.zeros(len(scaled.prices)), np.zeros(scaled.fits.shape)
         machines[active], pods[:, active] = found.machines, found.pods
-        paid = _least_payment(scaled.requests, scaled.fits[:, active], found.resource_prices)
+        paid = _least_payment(over_active, found.resource_prices)
         resource_prices, shares = inactive_types.resource_prices(item_values=paid, known=found.resource_prices)
         resource_prices[active] = found.resource_prices
         optimum = _Optimum(machines, pods, resource_prices)
@@ -124,10 +125,10 @@ def _item_values(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
     # u'[t] = u[t] · min(1, price[t] / (capacity[t] · u[t])) makes capacity[t] · u'[t] ≤ price[t]; u: [type, resource].
     total = (scaled.capacity * resource_prices).sum(axis=1)
     feasible = resource_prices * np.minimum(1.0, scaled.prices / np.maximum(total, 1e-300))[:, None]
-    return _least_payment(scaled.requests, scaled.fits, feasible)
+    return _least_payment(scaled, feasible)
 
 
-def _least_payment(requests: Floats, fits: Bools, resource_prices: Floats) -> Floats:
+def _least_payment(scaled: ScaledProblem, resource_prices: Floats) -> Floats:
     """[item], min over the types t that it fits of requests[i] · resource_prices[t]."""
-    paid: Floats = np.where(fits, requests @ resource_prices.T, np.inf).min(axis=1)
+    paid: Floats = np.where(scaled.fits, scaled.requests @ resource_prices.T, np.inf).min(axis=1)
     return paid
