@@ -79,7 +79,7 @@ class SchedulingContext:
         )
 
     def below(self, price: int) -> SchedulingContext:
-        """The same ground while NodePools may launch only what costs less than `price`; all else is shared."""
+        """The same context while NodePools may launch only what costs less than `price`; all else is shared."""
         cheap = copy(self)
         cheap.templates = tuple(template.below(price) for template in self.templates)
         return cheap
@@ -114,7 +114,7 @@ class SchedulingContext:
         return used_by_pool(staying, (t.pool for t in self.templates), unlaunched)
 
     def _count_bound(self, signatures: PodSignatures) -> None:
-        """Note for every shape where its pods run. Pods on their way out, or about to be planned anew, do not count."""
+        """Note for every signature where its pods run, except those that terminate or get another place in this plan."""
         moving = {id(pod) for pod in self.moving}
         for node in self.existing_nodes:
             position = node.index

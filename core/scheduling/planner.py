@@ -81,8 +81,8 @@ class Planner:
             return self.outcome().plan
         solution, _ = self._solution((), consolidation=False)
         budget = None if steps == 0 else SearchBudget(steps, out_of_time)
-        anew, cost = improved(self._context, solution, budget, self._search)
-        return msgspec.structs.replace(self._outcome(anew, []).plan, cost=cost)
+        cheaper, cost = improved(self._context, solution, budget, self._search)
+        return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost)
 
     def outcome(self) -> Outcome:
         """The greedy plan with what else is known of it."""

@@ -7,12 +7,12 @@ from core.scheduling.primitives.handles import ClaimMask
 
 
 class ClaimIndex:
-    """Which claims look how, and how many pods each has.
+    """Which claims have which profile, and how many pods each has.
 
     Attributes:
-        open: Claims that may have room for anybody at all.
+        open: Claims that may have room for any pod at all.
         by_count: For each number of pods, the claims that have so many.
-        looks: Each claim's look.
+        profiles: Each claim's profile.
     """
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class ClaimIndex:
         self.by_count[before] ^= bit
         self.by_count[after] |= bit
 
-    def turn(self, claim: int, profile: ClaimProfile) -> None:
-        """Note that a claim looks different now."""
+    def change_profile(self, claim: int, profile: ClaimProfile) -> None:
+        """Note that a claim has another profile now."""
         bit = 1 << claim
         self.profiles[claim].claims ^= bit
         profile.claims |= bit

@@ -1,4 +1,4 @@
-"""What claims are held to: many claims of a plan look alike, so what a pod makes of one it makes of all of them."""
+"""What claims are held to. Many claims of a plan share a profile: what a pod makes of one claim it makes of all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClaimProfile:
     Attributes:
         index: Its number in this plan.
         mask: The types that are left, room aside.
-        claims: The claims that look so, as a bit set of their indices.
+        claims: The claims with this profile.
     """
 
     index: int
@@ -39,13 +39,13 @@ class ClaimProfile:
 
 
 class ClaimProfiles:
-    """All looks of one plan."""
+    """All profiles of one plan."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int, int], ClaimProfile] = {}
 
     def of(self, template: NodeClaimTemplate, reqs: RequirementId, allowed: TypeMask) -> ClaimProfile:
-        """The look with these requirements and types."""
+        """The profile with these requirements and types."""
         question = (template.index, reqs, allowed)
         known = self._known.get(question)
         if known is None:

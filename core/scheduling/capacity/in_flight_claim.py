@@ -1,4 +1,4 @@
-"""A NodeClaim that is being filled: its requirements narrow, its types dwindle, it never widens again."""
+"""A NodeClaim that the plan fills: with each pod its requirements and types narrow, and never widen again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class InFlightClaim:
     Attributes:
         index: Its position in the order of opening.
         reqs: Number of its requirements so far.
-        classes: The classes of its pods, in the same order.
-        allowed: Types that constraints leave it; requirements and room are asked anew each time.
+        pod_groups: The groups of its pods, in the same order.
+        allowed: Types that constraints leave it; requirements and room are asked each time.
         used: What its pods request.
         charged: Types for which the pool's limits, if there are any, were charged.
         reservations: The capacity reservations that it holds a place in.
@@ -41,7 +41,7 @@ class InFlightClaim:
 
     @property
     def signatures(self) -> list[PodSignature]:
-        """The shapes of its pods, in the same order."""
+        """The signatures of its pods, in the same order."""
         return [pod_group.signature for pod_group in self.pod_groups]
 
     @property

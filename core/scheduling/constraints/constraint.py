@@ -38,7 +38,7 @@ class Constraint:
 
     A constraint that concerns some pods says on which nodes, and for claims on which instance types as a bit mask, one more of
     them may be; it is asked about no others, so pods without it cost nothing. Its answers only get stricter as pods are
-    placed: whom a node refuses once it refuses for good. One object serves one plan and holds what the plan's pods have
+    placed: a node that refuses a pod once refuses it for good. One object serves one plan and holds what the plan's pods have
     reserved; to undo is to go on with a `copy` from before.
 
     Attributes:

@@ -29,6 +29,7 @@ class PlanConstraints:
     Attributes:
         all: All of them.
         concerning: Group of pods → the constraints that concern it; none for most.
+        at_launch: Those that say anything of a new claim: types to launch, requirements to keep, what to note.
         limits: The limits of NodePools, for who makes room in them.
         reservations: The capacity reservations, for who chooses among them.
     """
@@ -36,6 +37,7 @@ class PlanConstraints:
     def __init__(self, constraints: Sequence[Constraint]) -> None:
         self.all = tuple(constraints)
         self.concerning: Callable[[PodGroup], tuple[Constraint, ...]] = memo(partial(_concerning, self.all))
+        self.at_launch = tuple(constraint for constraint in self.all if _speaks_at_launch(type(constraint)))
         self.limits = _only(self.all, NodePoolLimits)
         self.reservations = _only(self.all, Reservations)
 
@@ -57,6 +59,11 @@ def reads_of(types: ConstraintTypes) -> Callable[[Pod], ConstraintFacts] | None:
 
 def _read(reading: Sequence[type[Constraint]], pod: Pod) -> ConstraintFacts:
     return tuple((constraint, constraint.reads(pod)) for constraint in reading)
+
+
+def _speaks_at_launch(constraint: type[Constraint]) -> bool:
+    hooks = (Constraint.launchable, Constraint.narrowed, Constraint.open)
+    return any(getattr(constraint, hook.__name__) is not hook for hook in hooks)
 
 
 def _concerning(constraints: Sequence[Constraint], pods: PodGroup) -> tuple[Constraint, ...]:

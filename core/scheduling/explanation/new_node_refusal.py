@@ -32,7 +32,7 @@ class NewNodeRefusal:
         template, constraints = elimination.template, self._state.constraints
         signature = elimination.pod_group.signature
         draft = ClaimDraft(template, elimination.reqs, elimination.left, elimination.pod_group.requests)
-        for constraint in constraints.all:
+        for constraint in constraints.at_launch:
             narrowed = constraint.narrowed(draft)
             if narrowed is not draft and not narrowed.is_possible:
                 return elimination.finding(*constraint.shortage(draft))
@@ -41,7 +41,7 @@ class NewNodeRefusal:
         if rule is not None:
             return elimination.finding(*self._of_rule(rule, draft))
         allowed = draft.mask
-        for constraint in constraints.all:
+        for constraint in constraints.at_launch:
             allowed = constraint.launchable(template, allowed)
             if not allowed:
                 return elimination.finding(*constraint.shortage(draft))
@@ -70,8 +70,8 @@ class NewNodeRefusal:
         if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
             return False
         demanding = draft.demanding(draft.template.min_values)
-        pinned = DomainChoice(self._context.topology, self._state.domain_counts, ()).pin(demanding, signature, step)
-        chosen = None if pinned is None else self._state.constraints.reservations.choose(demanding.narrowed(pinned))
+        held = DomainChoice(self._context.topology, self._state.domain_counts, ()).best(demanding, signature, step)
+        chosen = None if held is None else self._state.constraints.reservations.choose(demanding.narrowed(held))
         return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
 
     def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
@@ -85,7 +85,7 @@ class NewNodeRefusal:
             if not any(domain_counts.admits(rule, value, signature) for value in values or (None,)):
                 return rule
         domain_choice = DomainChoice(self._context.topology, domain_counts, ())
-        if step.zone_rules and domain_choice.pin(draft, signature, step) is None:
+        if step.zone_rules and domain_choice.best(draft, signature, step) is None:
             return step.zone_rules[0]
         return None
 

@@ -11,12 +11,12 @@ from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, Topolog
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
 from core.scheduling.topology.domain_choice import DomainChoice
 
-Held = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
+FixedDomains = tuple[ClaimProfile, tuple[tuple[TopologyRule, str], ...]]
 """What a claim becomes that has one value of every key already, where the rules still admit these values."""
 
 
 class ClaimNarrowing:
-    """Answers for looks instead of claims, and remembers what cannot change while a plan is made."""
+    """Answers for profiles, which many claims share, and remembers what cannot change while a plan is made."""
 
     def __init__(self, state: PlanState, domain_choice: DomainChoice, profiles: ClaimProfiles) -> None:
         self._context = state.context
@@ -24,12 +24,12 @@ class ClaimNarrowing:
         self._domain_choice = domain_choice
         self._profiles = profiles
         self._steady: dict[tuple[int, int], Sequence[ClaimProfile]] = {}
-        self._held: dict[tuple[int, int], Held] = {}
+        self._held: dict[tuple[int, int], FixedDomains] = {}
         self._granted_by: dict[tuple[int, int], tuple[ClaimProfile, ...]] = {}
         self._targets: dict[tuple[int, str], dict[str | None, ClaimProfile | None]] = {}
 
     def of(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
-        """What claims that look so may become with a pod at this step of its ladder, the best first; room is not asked."""
+        """What claims with a profile may become with a pod at a relaxation step, the best first; room is not asked."""
         question = (profile.index, step.index)
         steady = self._steady.get(question)
         if steady is not None:
@@ -37,9 +37,9 @@ class ClaimNarrowing:
         held = self._held.get(question)
         if held is not None:
             return (held[0],) if self._is_admitted(held, signature) else ()
-        return self._anew(profile, signature, step)
+        return self._computed(profile, signature, step)
 
-    def _anew(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
+    def _computed(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
         question = (profile.index, step.index)
         granted = self._granted_by.get(question)
         if granted is not None:
@@ -68,7 +68,7 @@ class ClaimNarrowing:
     def _of_one_key(
         self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep
     ) -> Sequence[ClaimProfile]:
-        """As `_choices`, for most pods with rules: all of the answer is known but the order."""
+        """As `_choices` for most pods with rules: of the answer only the order changes while a plan is made."""
         key, draft = step.keys[0], self._draft(profile)
         targets = self._targets.setdefault((profile.index, key), {})
         found = []
@@ -83,7 +83,7 @@ class ClaimNarrowing:
         return found
 
     def _granted(self, profile: ClaimProfile, step: RelaxationStep) -> tuple[ClaimProfile, ...]:
-        """The look with each alternative of what the pod asks of the node itself, where any type is left."""
+        """The profile with each alternative of what the pod asks of the node itself, where any type is left."""
         template, table = profile.template, self._context.table
         if not self._context.open_templates(step)[template.index]:
             return ()
@@ -101,8 +101,8 @@ class ClaimNarrowing:
     def _draft(self, profile: ClaimProfile) -> ClaimDraft:
         return ClaimDraft(profile.template, profile.reqs, profile.allowed, self._context.axis.zero)
 
-    def _is_admitted(self, held: Held, signature: PodSignature) -> bool:
-        for rule, value in held[1]:  # noqa: SIM110 - asked for every pod with rules
+    def _is_admitted(self, fixed: FixedDomains, signature: PodSignature) -> bool:
+        for rule, value in fixed[1]:  # noqa: SIM110 - asked for every pod with rules
             if not self._domain_counts.admits(rule, value, signature):
                 return False
         return True

@@ -22,9 +22,9 @@ class ExistingNodeSearch:
         self._open: dict[tuple[PodGroupId, int, bool], NodeMask] = {}
 
     def find(self, pending_group: PendingGroup, step: RelaxationStep) -> int | None:
-        """The first node that takes one more pod of the batch.
+        """The first node that takes one more pod of the group.
 
-        A node that is too full for the class stays so, and is not looked at again for it; nor is one that breaks a rule,
+        A node that is too full for the pods stays so and is not asked again; nor is one where a rule is broken,
         where that cannot change as pods are added.
         """
         if not self._context.existing_nodes:

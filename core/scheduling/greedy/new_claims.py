@@ -42,7 +42,7 @@ class NewClaims:
         self.limited: set[int] = set()
 
     def open(self, index: int, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
-        """A claim with this number that takes one pod of the class, from the first NodePool that can."""
+        """A claim with this number that takes one pod of the group, from the first NodePool that can."""
         for template, tolerated in zip(self._context.templates, self._context.open_templates(step), strict=True):
             question = (pod_group.index, step.number, template.index)
             if not tolerated or question in self._infeasible:
@@ -60,7 +60,7 @@ class NewClaims:
     def _opened(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep) -> PodPlacement | None:
         """A claim that may become any type of one size."""
         template, size = claim.template, claim.allowed
-        for constraint in self._constraints.all:
+        for constraint in self._constraints.at_launch:
             claim.allowed = constraint.launchable(template, claim.allowed)
         claim.min_values = template.min_values
         question = (pod_group.index, step.number, template.index, claim.allowed)
@@ -93,7 +93,7 @@ class NewClaims:
     ) -> PodPlacement | None:
         """What a claim becomes; where minValues cannot be met within reservations, without them."""
         narrowed = draft
-        for constraint in self._constraints.all:
+        for constraint in self._constraints.at_launch:
             narrowed = constraint.narrowed(narrowed)
         placement = self._held(claim, narrowed, pod_group, step)
         if placement is None and claim.min_values and self._reservations.left:
@@ -107,12 +107,12 @@ class NewClaims:
         if not draft.is_possible:
             return None
         if step.keys:
-            pinned = self._domain_choice.pin(draft, pod_group.signature, step)
-            if pinned is None and self._may_relax(claim):
-                pinned = self._domain_choice.pin(draft.undemanding(), pod_group.signature, step)
-            if pinned is None:
+            held = self._domain_choice.best(draft, pod_group.signature, step)
+            if held is None and self._may_relax(claim):
+                held = self._domain_choice.best(draft.undemanding(), pod_group.signature, step)
+            if held is None:
                 return None
-            draft = draft.narrowed(pinned)
+            draft = draft.narrowed(held)
         reservations: tuple[str, ...] = ()
         if self._reservations.left:
             chosen = self._reservations.choose(draft)
@@ -139,5 +139,5 @@ class NewClaims:
         return bool(claim.min_values) and self._context.snapshot.options.min_values_policy == BEST_EFFORT
 
     def forget_refusals(self) -> None:
-        """Look at every NodePool anew: limits have room again."""
+        """Ask every NodePool again: limits have room."""
         self._infeasible.clear()

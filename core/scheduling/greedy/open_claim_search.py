@@ -37,12 +37,12 @@ class OpenClaimSearch:
         self.claims: list[InFlightClaim] = []
 
     def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
-        """The claim with the fewest pods that takes one more of the class; the older one where they have as many.
+        """The claim with the fewest pods that takes one more of the group; the older one where they have as many.
 
         Args:
-            pod_group: Who waits.
+            pod_group: Pods that wait.
             step: What they ask for.
-            smallest: The least that any waiting pod requests; a claim without room for that is not looked at again.
+            smallest: The least that any waiting pod requests; a claim without room for that is not asked again.
         """
         left = self._candidates(pod_group, step)
         for among in self._index.by_count if left else ():
@@ -66,7 +66,7 @@ class OpenClaimSearch:
         return None
 
     def _candidates(self, pod_group: PodGroup, step: RelaxationStep) -> ClaimMask:
-        """Claims that are worth a look, as a bit set."""
+        """Claims that nothing known so far rules out."""
         ruled_out = self._without_room.get(pod_group.requests, ClaimMask(0)) | self._unfit.get(
             (pod_group.index, step.number), ClaimMask(0)
         )
@@ -92,7 +92,7 @@ class OpenClaimSearch:
         return bool(unmet(types, types.room.survivors(profile.mask, total), claim.min_values))
 
     def _pass_over(self, claim: InFlightClaim, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> None:
-        """Remember, where it is for good, that a claim takes no such pod: it only fills up."""
+        """Remember that a claim takes no such pod where that cannot change: a claim only fills up."""
         profile, bit = self._index.profiles[claim.index], 1 << claim.index
         if not profile.holds(plus(claim.used, pod_group.requests)):
             self._without_room[pod_group.requests] = self._without_room.get(pod_group.requests, ClaimMask(0)) | bit
@@ -103,12 +103,12 @@ class OpenClaimSearch:
             self._unfit[question] = self._unfit.get(question, ClaimMask(0)) | bit
 
     def place(self, placement: PodPlacement, pod: Pod, pod_group: PodGroup) -> None:
-        """Make the claim what `fit` says and count the pod."""
+        """Make the claim what the placement says, and count the pod."""
         claim, profile = placement.claim, placement.profile
         if claim.index == len(self.claims):
             self._admit(placement)
         if self._index.profiles[claim.index] is not profile:
-            self._turn(claim, profile)
+            self._change_profile(claim, profile)
         claim.used = placement.total
         self._index.fill(claim.index, len(claim.pods), len(claim.pods) + 1)
         claim.add_pod(pod, pod_group)
@@ -119,7 +119,7 @@ class OpenClaimSearch:
 
     def hold(self, claim: InFlightClaim, allowed: TypeMask) -> None:
         """Leave a claim no other types than these."""
-        self._turn(claim, self._profiles.of(claim.template, claim.reqs, allowed))
+        self._change_profile(claim, self._profiles.of(claim.template, claim.reqs, allowed))
 
     def _admit(self, placement: PodPlacement) -> None:
         claim, profile = placement.claim, placement.profile
@@ -127,31 +127,31 @@ class OpenClaimSearch:
         self._index.add(profile)
         claim.reqs, claim.allowed, claim.reservations = profile.reqs, profile.allowed, placement.reservations
         claim.used = placement.total
-        for constraint in self._constraints.all:
+        for constraint in self._constraints.at_launch:
             constraint.open(claim)
 
-    def _turn(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
-        """Narrower requirements say more about where the claim's pods are: count them anew."""
+    def _change_profile(self, claim: InFlightClaim, profile: ClaimProfile) -> None:
+        """Give a claim a narrower profile; it says more about where the claim's pods count."""
         before = self._index.profiles[claim.index]
         for pod_group in claim.pod_groups:
             self._domain_counts.recount(pod_group.signature, before, profile, claim.index)
-        self._index.turn(claim.index, profile)
+        self._index.change_profile(claim.index, profile)
         claim.reqs, claim.allowed = profile.reqs, profile.allowed
 
     def fix_open_labels(self) -> bool:
-        """Hold every claim to the types and labels that it would come out with now, and say whether that changed any.
+        """Hold every claim to the types and labels that the plan would name now, and return whether that changed any.
 
-        Until then its pods count for a spread's worse case: the claim might become a node that the spread does not look at.
+        Until then its pods count for a spread's worse case: the claim might become a node that the spread passes over.
         """
         changed = False
         for claim in self.claims:
-            reqs = self._settled_requirements(claim)
+            reqs = self._fixed_requirements(claim)
             if reqs != claim.reqs:
-                self._turn(claim, self._profiles.of(claim.template, reqs, claim.allowed))
+                self._change_profile(claim, self._profiles.of(claim.template, reqs, claim.allowed))
                 changed = True
         return changed
 
-    def _settled_requirements(self, claim: InFlightClaim) -> RequirementId:
+    def _fixed_requirements(self, claim: InFlightClaim) -> RequirementId:
         table, types = self._context.table, claim.template.types
         left = types.room.survivors(types.mask(claim.reqs) & claim.allowed, claim.used)
         names = Requirement.one_of(labels.INSTANCE_TYPE, *(types.types[i].name for i in positions(left)))

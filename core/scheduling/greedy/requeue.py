@@ -1,7 +1,7 @@
-"""Pods left behind only for their place in the queue get another turn, before the others.
+"""Retries pods that found no place only because of the order of the queue: they go before the others.
 
 The largest pods go first, and may take what a smaller one cannot do without: the one zone, family or node that its rules
-leave it. Planning anew with the smaller one first is right where nobody else loses a place by it.
+leave it. A second plan with the smaller one first is kept where no other pod loses its place by it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
 from core.scheduling.topology.topology_group import AFFINITY
 
-TURNS_MAX: Final = 4
-"""How many classes get a turn of their own, after one together."""
+RETRIES_MAX: Final = 4
+"""Most groups that are retried one by one, after a retry of all together."""
 
 PODS_MAX: Final = 1_000
-"""Among more pods they get one only together: a limit that is reached would multiply the planner's time."""
+"""Among more pods they are retried only together: where a NodePool's limit is reached, each retry costs a whole plan."""
 
-CLASSES_MAX: Final = 16
-"""How many classes are asked whether they would gain."""
+GROUPS_MAX: Final = 16
+"""Most groups for which a plan of their own tells whether they would gain."""
 
 _Left = Counter[int]
-"""Class of pods → how many of them have no place."""
+"""Group of pods → how many of them have no place."""
 
 
 class RequeuingScheduler:
-    """Plans for all that waits, and anew for those that are left.
+    """Plans for all pods that wait, and again with those first that found no place.
 
     Args:
         context: The snapshot.
-        queue: Makes the queue, afresh for each plan.
+        queue: Makes a new queue for each plan.
     """
 
     def __init__(self, context: SchedulingContext, queue: Callable[[], list[PendingGroup]]) -> None:
@@ -42,14 +42,14 @@ class RequeuingScheduler:
         self._queue = queue
 
     def solution(self) -> Solution:
-        """The greedy plan, or one in which more pods have a place and nobody has lost it."""
+        """The greedy plan, or one in which more pods have a place and none has lost it."""
         best = self._plan(frozenset())
         left = _left_behind(best)
-        for first in self._turns(left):
-            anew = self._plan(first)
-            left_now = _left_behind(anew)
+        for first in self._retries(left):
+            again = self._plan(first)
+            left_now = _left_behind(again)
             if left_now < left:
-                best, left = anew, left_now
+                best, left = again, left_now
         return best
 
     def _plan(self, first: frozenset[int], *, alone: bool = False) -> Solution:
@@ -58,25 +58,25 @@ class RequeuingScheduler:
             queue = [pending_group for pending_group in queue if pending_group.pod_group.index in first]
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
 
-    def _turns(self, left: _Left) -> Iterator[frozenset[int]]:
-        """Who goes first: together all classes that would gain if they were alone, then one after the other."""
+    def _retries(self, left: _Left) -> Iterator[frozenset[int]]:
+        """Which groups go first: all that would gain if they were alone, together, then one after the other."""
         if not left:
             return
         queue = self._queue()
         pod_groups = [pending_group.pod_group for pending_group in queue]
         late = dict.fromkeys(one for one in pod_groups if one.index in left)
-        together = [self._with_company(one, pod_groups) for one in [*late][:CLASSES_MAX]]
+        together = [self._with_required(one, pod_groups) for one in [*late][:GROUPS_MAX]]
         gaining = [first for first, one in zip(together, late, strict=False) if self._gains(first, one, left)]
         if gaining:
             yield frozenset().union(*gaining)
         if len(gaining) > 1 and sum(len(pending_group.pods) for pending_group in queue) <= PODS_MAX:
-            yield from gaining[:TURNS_MAX]
+            yield from gaining[:RETRIES_MAX]
 
     def _gains(self, first: frozenset[int], one: PodGroup, left: _Left) -> bool:
         return _left_behind(self._plan(first, alone=True))[one.index] < left[one.index]
 
-    def _with_company(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
-        """A class with those that it must be near to and cannot do without."""
+    def _with_required(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
+        """A group with those that its pods must be near and cannot do without."""
         rules = (*one.steps[0].host_rules, *one.steps[0].zone_rules)
         near = {rule.group for rule in rules if rule.kind == AFFINITY and not rule.selects_self}
         return frozenset(

@@ -1,4 +1,4 @@
-"""Types in the order of their prices, and any set of them in that order without a look at each."""
+"""Types in the order of their prices, and any set of them in that order without sorting it."""
 
 from __future__ import annotations
 

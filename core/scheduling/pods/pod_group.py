@@ -75,11 +75,11 @@ class TopologyRule:
 
 @dataclass(eq=False, slots=True)
 class RelaxationStep:
-    """What a class of pods asks for after so many steps of giving up preferences.
+    """What pods ask for once they gave up so many preferences.
 
     Attributes:
         index: Its number among all stages of the snapshot.
-        number: Its place on the ladder of its pods.
+        number: Its place among the steps of its pods.
         asks: Numbers of the requirements to grant, one for each way in which the volumes can be met.
         host_rules, zone_rules: The rules in force, inverse ones included, by whether a node is a domain of its own.
         keys: Topology keys that a new node must be held to one value of.
@@ -98,10 +98,10 @@ class RelaxationStep:
 
 @dataclass(eq=False, slots=True)
 class PodGroup:
-    """Pods that one question answers for all: a shape, what one pod takes, and what the volumes demand.
+    """Equal pods, for which one answer serves all: a signature, what one pod requests, and what its volumes demand.
 
     Attributes:
-        stages: What they ask for, step by step; shared by classes that differ in nothing but what they request.
+        steps: What they ask for, step by step; shared by groups that differ only in what they request.
         reason, message: Set where no node could ever help.
         is_plain: Whether no constraint (`core.scheduling.constraints`) concerns the pods.
     """
@@ -118,7 +118,7 @@ class PodGroup:
 
 @dataclass(eq=False, slots=True)
 class PendingGroup:
-    """Pods of one class that wait for a place, in the order in which they get one.
+    """Equal pods that wait for a place, in the order in which they get one.
 
     Attributes:
         avoids_resting: Whether consolidation moves them, which must let nodes rest that changed lately.

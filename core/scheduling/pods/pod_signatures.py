@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from core.model.pod import LabelSelector, Pod, PodSpec, TopologySpread
 from core.model.snapshot import Snapshot
@@ -23,6 +24,9 @@ class SizedSignature:
     signature: PodSignature
     requests: Vector
     group: PodGroup | None = None
+
+
+_NO_FACTS: Final[ConstraintFacts] = ()
 
 
 class PodSignatures:
@@ -73,7 +77,7 @@ class PodSignatures:
         spec, own = pod.spec, pod.labels
         read = tuple(map(own.get, self._read_keys))
         spreads = self._defaults.of(pod) if self._has_defaults else None
-        facts = self._reads(pod) if self._reads else ()
+        facts = self._reads(pod) if self._reads else _NO_FACTS
         question = (id(spec), pod.namespace, read, spreads, facts)
         known = self._sized_signatures.get(question)
         if known is None:
@@ -118,7 +122,7 @@ def _terms(spec: PodSpec) -> tuple[object, ...]:
 
 
 def _label_keys_read(snapshot: Snapshot, specs: Iterable[PodSpec]) -> frozenset[str]:
-    """Keys of pod labels that any rule looks at; the other labels tell pods apart for nothing."""
+    """Keys of pod labels that any rule reads; the other labels need not tell pods apart."""
     keys: set[str] = set()
     for spec in specs:
         for selector, extra in _selectors(spec, snapshot.options.default_spreads):

@@ -25,7 +25,7 @@ TOLERATE_PREFERENCES: Final = Toleration(operator="Exists", effect=PREFER_NO_SCH
 
 
 class PodDemands(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a pod asks for at one step of the ladder. Preferences that are still here count as demands."""
+    """Everything that a pod asks for at one relaxation step. Preferences that are still here count as demands."""
 
     terms: tuple[NodeSelectorTerm, ...]
     preferred_terms: tuple[PreferredTerm, ...]

@@ -57,7 +57,7 @@ class DomainChoice:
             for number in _groups_of(pending_group):
                 self._concerned.setdefault(number, []).append(pending_group)
 
-    def pin(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
+    def best(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> RequirementId | None:
         """The first choice that leaves as many types as minValues wants, or None where no choice will do."""
         return next((c.reqs for c in self.choices(draft, signature, step, step.keys) if not c.missing_values()), None)
 
@@ -192,7 +192,7 @@ def _possible(pod_group: PodGroup, template: NodeClaimTemplate, key: str) -> tup
 
 
 def _groups_of(pending_group: PendingGroup) -> tuple[TopologyGroupId, ...]:
-    """Affinity and anti-affinity groups that a batch owns, inverse ones that select it among them."""
+    """Affinity and anti-affinity groups of a pending group: those that it owns, and inverse ones that select it."""
     steps = pending_group.pod_group.steps
     own = {rule.group for rule in steps[0].zone_rules if rule.kind != SPREAD} if steps else set()
     return tuple(sorted(own | set(pending_group.pod_group.signature.repelled_by)))

@@ -31,7 +31,7 @@ class GroupSelection:
                 self._others.append(number)
 
     def assign(self, signatures: Iterable[PodSignature], selected: list[list[PodSignature]]) -> None:
-        """Tell each shape its groups, and each group, by number in `selected`, its shapes."""
+        """Tell each signature its groups, and each group, by number in `selected`, its signatures."""
         for signature in signatures:
             numbers = self._selecting(signature.namespace, signature.labels)
             for number in numbers:

@@ -32,7 +32,7 @@ class OneByOne(GreedyScheduler):
         profiles = ClaimProfiles()
         self.new = NewClaims(self.state, domain_choice, profiles)
         self.claims = EachClaim(self.state, domain_choice, profiles)
-        self.claims.plain_pinning = domain_choice
+        self.claims.plain_choice = domain_choice
 
 
 class EachNode(ExistingNodeSearch):
@@ -70,7 +70,7 @@ class EachNode(ExistingNodeSearch):
 class EachClaim(OpenClaimSearch):
     """Claims by their number of pods, the older first, and the first that will do."""
 
-    plain_pinning: DomainChoice
+    plain_choice: DomainChoice
 
     def find(self, pod_group: PodGroup, step: RelaxationStep, smallest: Vector) -> PodPlacement | None:
         """As the planner's."""
@@ -94,9 +94,9 @@ class EachClaim(OpenClaimSearch):
             reqs = table.narrowed(claim.reqs, asked=alternative)
             draft = ClaimDraft(template, reqs, allowed, total, claim.min_values)
             if reqs != IMPOSSIBLE and self._has_type(draft) and not (draft.missing_values() and not step.keys):
-                pinned = self.plain_pinning.pin(draft, pod_group.signature, step) if step.keys else reqs
-                if pinned is not None:
-                    yield PodPlacement(claim, self._profiles.of(template, pinned, draft.allowed), total)
+                held = self.plain_choice.best(draft, pod_group.signature, step) if step.keys else reqs
+                if held is not None:
+                    yield PodPlacement(claim, self._profiles.of(template, held, draft.allowed), total)
 
     def _has_type(self, draft: ClaimDraft) -> bool:
         return any(

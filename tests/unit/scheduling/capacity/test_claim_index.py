@@ -18,7 +18,7 @@ def test_sets_follow_what_happens_to_claims() -> None:
     for _ in range(3):
         index.add(wide)
     index.fill(1, 0, 1)
-    index.turn(2, narrow)
+    index.change_profile(2, narrow)
     index.close(0)
     assert (wide.claims, narrow.claims) == (0b011, 0b100)
     assert (index.by_count, index.open) == ([0b101, 0b010], 0b110)
