@@ -110,11 +110,11 @@ class Application:
         from lambdas.controllers.disruption.command_work import CommandWork
         from lambdas.controllers.disruption.giving_up import GivingUp
         from lambdas.controllers.disruption.second_look import SecondLook
-        from lambdas.controllers.disruption.start import Start
+        from lambdas.controllers.disruption.start import CommandStarter
 
         kubernetes, memory, claim_work, work = self._kubernetes, self._memory, self._claim_work, self._work
         second_look = SecondLook(self._observer, memory, self._leases, self.clock)
-        start = Start(kubernetes, memory, self._leases, self._launcher, self._observer, work, self.clock)
+        start = CommandStarter(kubernetes, memory, self._leases, self._launcher, self._observer, work, self.clock)
         giving_up = GivingUp(kubernetes, memory, claim_work, work, self.clock)
         commands = CommandWork(memory, second_look, start, giving_up, claim_work, work, self.clock)
         return Execution(

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from core import labels
-from core.disruption.prices import Options
+from core.disruption.prices import ReplacementOptions
 from core.model import node_claim
 from core.model.node import Node
 from core.model.node_claim import Condition, NodeClaim
@@ -48,7 +48,7 @@ def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
 
 def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """The claim and node that the cheapest offering would become."""
-    instance_type, offerings = Options.of(planned, snapshot).types[0]
+    instance_type, offerings = ReplacementOptions.of(planned, snapshot).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
     own = {
         **planned.labels,

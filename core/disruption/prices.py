@@ -27,14 +27,14 @@ def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | Non
     return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
 
 
-class Options(msgspec.Struct, frozen=True):
+class ReplacementOptions(msgspec.Struct, frozen=True):
     """The instance types of a planned claim, cheapest first, with their offerings that could be launched."""
 
     claim: PlannedClaim
     types: tuple[tuple[InstanceType, tuple[Offering, ...]], ...]
 
     @classmethod
-    def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> Options:
+    def of(cls, claim: PlannedClaim, snapshot: Snapshot) -> ReplacementOptions:
         """Look the claim's types up among those of its NodePool."""
         known = {t.name: t for t in pool_types(snapshot).of(claim.node_pool, claim.node_class.name)}
         found = (known[name] for name in claim.instance_types if name in known)
@@ -45,26 +45,26 @@ class Options(msgspec.Struct, frozen=True):
         """Nano-dollars per hour of the cheapest offering."""
         return min(offering.price for _, offerings in self.types for offering in offerings)
 
-    def with_types(self, types: Iterable[InstanceType]) -> Options:
+    def with_types(self, types: Iterable[InstanceType]) -> ReplacementOptions:
         """The same claim with these types, in price order; what cannot be launched is left out."""
         pairs = [(t, launchable(self.claim, t)) for t in types]
         kept = [pair for pair in pairs if pair[1]]
         kept.sort(key=lambda pair: (min(o.price for o in pair[1]), pair[0].name))
-        return Options(self.claim, tuple(kept))
+        return ReplacementOptions(self.claim, tuple(kept))
 
-    def below(self, price: int) -> Options:
+    def below(self, price: int) -> ReplacementOptions:
         """Only the types whose worst launch is cheaper than `price`; minValues may then be missed, see `missing_values`."""
-        return Options(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
+        return ReplacementOptions(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
 
-    def held_to(self, capacity_type: str) -> Options:
+    def held_to(self, capacity_type: str) -> ReplacementOptions:
         """Only what can be launched with this capacity type; nothing where the claim does not admit it."""
         kept = tuple(admitted for admitted in self.claim.capacity_types if admitted == capacity_type)
         claim = msgspec.structs.replace(self.claim, capacity_types=kept)
-        return Options(claim, ()).with_types(t for t, _ in self.types)
+        return ReplacementOptions(claim, ()).with_types(t for t, _ in self.types)
 
-    def first(self, count: int) -> Options:
+    def first(self, count: int) -> ReplacementOptions:
         """The cheapest `count` types."""
-        return Options(self.claim, self.types[:count])
+        return ReplacementOptions(self.claim, self.types[:count])
 
     def missing_values(self) -> str:
         """The first label whose minValues the types no longer offer, empty where all are met."""

@@ -29,7 +29,7 @@ T = TypeVar("T")
 _DEFAULTS: Final = Options()
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectProblem(msgspec.Struct, frozen=True, kw_only=True):
     """An object that could not be used, or that is used with a reservation.
 
     Attributes:
@@ -59,7 +59,7 @@ def assemble(
     options: Options = _DEFAULTS,
     cluster: str = "",
     is_live: bool = False,
-) -> tuple[Snapshot, tuple[Problem, ...]]:
+) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """Translate objects, as `core.manifests.wire.decoding` decodes them, into a snapshot.
 
     An object that cannot be understood is named in the second result. What decides about nodes stays in, such that it keeps
@@ -76,12 +76,12 @@ class _Assembly:
     def __init__(self, objects: Mapping[Resource, Iterable[Any]], *, is_live: bool) -> None:
         self._objects = {resource: tuple(found) for resource, found in objects.items()}
         self._is_live = is_live
-        self._problems: list[Problem] = []
+        self._problems: list[ObjectProblem] = []
         self._pods = self._translator()
 
     def snapshot(
         self, *, now: datetime, catalogue: Catalogue, options: Options, cluster: str
-    ) -> tuple[Snapshot, tuple[Problem, ...]]:
+    ) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
         from core import api
 
         pods = self._each(kinds.PODS, self._pods.pod, self._pods.unreadable)
@@ -131,7 +131,7 @@ class _Assembly:
             except InvalidInputError as error:
                 subject = _subject(resource, obj)
                 self._problems.append(
-                    Problem(
+                    ObjectProblem(
                         resource=resource,
                         position=position,
                         subject=subject,
@@ -196,7 +196,7 @@ class _Assembly:
             kind = pool.node_class.kind or "EC2NodeClass"
             outcome = "not ready" if self._is_live else "planned with the catalogue all the same"
             self._problems.append(
-                Problem(
+                ObjectProblem(
                     resource=kinds.NODE_POOLS,
                     position=position,
                     subject=f"NodePool {pool.name}",

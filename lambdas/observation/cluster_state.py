@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from core.lifecycle.records import ClaimRecord, CommandRecord
-from core.manifests.assemble import Problem
+from core.manifests.assemble import ObjectProblem
 from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
@@ -31,4 +31,4 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     buffers: tuple[WireCapacityBuffer, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ObjectProblem, ...] = ()

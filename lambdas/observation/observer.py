@@ -14,7 +14,7 @@ from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.lifecycle.view import node_claim
-from core.manifests.assemble import Problem, assemble
+from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
 from core.manifests.wire import api_resources as kinds
@@ -108,7 +108,7 @@ class Observer:
         Raises:
             PortError: If the look fails; half a look is none.
         """
-        rejected: list[Problem] = []
+        rejected: list[ObjectProblem] = []
         commands = self._memory.commands.all()
         records = tuple(claims) if claims is not None else self._memory.claims.all()
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
@@ -187,11 +187,11 @@ class Observer:
     def _list(self, kind: Resource) -> tuple[Any, ...]:
         return self._kubernetes.list(kind).items
 
-    def _read(self, kind: Resource, rejected: list[Problem]) -> tuple[Any, ...]:
+    def _read(self, kind: Resource, rejected: list[ObjectProblem]) -> tuple[Any, ...]:
         """The objects of a kind; those of which nothing can be read are named in `rejected`."""
         listing = self._kubernetes.list(kind)
         rejected += [
-            Problem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
+            ObjectProblem(resource=kind, position=-1, subject=f"{kind.kind} {name}", field="", problem=why)
             for name, why in listing.rejected
         ]
         return listing.items

@@ -14,7 +14,7 @@ from core import labels
 from core.disruption.candidates.balanced_policy import rejecting_pool
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.prices import Options
+from core.disruption.prices import ReplacementOptions
 from core.disruption.simulation import Simulation
 from core.model.plan import Command, PlannedClaim
 from core.reasons.node import NodeReason
@@ -74,7 +74,7 @@ def affordable(
     claim: PlannedClaim, price: int, candidates: Sequence[Candidate], disruption_pass: DisruptionPass
 ) -> PlannedClaim | Refusal:
     """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
-    options = Options.of(claim, disruption_pass.snapshot)
+    options = ReplacementOptions.of(claim, disruption_pass.snapshot)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
     if is_spot and labels.SPOT in claim.capacity_types:
         found = _spot_options(options, price, alone=len(candidates) == 1, disruption_pass=disruption_pass)
@@ -88,7 +88,7 @@ def affordable(
     return found if isinstance(found, Refusal) else found.planned()
 
 
-def _cheaper(options: Options, price: int) -> Options | Refusal:
+def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Refusal:
     """The types whose worst launch is below `price`, if minValues still hold."""
     found = options.below(price)
     if not found.types:
@@ -99,7 +99,9 @@ def _cheaper(options: Options, price: int) -> Options | Refusal:
     return found
 
 
-def _spot_options(options: Options, price: int, *, alone: bool, disruption_pass: DisruptionPass) -> Options | Refusal:
+def _spot_options(
+    options: ReplacementOptions, price: int, *, alone: bool, disruption_pass: DisruptionPass
+) -> ReplacementOptions | Refusal:
     if not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation:
         text = "a spot node is replaced by another only with the feature gate SpotToSpotConsolidation"
         return Refusal(NodeReason.SPOT_TO_SPOT, text)
@@ -112,7 +114,7 @@ def _spot_options(options: Options, price: int, *, alone: bool, disruption_pass:
     return found.first(max(FLEXIBLE_TYPES, found.needed_for_min_values()))
 
 
-def _without_same_type(options: Options, candidates: Sequence[Candidate]) -> Options | Refusal:
+def _without_same_type(options: ReplacementOptions, candidates: Sequence[Candidate]) -> ReplacementOptions | Refusal:
     """Only types that are cheaper than any node of a type that is both here and among the options.
 
     Otherwise one of several nodes would be replaced by its like: deleting the others does the same with fewer moves.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.prices import Options
+from core.disruption.prices import ReplacementOptions
 from core.model.node_pool import NodePool
 from core.model.plan import Command, PlannedClaim
 from core.model.snapshot import Snapshot
@@ -81,5 +81,5 @@ def _from_template(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
         expire_after=pool.expire_after,
         termination_grace_period=pool.termination_grace_period,
     )
-    options = Options(claim, ()).with_types(fitting)
+    options = ReplacementOptions(claim, ()).with_types(fitting)
     return options.planned() if options.types else None

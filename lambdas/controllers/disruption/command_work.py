@@ -14,7 +14,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.giving_up import GivingUp
 from lambdas.controllers.disruption.second_look import SecondLook
-from lambdas.controllers.disruption.start import Start
+from lambdas.controllers.disruption.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
 from lambdas.decisions import Outcome
@@ -33,7 +33,7 @@ class CommandWork:
         self,
         memory: Memory,
         second_look: SecondLook,
-        start: Start,
+        start: CommandStarter,
         giving_up: GivingUp,
         claim_work: ClaimWork,
         work: Queue,

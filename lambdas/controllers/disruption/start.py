@@ -31,7 +31,7 @@ LEASE_FOR: Final = timedelta(seconds=30)
 """Everything is looked up before the lease is taken, so a few transactions are all that it covers."""
 
 
-class Start:
+class CommandStarter:
     """Taints nodes, frees their share of the limits, and requests the replacements: in this order (docs/adr/0026)."""
 
     def __init__(

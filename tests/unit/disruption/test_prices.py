@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import labels
-from core.disruption.prices import Options, node_price, type_of, worst_price
+from core.disruption.prices import ReplacementOptions, node_price, type_of, worst_price
 from core.model.catalogue import InstanceType, Offering
 from core.model.plan import PlannedClaim
 from core.model.values.quantity import nanodollars
@@ -74,14 +74,14 @@ def test_worst_launch(offered: list[tuple[str, int]], expected: int) -> None:
 
 def test_below_is_strict() -> None:
     """Equal price is no saving: otherwise two like nodes would replace each other for ever."""
-    options = Options.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
+    options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
     assert [t.name for t, _ in options.below(dear(0.4)).types] == ["small"]
     assert [t.name for t, _ in options.below(dear(0.1)).types] == []
 
 
 def test_planned_claim_is_narrowed_to_what_can_be_launched() -> None:
     """Every type named has an offering in every respect that the claim states."""
-    found = Options.of(claim(), BOTH).held_to(labels.SPOT).below(dear(0.1)).planned()
+    found = ReplacementOptions.of(claim(), BOTH).held_to(labels.SPOT).below(dear(0.1)).planned()
     assert found.instance_types == ("small",)
     assert found.capacity_types == (labels.SPOT,)
     assert found.price == dear(0.04)
@@ -93,7 +93,7 @@ def test_requirements_follow_the_narrowing() -> None:
         Requirement.one_of(labels.INSTANCE_TYPE, "small", "large"),
         Requirement.one_of(labels.CAPACITY_TYPE, *claim().capacity_types),
     )
-    found = Options.of(claim(requirements=wide), BOTH).held_to(labels.SPOT).first(1).planned()
+    found = ReplacementOptions.of(claim(requirements=wide), BOTH).held_to(labels.SPOT).first(1).planned()
     assert {r.key: r.values for r in found.requirements} == {
         labels.INSTANCE_TYPE: ("small",),
         labels.CAPACITY_TYPE: ("spot",),
@@ -103,7 +103,7 @@ def test_requirements_follow_the_narrowing() -> None:
 def test_min_values() -> None:
     """MinValues count the distinct values of the types, cheapest first."""
     asked = claim(requirements=(Requirement.of(labels.INSTANCE_TYPE, "In", ["small", "large"], 2),))
-    options = Options.of(asked, BOTH)
+    options = ReplacementOptions.of(asked, BOTH)
     assert options.missing_values() == ""
     assert options.needed_for_min_values() == 2
     assert options.first(1).missing_values() == labels.INSTANCE_TYPE
@@ -112,10 +112,10 @@ def test_min_values() -> None:
 def test_zone_requirement_is_respected() -> None:
     """A claim held to one zone is priced there."""
     asked = claim(requirements=(Requirement.one_of(labels.ZONE, ZONES[1]),))
-    assert Options.of(asked, BOTH).planned().zones == (ZONES[1],)
+    assert ReplacementOptions.of(asked, BOTH).planned().zones == (ZONES[1],)
 
 
 def test_claim_that_admits_no_spot_stays_on_demand() -> None:
     """A pool of on-demand nodes never gets a spot node, however cheap."""
-    options = Options.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
+    options = ReplacementOptions.of(claim(capacity_types=(labels.ON_DEMAND,)), BOTH)
     assert options.held_to(labels.SPOT).types == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.manifests.assemble import Problem, assemble
+from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
@@ -30,7 +30,7 @@ def a_manifest(name: str, *, meta: dict[str, Any] | None = None, status: Any = N
 
 def assembled(
     objects: dict[Resource, list[dict[str, Any]]], *, is_live: bool = False
-) -> tuple[Snapshot, tuple[Problem, ...]]:
+) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     decoded = {resource: [wire.from_object(resource, obj) for obj in found] for resource, found in objects.items()}
     return assemble(decoded, now=NOW, catalogue=Catalogue(), is_live=is_live)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.manifests.assemble import Problem, assemble
+from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.buffers import needed_kinds
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
@@ -27,7 +27,7 @@ BY_TEMPLATE = {"podTemplateRef": {"name": "shape"}}
 BY_CART = {"scalableRef": {"apiGroup": "apps", "kind": "Deployment", "name": "cart"}}
 
 
-def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[Problem, ...]]:
+def read(**spec: Any) -> tuple[tuple[CapacityBuffer, ...], tuple[ObjectProblem, ...]]:
     """What becomes of a buffer with this spec."""
     buffer = {"metadata": {"name": "spare", "namespace": "shop", "uid": "u"}, "spec": spec}
     given = {kinds.POD_TEMPLATES: [TEMPLATE], kinds.DEPLOYMENTS: [CART], kinds.CAPACITY_BUFFERS: [buffer]}
