@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz sim sim-page check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim sim-page check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ fuzz: setup ## Random clusters and disruptions against the naive judges: CASES=2
 	$(BIN)/python -m tests.property.naive.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 	$(BIN)/python -m tests.property.naive_disruption.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 	$(BIN)/python -m tests.property.naive_manifests.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+
+SAMPLE ?= 500
+mutants: setup ## Deliberate faults in core and controllers, asked of the tests of their area: SAMPLE=500 SEED=1; build/mutants.json
+	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --json build/mutants.json
 
 SEEDS ?= 200
 FIRST ?= 1

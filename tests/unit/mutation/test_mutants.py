@@ -1,0 +1,93 @@
+"""A fault that changes nothing would count as one that nobody noticed, and one that does not parse as noticed."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.mutation.__main__ import Fate, sample, summarised
+from tests.mutation.areas import ROOT, SUITES, area_of, modules
+from tests.mutation.mutants import Mutant, broken, mutants
+
+SOURCE = '''"""Docs say 1 == 1."""
+
+from __future__ import annotations
+
+LIMIT: int = 3
+
+
+def allowed(used: int, name: str = "x") -> bool:
+    """Whether used < 1."""
+    if not name and used <= LIMIT:
+        raise ValueError(f"{used + 1}")
+    note(
+        name,
+        limit=used,
+    )
+    return any(used - one >= 0 for one in (1, 2))
+'''
+
+
+def changes(source: str) -> set[tuple[str, str]]:
+    return {(mutant.was, mutant.now) for mutant in mutants("m.py", source)}
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("3", "4"),
+        ("not name and used <= LIMIT", "not name or used <= LIMIT"),
+        ("not name and used <= LIMIT", "not name"),
+        ("used <= LIMIT", "used < LIMIT"),
+        ("not name", "name"),
+        ("note(name, limit=used)", "note(name)"),
+        ("note(name, limit=used)", "pass"),
+        ("used - one", "used + one"),
+        ("any((used - one >= 0 for one in (1, 2)))", "all((used - one >= 0 for one in (1, 2)))"),
+    ],
+)
+def test_each_kind_of_fault_is_made(was: str, now: str) -> None:
+    assert (was, now) in changes(SOURCE)
+
+
+def test_what_is_no_code_stays() -> None:
+    """Docstrings, annotations and messages are nobody's behaviour."""
+    assert not any("1 == 1" in was or "used + 1" in was or was == "int" for was, _ in changes(SOURCE))
+
+
+def test_each_fault_changes_the_code_and_leaves_it_readable() -> None:
+    """In a module of the project: all that it makes parse, differ, and keep the lines' numbers."""
+    path = "core/disruption/budgets/node_pool_budgets.py"
+    source = (ROOT / path).read_text()
+    found = mutants(path, source)
+    assert len(found) > 50
+    for mutant in found:
+        text = broken(source, mutant)
+        assert ast.dump(ast.parse(text)) != ast.dump(ast.parse(source)), mutant
+        assert len(text.splitlines()) == len(source.splitlines()), mutant
+
+
+def test_a_place_that_is_gone_is_said_so() -> None:
+    with pytest.raises(LookupError, match=r"m\.py:1"):
+        broken(SOURCE, Mutant("m.py", 1, 0, 0, "gone", "here"))
+
+
+def test_the_sample_is_the_same_for_a_seed_and_of_the_areas_that_were_named() -> None:
+    first = sample(["core/brakes", "core/pools"], 20, 1)
+    assert first == sample(["core/brakes", "core/pools"], 20, 1) != sample(["core/brakes", "core/pools"], 20, 2)
+    assert {area_of(mutant.path) for mutant in first} == {"core/brakes", "core/pools"}
+
+
+def test_every_area_has_modules_and_tests() -> None:
+    """A folder that was moved would silently be proven by nothing."""
+    for area, tests in SUITES.items():
+        assert modules(area), area
+        assert all((ROOT / path).exists() for path in tests), area
+
+
+def test_the_score_names_who_survived() -> None:
+    one, other = mutants("core/pools/m.py", SOURCE)[:2]
+    found = summarised([Fate(one, "core/pools", "FAILED x", 1.0), Fate(other, "core/pools", "", 1.0)], seed=7)
+    assert (found["noticed"], found["percent"], found["seed"]) == (1, 50, 7)
+    assert [survivor["line"] for survivor in found["survivors"]] == [other.line]
