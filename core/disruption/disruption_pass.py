@@ -232,7 +232,7 @@ class _ClaimNames:
         for claim in simulation.claims:
             names[claim.name] = self.new(claim.node_pool, names.values())
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
-        # By pod, not by target: a node that an earlier command launches may bear the name that the scheduler gave a claim.
+        # By pod, not by target: a node that an earlier command launches may have the name that the scheduler gave a claim.
         seats = {pod: claim.name for claim in claims for pod in claim.pods}
         moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)

@@ -34,9 +34,9 @@ class Validation:
     def check(self, command: Command) -> Command | Refusal:
         """The command as it may be carried out now, or why it no longer holds.
 
-        Every node must still be a candidate for the same reason, budgets must bear all of them, and the scheduler must
+        Every node must still be a candidate for the same reason, budgets must allow all of them, and the scheduler must
         still find a place for their pods with no more and no other new nodes. Where they need none any more, the
-        replacements are left out; where some of several nodes are no candidates any more, it is decided anew for the
+        replacements are left out; where some of several nodes are no candidates any more, a new command is decided for the
         others. Karpenter gives such commands up. Drift is carried out whatever it costs, so there only the pods must
         find a place.
         """

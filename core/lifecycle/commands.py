@@ -16,7 +16,7 @@ STALE_AFTER: Final = timedelta(minutes=5)
 """A command that could not even be verified for so long was decided on a world that has passed."""
 
 REPLACEMENTS_RECHECKED: Final = timedelta(seconds=5)
-"""Instances take most of a minute to boot. A look costs a read for the command and for each of its claims."""
+"""Instances take most of a minute to boot. A check costs a read for the command and for each of its claims."""
 
 _PER_CANDIDATE: Final = timedelta(milliseconds=80)
 SHORTEST: Final = timedelta(minutes=10)

@@ -23,9 +23,9 @@ def shortfall(record: ClaimRecord, node: Node) -> str:
         for name, asked in sorted(record.plan.resources.items())
         if asked > 0 and node.capacity.get(name, 0) * 100 < expected.get(name, 0) * AT_LEAST_PERCENT
     ]
-    told = (
+    found = (
         f"{resources.render({name: node.capacity.get(name, 0)})[name]} of {name} where "
         f"{resources.render({name: expected[name]})[name]} was expected"
         for name in missing
     )
-    return f"node {node.name} has {', '.join(told)}" if missing else ""
+    return f"node {node.name} has {', '.join(found)}" if missing else ""

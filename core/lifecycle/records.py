@@ -65,7 +65,7 @@ class Deletion(msgspec.Struct, frozen=True, kw_only=True):
         ends_at: When AWS takes the instance away; its pods wait for replacements until shortly before. None: drain at once.
         replacements: The claims that its pods wait for, as planned last; None as long as one of them has no place.
         evicted_at: When a pod last left because we asked or forced it, None while none has.
-        terminated_at: When EC2 was last told to terminate the instance.
+        terminated_at: When EC2 was last asked to terminate the instance.
     """
 
     reason: str
@@ -159,7 +159,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One disruption command under way.
 
     Attributes:
-        verify_at: When it is checked against a fresh look (Karpenter: 15 s after it was decided).
+        verify_at: When it is checked on a new snapshot (Karpenter: 15 s after it was decided).
         replacements: Names of the claims launched for it, in the order of `command.replacements`.
     """
 

@@ -47,6 +47,6 @@ def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: d
 
 
 def begins_at(name: str, retires_at: datetime) -> datetime:
-    """From when the claim of this name may go: the same at each look."""
+    """From when the claim of this name may go: the same each time it is asked."""
     draw = int.from_bytes(blake2b(name.encode(), digest_size=4).digest())
     return retires_at - BEGINS_BEFORE + timedelta(microseconds=SPREAD // timedelta(microseconds=1) * draw >> 32)

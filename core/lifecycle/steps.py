@@ -145,7 +145,7 @@ ClaimStep = (
 
 
 class Verify(msgspec.Struct, frozen=True):
-    """Check the command against a fresh look, then start it or drop it."""
+    """Check the command on a new snapshot, then start it or drop it."""
 
 
 class Start(msgspec.Struct, frozen=True):

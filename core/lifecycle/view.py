@@ -24,7 +24,7 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
     Args:
         record: What is remembered.
         consolidate_after: The NodePool's consolidateAfter, None for Never: decides the Consolidatable condition.
-        now: The moment of the look.
+        now: The moment of the snapshot.
     """
     machine, plan, deletion = record.machine, record.plan, record.deletion
     return NodeClaim(

@@ -40,7 +40,7 @@ class NotForUsError(InvalidInputError):
 
 
 class BufferTranslator:
-    """Translates the CapacityBuffers of one look at a cluster.
+    """Translates the CapacityBuffers of one cluster at one moment.
 
     Args:
         objects: Where the templates and workloads are found that buffers name.

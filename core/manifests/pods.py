@@ -34,7 +34,7 @@ _canonical: Final = msgspec.msgpack.Encoder().encode
 
 
 class PodTranslator:
-    """Translates the pods of one look at a cluster.
+    """Translates the pods of one cluster at one moment.
 
     Args:
         priorities: Priority class → value, for pods that name a class and have no priority yet.

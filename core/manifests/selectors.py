@@ -77,7 +77,7 @@ def selector_fault(selector: Mapping[str, str], *, field: str) -> str:
 
 
 def term_fault(term: wire_common.WireNodeSelectorTerm, *, field: str) -> str:
-    """The same of one alternative of a node affinity. Bounds are numbers, which are looked at elsewhere."""
+    """The same of one alternative of a node affinity. Bounds are numbers, which are checked elsewhere."""
     for i, expression in enumerate(term.match_expressions):
         where = f"{field}.matchExpressions[{i}]"
         if not is_label_key(expression.key):

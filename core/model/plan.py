@@ -15,7 +15,7 @@ class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A node to launch.
 
     Attributes:
-        name: Unique in the plan and, in a live cluster, made unique by whoever stores it: `<pool>-<n>`.
+        name: Unique in the plan and, in a live cluster, made unique when it is stored: `<pool>-<n>`.
         instance_types: All that would do, cheapest first, ties by name.
         resources: The pods' requests plus DaemonSet overhead.
         pods: Keys of the pods it is for, in order.

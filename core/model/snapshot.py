@@ -46,7 +46,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The world as it was looked at. Order of the tuples carries no meaning: decisions sort for themselves.
+    """A cluster and its market at one moment. The order of the tuples has no meaning: decisions sort.
 
     Attributes:
         marked_for_deletion: Names of claims that a command is already removing; their pods need a new place, and they offer

@@ -67,8 +67,8 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
         """Whether what it still lacks is expected to come; a claim that is late is taken as its node is."""
         if self.claim is None or self.is_initialized:
             return False
-        told = self.claim.conditions.get(node_claim.INITIALIZED)
-        return told is None or told.reason != ClaimReason.INITIALIZATION_TIMEOUT
+        found = self.claim.conditions.get(node_claim.INITIALIZED)
+        return found is None or found.reason != ClaimReason.INITIALIZATION_TIMEOUT
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -96,7 +96,7 @@ class StateNode(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """What repels pods for good: while a node of ours is starting its startup and boot taints are looked past."""
+        """The taints that stay: while a node of ours is starting, its startup taints and those of its boot do not count."""
         if self.node is not None and (self.is_registered or self.claim is None):
             present = self.node.taints
         else:

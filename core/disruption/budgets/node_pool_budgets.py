@@ -84,10 +84,10 @@ def places(
     """How many claims of each pool may hold a place in its count of nodes that go (docs/adr/0026).
 
     Args:
-        snapshot: The look.
+        snapshot: The cluster at one moment.
         states: Its nodes.
         reasons: Why nodes are to go; the reason of which the fewest may go decides.
-        holding: Names of the claims that held a place at the time of the look.
+        holding: Names of the claims that held a place at that moment.
 
     Returns:
         Pool → the bound of its counter: what its budgets allow, less the nodes that go or are not Ready and hold no

@@ -39,7 +39,7 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
-    """How long before its time the claim goes: up to a tenth of that or a day; the same at each look, and never late."""
+    """How long before its time the claim goes: up to a tenth of that or a day; always the same, and never late."""
     spread = min(lasting // SHARE, EARLY_AT_MOST)
     draw = int.from_bytes(blake2b((claim.uid or claim.name).encode(), digest_size=4).digest())
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)

@@ -38,7 +38,7 @@ ILL_AT_MOST_PERCENT: Final = 20
 
 
 class HealthCheck:
-    """Answers for the nodes of one look."""
+    """Judges the nodes of one snapshot."""
 
     def __init__(self, states: Iterable[StateNode], now: datetime) -> None:
         self._now = now

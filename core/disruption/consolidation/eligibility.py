@@ -1,4 +1,4 @@
-"""Which candidates consolidation looks at, and what keeps it from the others."""
+"""Which candidates consolidation considers, and what excludes the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a claim on its way out still holds of its NodePool's limits and budgets.
 
 The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
-taint; the place in the budgets is free once EC2 was told to terminate the instance (docs/adr/0026).
+taint; the place in the budgets is free once EC2 was asked to terminate the instance (docs/adr/0026).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """The claim whose instance EC2 was told to terminate; the last time counts."""
+    """The claim whose instance EC2 was asked to terminate; the last time counts."""
     deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=now)
     return msgspec.structs.replace(record, deletion=deletion, reserved={}, is_disrupting=False)
 

@@ -121,7 +121,7 @@ def needs_surge(tried: EvictionTry) -> bool:
 
 
 def identity(pod: Pod) -> str:
-    """The key of a pod's entry: its UID, so that a successor of the same name starts anew."""
+    """The key of a pod's entry: its UID, so that a successor of the same name has none."""
     return pod.uid or pod.key
 
 

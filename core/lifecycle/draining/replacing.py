@@ -61,7 +61,7 @@ def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:
 
 
 def replacements(
-    pods: Iterable[str], records: Iterable[ClaimRecord], bindings: Iterable[Binding], homeless: Collection[str]
+    pods: Iterable[str], records: Iterable[ClaimRecord], bindings: Iterable[Binding], unplaced: Collection[str]
 ) -> tuple[str, ...] | None:
     """The claims that a node's pods wait for, none where all of them fit on nodes that work; None where one has no place.
 
@@ -69,10 +69,10 @@ def replacements(
         pods: Those that must move; pods that can never be evicted are in no plan and do not count.
         records: The claims, those of the new plan included.
         bindings: Where the plan expects pods on what exists or is on its way.
-        homeless: Pods for which the plan has no place, or whose new claim was refused.
+        unplaced: Pods for which the plan has no place, or whose new claim was refused.
     """
     wanted = set(pods)
-    if not wanted.isdisjoint(homeless):
+    if not wanted.isdisjoint(unplaced):
         return None
     starting = [r for r in records if r.phase is not ClaimPhase.INITIALIZED and r.deletion is None]
     names: Mapping[str, str] = {key: r.name for r in starting for key in (r.name, r.node_name) if key}

@@ -29,7 +29,7 @@ SETTLE: Final = timedelta(seconds=5)
 
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
 FINALIZERS_FOR: Final = timedelta(minutes=10)
-"""How long a claim stays because its Node waits for others' finalizers: nothing of ours is left there to look after."""
+"""How long a claim is kept while its Node waits for others' finalizers; its instance is gone by then."""
 
 EXCLUDED_BY_US: Final = "karpenter"
 """Value of the label that keeps a node out of load balancers (Karpenter); a user's has another, and stays."""

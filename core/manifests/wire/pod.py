@@ -22,7 +22,7 @@ from core.manifests.wire.object_metadata import (
 )
 
 _SHARED_MAX: Final = 16_384
-"""Values kept for sharing, a kilobyte or less each; with more different ones it begins anew."""
+"""Values kept for sharing, a kilobyte or less each; with more different ones all are dropped."""
 
 T = TypeVar("T")
 

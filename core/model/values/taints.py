@@ -60,7 +60,7 @@ KNOWN_EPHEMERAL: Final = (
     Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "true"),
     UNREGISTERED,
 )
-"""Taints that a booting node carries for a while; scheduling looks past them until it is initialized (Karpenter)."""
+"""Taints that a booting node carries for a while; scheduling ignores them until it is initialized (Karpenter)."""
 
 READINESS_PREFIX: Final = "readiness.k8s.io/"
 

@@ -42,10 +42,10 @@ class Replacing:
             return
         stored = [record for record in requested.accepted if record.name not in refused]
         lost = [*requested.refused, *(record for record in requested.accepted if record.name in refused)]
-        homeless = {found.pod for found in plan.unschedulable} | {pod for record in lost for pod in record.plan.pods}
+        unplaced = {found.pod for found in plan.unschedulable} | {pod for record in lost for pod in record.plan.pods}
         records = (*view.claims.values(), *stored)
         for name, pods in view.displaced.items():
-            self._write(name, replacements(pods, records, plan.bindings, homeless), outcome)
+            self._write(name, replacements(pods, records, plan.bindings, unplaced), outcome)
 
     def with_replacements(self, record: ClaimRecord, facts: ClaimFacts) -> ClaimFacts:
         """The facts with whether all that was planned for the claim's pods is ready; asked by name, where it matters."""
