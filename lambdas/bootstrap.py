@@ -144,6 +144,7 @@ class Application:
         """What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
         from lambdas.controllers.status.object_status import ObjectStatus
         from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
+        from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
         from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
@@ -151,7 +152,6 @@ class Application:
         from lambdas.controllers.sweeps.instances.lost import LostInstances
         from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
         from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
-        from lambdas.controllers.sweeps.letting_go import LettingGo
         from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
         from lambdas.controllers.sweeps.nodes.inconsistent import InconsistentNodes
         from lambdas.controllers.sweeps.nodes.late import LateNodes
@@ -166,16 +166,16 @@ class Application:
         from lambdas.controllers.sweeps.work_again import WorkAgain
 
         kubernetes, cloud, memory, clock = self._kubernetes, self._cloud, self._memory, self.clock
-        letting_go = LettingGo(memory.claims, self._claim_work, self._brakes, self._work, clock)
+        terminator = ClaimTerminator(memory.claims, self._claim_work, self._brakes, self._work, clock)
         unknown = UnknownInstances(
             self._rebuilding, memory.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
         )
         windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
         return (
             UntrackedInstances(self._rebuilding, unknown, clock),
-            LostInstances(cloud, letting_go, clock),
+            LostInstances(cloud, terminator, clock),
             InstanceIndex(memory.claims),
-            ImpairedInstances(cloud, letting_go, clock),
+            ImpairedInstances(cloud, terminator, clock),
             DeletedNodes(self._work, clock),
             StrayTaints(kubernetes, cloud, memory, clock),
             WorkAgain(memory, self._work, clock),
@@ -185,9 +185,9 @@ class Application:
             StrayNodes(kubernetes, cloud, clock),
             PodEvents(memory),
             Statuses(ObjectStatus(kubernetes, cloud, memory, clock)),
-            Expiry(letting_go),
-            ScheduledChanges(letting_go, clock),
-            DeletedPools(kubernetes, letting_go),
+            Expiry(terminator),
+            ScheduledChanges(terminator, clock),
+            DeletedPools(kubernetes, terminator),
             *windows,
             LaunchTemplates(cloud),
             BlockedDrains(),

@@ -8,7 +8,7 @@ from typing import Final
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.letting_go import LettingGo
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Kubernetes, NotFoundError
 
@@ -20,28 +20,28 @@ class DeletedPools:
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def __init__(self, kubernetes: Kubernetes, letting_go: LettingGo) -> None:
+    def __init__(self, kubernetes: Kubernetes, terminator: ClaimTerminator) -> None:
         self._kubernetes = kubernetes
-        self._letting_go = letting_go
+        self._terminator = terminator
 
     def run(self, round_: Round) -> None:
         """Let the claims of each pool go that is truly gone."""
         view = round_.view
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         gone = sorted({record.plan.node_pool for record in view.claims.values()} - present)
-        round_.each(gone, lambda pool: self._let_go_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
+        round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
-    def _let_go_of(self, pool: str, round_: Round) -> None:
+    def _terminate_claims_of(self, pool: str, round_: Round) -> None:
         if self._exists(pool):
             return
         claims = [r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None]
 
-        def let_go(record: ClaimRecord) -> None:
-            self._letting_go.begin(
+        def terminate(record: ClaimRecord) -> None:
+            self._terminator.begin(
                 record.name, TerminationReason.NODE_POOL_DELETED, f"NodePool {pool} is gone", round_.outcome
             )
 
-        round_.each(claims, let_go, subject=lambda record: record.name)
+        round_.each(claims, terminate, subject=lambda record: record.name)
 
     def _exists(self, name: str) -> bool:
         """Asked once more by name: a list may be stale, and a whole pool is at stake."""

@@ -12,20 +12,20 @@ from core.lifecycle.scheduled_changes import approaching, is_due
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.letting_go import LettingGo, places_for_any_reason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for_any_reason
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.ports import Clock
 
 
 class ScheduledChanges:
-    """Lets them go within budgets some days before their date, and without in the last hours (Karpenter: when told)."""
+    """Terminates them within budgets some days before their date, without budgets in the last hours (Karpenter: at once)."""
 
     name: Final = "scheduledChanges"
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def __init__(self, letting_go: LettingGo, clock: Clock) -> None:
-        self._letting_go = letting_go
+    def __init__(self, terminator: ClaimTerminator, clock: Clock) -> None:
+        self._terminator = terminator
         self._clock = clock
 
     def run(self, round_: Round) -> None:
@@ -37,10 +37,10 @@ class ScheduledChanges:
         kept = objections(view.snapshot, may)
         bounds = places_for_any_reason(view) if may else {}
 
-        def let_go(name: str) -> None:
+        def terminate(name: str) -> None:
             if name in kept:
                 round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.SCHEDULED_CHANGE_BLOCKED, kept[name])
-            elif self._letting_go.begin_within(
+            elif self._terminator.begin_within(
                 name,
                 TerminationReason.SCHEDULED_CHANGE,
                 _told(view.claims[name]),
@@ -51,13 +51,13 @@ class ScheduledChanges:
                 return
             round_.outcome.count("scheduledChangesBlocked")
 
-        round_.each(may, let_go, subject=lambda name: name)
+        round_.each(may, terminate, subject=lambda name: name)
 
     def _must_go(self, record: ClaimRecord, round_: Round) -> None:
         ends_at = self._clock.now() + REPLACED_WITHIN
         if record.retires_at is not None:
             ends_at = min(ends_at, record.retires_at)
-        self._letting_go.begin(
+        self._terminator.begin(
             record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _told(record), round_.outcome, ends_at=ends_at
         )
 

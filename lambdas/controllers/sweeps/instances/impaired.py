@@ -13,7 +13,7 @@ from core.model.state_node import state_nodes
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.letting_go import LettingGo
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.observation.cluster_state import View
 from lambdas.ports import Clock, CloudProvider, Impairment
@@ -32,9 +32,9 @@ class ImpairedInstances:
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def __init__(self, cloud: CloudProvider, letting_go: LettingGo, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator, clock: Clock) -> None:
         self._cloud = cloud
-        self._letting_go = letting_go
+        self._terminator = terminator
         self._clock = clock
 
     def run(self, round_: Round) -> None:
@@ -62,7 +62,7 @@ class ImpairedInstances:
                 f"instance {found.instance_id} fails EC2's {found.check} status check since {found.since:%H:%M} UTC"
             )
             why = kept.get(name, "")
-            if not why and not self._letting_go.begin_within(
+            if not why and not self._terminator.begin_within(
                 name, TerminationReason.UNHEALTHY, message, bounds, round_.outcome
             ):
                 why = "its NodePool's budgets have no place"

@@ -12,15 +12,15 @@ from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
-from lambdas.controllers.sweeps.letting_go import LettingGo
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
 from lambdas.metric_names import LOST_INSTANCES_HELD
 from lambdas.ports import Clock, CloudProvider
 
 
 class LostInstances:
-    """Lets them go once the node shows it, too (Karpenter asks both), and EC2 does not know them by id either.
+    """Terminates them once the node is not Ready either (Karpenter asks both) and EC2 does not find them by id.
 
     A list may leave out what is there; where a zone is cut off, no node in it is Ready. So no more than a share of the claims
     goes in a round (docs/adr/0024): what truly ended is told by EC2's events and by its Node object, too, which do not wait.
@@ -30,9 +30,9 @@ class LostInstances:
     every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
-    def __init__(self, cloud: CloudProvider, letting_go: LettingGo, clock: Clock) -> None:
+    def __init__(self, cloud: CloudProvider, terminator: ClaimTerminator, clock: Clock) -> None:
         self._cloud = cloud
-        self._letting_go = letting_go
+        self._terminator = terminator
         self._clock = clock
 
     def run(self, round_: Round) -> None:
@@ -44,12 +44,12 @@ class LostInstances:
         alive = {found.instance_id for found in self._cloud.instances([record.instance_id for record in missing])}
         lost = [record for record in missing if record.instance_id not in alive]
 
-        def let_go(record: ClaimRecord) -> None:
+        def terminate(record: ClaimRecord) -> None:
             message = f"instance {record.instance_id} is gone and its node is not ready"
-            self._letting_go.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.outcome)
+            self._terminator.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.outcome)
 
         may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
-        round_.each(lost[:may_go], let_go, subject=lambda record: record.name)
+        round_.each(lost[:may_go], terminate, subject=lambda record: record.name)
         if len(lost) > may_go:
             held, first = len(lost) - may_go, lost[may_go]
             message = (

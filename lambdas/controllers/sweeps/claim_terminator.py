@@ -1,4 +1,4 @@
-"""Lets a claim go on behalf of a sweep: on the row as it is now, not as the look saw it."""
+"""Begins the termination of claims for the sweeps: from the row as it is now, not as the snapshot has it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lambdas.ports import Clock, Queue
 from lambdas.store import ClaimStore
 
 
-class LettingGo:
-    """Begins terminations."""
+class ClaimTerminator:
+    """Begins terminations that brakes and budgets allow."""
 
     def __init__(self, claims: ClaimStore, claim_work: ClaimWork, brakes: Brakes, work: Queue, clock: Clock) -> None:
         self._claims = claims
