@@ -107,16 +107,16 @@ class Application:
     def execution(self) -> Execution:
         """For `execute`."""
         from lambdas.controllers.batches.execution import Execution
+        from lambdas.controllers.disruption.command_validator import CommandValidator
         from lambdas.controllers.disruption.command_work import CommandWork
         from lambdas.controllers.disruption.giving_up import GivingUp
-        from lambdas.controllers.disruption.second_look import SecondLook
         from lambdas.controllers.disruption.start import CommandStarter
 
         kubernetes, memory, claim_work, work = self._kubernetes, self._memory, self._claim_work, self._work
-        second_look = SecondLook(self._observer, memory, self._leases, self.clock)
+        validator = CommandValidator(self._observer, memory, self._leases, self.clock)
         start = CommandStarter(kubernetes, memory, self._leases, self._launcher, self._observer, work, self.clock)
         giving_up = GivingUp(kubernetes, memory, claim_work, work, self.clock)
-        commands = CommandWork(memory, second_look, start, giving_up, claim_work, work, self.clock)
+        commands = CommandWork(memory, validator, start, giving_up, claim_work, work, self.clock)
         return Execution(
             self._kubernetes, self._cloud, self._claim_work, commands, self._work, self.clock, self._run_tasks
         )

@@ -12,8 +12,8 @@ from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import CommandRecord
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
+from lambdas.controllers.disruption.command_validator import CommandValidator
 from lambdas.controllers.disruption.giving_up import GivingUp
-from lambdas.controllers.disruption.second_look import SecondLook
 from lambdas.controllers.disruption.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
 from lambdas.controllers.nodes.node_state_reader import ClusterLook
@@ -32,7 +32,7 @@ class CommandWork:
     def __init__(
         self,
         memory: Memory,
-        second_look: SecondLook,
+        validator: CommandValidator,
         start: CommandStarter,
         giving_up: GivingUp,
         claim_work: ClaimWork,
@@ -40,7 +40,7 @@ class CommandWork:
         clock: Clock,
     ) -> None:
         self._memory = memory
-        self._second_look = second_look
+        self._validator = validator
         self._start = start
         self._giving_up = giving_up
         self._claim_work = claim_work
@@ -65,7 +65,7 @@ class CommandWork:
                 case steps.Wait():
                     return step.delay
                 case steps.Verify():
-                    self._second_look.run(f"command/{record.id}", outcome)
+                    self._validator.run(f"command/{record.id}", outcome)
                     record = self._memory.commands.get(command_id)
                     if record is not None and not record.has_started:
                         return BUSY

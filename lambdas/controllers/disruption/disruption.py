@@ -1,4 +1,4 @@
-"""Which nodes should go: observe, decide, store commands. Carrying them out is `execute`'s work, after a second look."""
+"""Which nodes should go: observe, decide, store commands. `execute` validates and carries them out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Disruption:
                 DecisionKind.SKIP,
                 view.snapshot.cluster,
                 CommandReason.COMMAND_PENDING,
-                "a command waits for its second look",
+                "a command is to be validated first",
             )
             return
         world, now = fingerprint(view.snapshot), self._clock.now()
@@ -90,7 +90,7 @@ class Disruption:
             self._quiet.keep(world, now, plan)
 
     def _store(self, command: Command, outcome: Outcome) -> None:
-        """Store a command and ask for its next step; drift does not wait for a second look (Karpenter)."""
+        """Store a command and ask for its next step; drift is not validated later (Karpenter)."""
         now = self._clock.now()
         record = CommandRecord(
             id=_id(command, now),

@@ -1,4 +1,4 @@
-"""The second look: one for all commands that are due, under a lease and in order, so that none spends what another has."""
+"""Validates all commands that are due on one snapshot, under a lease and in order: none takes budget that another has taken."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ CHECKS_FOR: Final = timedelta(seconds=20)
 """Within this time commands are begun to be checked; those that are left are checked on a look of their own."""
 
 
-class SecondLook:
-    """Checks commands that are due, and starts those that still hold."""
+class CommandValidator:
+    """Starts commands that still hold and drops the others."""
 
     def __init__(self, observer: Observer, memory: Memory, leases: Leases, clock: Clock) -> None:
         self._observer = observer
@@ -46,7 +46,7 @@ class SecondLook:
         self._clock = clock
 
     def run(self, owner: str, outcome: Outcome) -> None:
-        """Do so, unless another run is at it. Raises PortError."""
+        """Validate what is due, unless another run does. Raises PortError."""
         lease = self._leases.acquire(DISRUPTION, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             return
