@@ -30,6 +30,8 @@ class ClaimNarrowing:
 
     def of(self, profile: ClaimProfile, signature: PodSignature, step: RelaxationStep) -> Sequence[ClaimProfile]:
         """What claims with a profile may become with a pod at a relaxation step, the best first; room is not asked."""
+        # Three kinds of answers, the cheapest first: those that nothing can change, those that only counts can refuse
+        # (the claim has one value of every key), and those whose order follows the counts.
         question = (profile.index, step.index)
         steady = self._steady.get(question)
         if steady is not None:

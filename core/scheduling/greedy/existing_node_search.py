@@ -34,6 +34,8 @@ class ExistingNodeSearch:
         if still_open is None:
             still_open = self._suitable(pending_group, step)
         found, left = None, still_open & self._near(step)
+        # The lowest set bit is the first node in order. A refusal takes all nodes of the domain out at once; it is remembered
+        # only where later pods cannot lift it.
         while left and found is None:
             bit = left & -left
             position = bit.bit_length() - 1

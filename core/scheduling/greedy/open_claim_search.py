@@ -45,6 +45,7 @@ class OpenClaimSearch:
             smallest: The least that any waiting pod requests; a claim without room for that is not asked again.
         """
         left = self._candidates(pod_group, step)
+        # by_count goes from the emptiest claims to the fullest; the lowest set bit of each set is the oldest claim in it.
         for among in self._index.by_count if left else ():
             here = among & left
             while here:
@@ -55,6 +56,7 @@ class OpenClaimSearch:
                 )
                 ways = self._narrowing.of(profile, pod_group.signature, step) if profile is not None else ()
                 if profile is not None and not ways:
+                    # What a profile admits does not depend on room: every claim that shares it is out, too.
                     left &= ~(profile.claims | bit)
                     here &= left
                     continue

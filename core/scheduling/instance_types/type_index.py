@@ -89,6 +89,7 @@ def _prices(types: Sequence[InstanceType]) -> dict[Market, list[tuple[int, int]]
 
 def _growing(prices: Mapping[Market, Sequence[tuple[int, int]]]) -> dict[Market, list[TypeMask]]:
     """Market → the set of none, of the cheapest one, of the cheapest two and so on."""
+    # Prefix sums with `or` in place of `+`: the types below a price are the entry at the number of cheaper offerings.
     return {
         market: list(accumulate((TypeMask(1 << position) for _, position in entries), or_, initial=TypeMask(0)))
         for market, entries in prices.items()

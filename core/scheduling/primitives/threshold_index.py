@@ -55,5 +55,6 @@ class ThresholdIndex:
         members: dict[int, int] = {}
         for position, amount in enumerate(self._amounts):
             members[amount] = members.get(amount, 0) | 1 << position
+        # _prefixes[n] is the union of the n smallest amounts' positions, so a bound is one binary search away from its mask.
         self._steps = sorted(members)
         self._prefixes = list(accumulate((members[amount] for amount in self._steps), or_, initial=0))

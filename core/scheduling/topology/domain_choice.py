@@ -21,10 +21,10 @@ from core.scheduling.topology.topology import Topology
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
 _WHOLE = 1000
-"""A pod that can go to one value only weighs so much; one with n values an n-th of it."""
-
+"""The weight of a waiting pod that can go to one value only; one with n values weighs an n-th of it."""
 
 _Preference = tuple[int, int, int, int, str]
+"""Pods there by own spreads, need of other pods, price, pods there by other spreads, the value itself: smaller is better."""
 
 
 @dataclass(eq=False, slots=True, frozen=True)
@@ -33,17 +33,17 @@ class _PreferenceGroups:
 
     Attributes:
         spreads: Spread constraints of their own.
-        crowds: Those, of anybody, that count them.
-        ties: Affinities and anti-affinities, of their own and of others.
+        counted_by: Spread constraints of any pods that count them.
+        affinities: Affinities and anti-affinities, of their own and of others.
     """
 
     spreads: tuple[TopologyGroupId, ...]
-    crowds: tuple[TopologyGroupId, ...]
-    ties: tuple[TopologyGroupId, ...]
+    counted_by: tuple[TopologyGroupId, ...]
+    affinities: tuple[TopologyGroupId, ...]
 
 
 class DomainChoice:
-    """Chooses values for one plan."""
+    """Chooses values for the new nodes of one plan."""
 
     def __init__(self, topology: Topology, domain_counts: DomainCounts, pending_groups: Iterable[PendingGroup]) -> None:
         self._topology = topology
@@ -121,20 +121,20 @@ class DomainChoice:
         """Ranks values, smaller is better: even spread, values that others need, price, then even spread of others' rules."""
         groups = self._preference_groups_of(signature, step, key)
         spreads = [self._domain_counts.of(number) for number in groups.spreads]
-        crowds = [self._domain_counts.of(number) for number in groups.crowds]
-        needs = self._needs(draft.template, signature, groups.ties, key)
+        other_spreads = [self._domain_counts.of(number) for number in groups.counted_by]
+        needs = self._needs(draft.template, signature, groups.affinities, key)
 
         def rank(value: str) -> _Preference:
-            spread = crowd = 0
+            spread = by_others = 0
             for counts in spreads:
                 spread += counts.get(value, 0)
-            for counts in crowds:
-                crowd += counts.get(value, 0)
+            for counts in other_spreads:
+                by_others += counts.get(value, 0)
             return (
                 spread,
                 needs.get(value, 0),
                 self._price(draft.template, draft.reqs, draft.allowed, key, value),
-                crowd,
+                by_others,
                 value,
             )
 
@@ -152,17 +152,17 @@ class DomainChoice:
             )
             known = self._preference_groups[step.index, key] = _PreferenceGroups(
                 spreads=tuple(rule.group for rule in rules if rule.kind == SPREAD),
-                crowds=tuple(n for n in signature.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
-                ties=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
+                counted_by=tuple(n for n in signature.selected_by if groups[n].kind == SPREAD and groups[n].key == key),
+                affinities=tuple(sorted(n for n in numbers if groups[n].kind != SPREAD and groups[n].key == key)),
             )
         return known
 
     def _needs(
-        self, template: NodeClaimTemplate, signature: PodSignature, ties: Iterable[TopologyGroupId], key: str
+        self, template: NodeClaimTemplate, signature: PodSignature, affinities: Iterable[TopologyGroupId], key: str
     ) -> dict[str, int]:
         """Value → how much waiting pods want this pod there (below zero) or away from there (above)."""
         needs: dict[str, int] = {}
-        for number in ties:
+        for number in affinities:
             sign = -1 if self._topology.groups[number].kind == AFFINITY else 1
             for pending_group in self._concerned.get(number, ()):
                 if pending_group.waiting and pending_group.pod_group.signature is not signature:

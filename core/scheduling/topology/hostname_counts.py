@@ -20,6 +20,7 @@ class HostnameCounts:
         """
         self.total = 0
         self._counts: dict[int, int] = {}
+        # [count], the claims with so many pods or more; a claim that gains a pod moves up one entry, so each change is one bit.
         self._reached = [ClaimMask(0)] * (highest + 1)
 
     def copy(self) -> HostnameCounts:
