@@ -8,7 +8,7 @@ from core.ami_families.bootstrap import Bootstrap
 from core.ami_families.family import AmiFamily
 from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
 from core.ami_families.user_data.bootstrap_arguments import bootstrap_arguments
-from core.ami_families.user_data.mime import SHELL, Part, is_archive, read_archive, write_archive
+from core.ami_families.user_data.mime import SHELL, Part, for_cloud_init, is_archive, read_archive, write_archive
 from core.ami_families.user_data.shell_text import bash_quoted
 
 _LOG_EVERYTHING: Final = "exec > >(tee /var/log/user-data.log|logger -t user-data -s 2>/dev/console) 2>&1"
@@ -41,7 +41,7 @@ def _bootstrap_script(bootstrap: Bootstrap) -> str:
 def _users_parts(text: str) -> tuple[Part, ...]:
     if not text.strip():
         return ()
-    return read_archive(text) if is_archive(text) else (Part.of(SHELL, text),)
+    return read_archive(text) if is_archive(text) else (for_cloud_init(text),)
 
 
 def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:

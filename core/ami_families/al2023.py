@@ -11,7 +11,7 @@ from typing import Any, Final
 from core.ami_families.bootstrap import Bootstrap
 from core.ami_families.family import AmiFamily
 from core.ami_families.image_parameters import LATEST, NEURON, NVIDIA, STANDARD, ImageParameter
-from core.ami_families.user_data.mime import NODE_CONFIG, SHELL, Part, is_archive, read_archive, write_archive
+from core.ami_families.user_data.mime import NODE_CONFIG, Part, for_cloud_init, is_archive, read_archive, write_archive
 from core.ami_families.user_data.yaml_text import write_yaml
 from core.errors import InvalidInputError
 
@@ -75,7 +75,7 @@ def _users_parts(text: str) -> tuple[Part, ...]:
     if is_archive(text):
         return read_archive(text)
     is_config = _DOCUMENT.match(text) is not None and _NODE_CONFIG.search(text) is not None
-    return (Part.of(NODE_CONFIG if is_config else SHELL, text),)
+    return (Part.of(NODE_CONFIG, text) if is_config else for_cloud_init(text),)
 
 
 def _images(kubernetes: str, release: str) -> tuple[ImageParameter, ...]:

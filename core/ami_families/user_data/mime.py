@@ -11,6 +11,7 @@ import msgspec
 from core.errors import InvalidInputError
 
 SHELL: Final = 'text/x-shellscript; charset="us-ascii"'
+CLOUD_CONFIG: Final = 'text/cloud-config; charset="us-ascii"'
 NODE_CONFIG: Final = "application/node.eks.aws"
 _BOUNDARY: Final = re.compile(r"boundary=(?:\"([^\"]+)\"|([^\s;]+))", re.IGNORECASE)
 _OUR_BOUNDARY: Final = "//"
@@ -26,6 +27,12 @@ class Part(msgspec.Struct, frozen=True):
     def of(cls, content_type: str, body: str) -> Part:
         """A document of this type."""
         return cls(f"Content-Type: {content_type}", body)
+
+
+def for_cloud_init(text: str) -> Part:
+    """A user's document as cloud-init is to take it: its configuration where the first line says so, else a script."""
+    first_line = text.lstrip().partition("\n")[0].rstrip()
+    return Part.of(CLOUD_CONFIG if first_line == "#cloud-config" else SHELL, text)
 
 
 def is_archive(text: str) -> bool:

@@ -35,3 +35,19 @@ def test_a_broken_archive_names_the_field(own: str) -> None:
     """The user must learn that userData is at fault, not EC2."""
     with pytest.raises(InvalidInputError, match=r"spec\.userData"):
         AL2023.user_data(changed(user_data=own))
+
+
+@pytest.mark.parametrize("family", [AL2, AL2023])
+@pytest.mark.parametrize(
+    ("own", "content_type"),
+    [
+        ("#cloud-config\npackages: [jq]\n", "text/cloud-config"),
+        ("\n#cloud-config \r\npackages: [jq]\n", "text/cloud-config"),
+        ("#cloud-config-archive\n- type: text/x-shellscript\n", "text/x-shellscript"),
+        ("#!/bin/sh\n#cloud-config\n", "text/x-shellscript"),
+    ],
+)
+def test_a_cloud_config_is_given_to_cloud_init_as_one(family: Any, own: str, content_type: str) -> None:
+    """As a script it was executed: every line a comment or an error, and nothing of it applied."""
+    first, _ = documents(family.user_data(changed(user_data=own)))
+    assert first.get_content_type() == content_type
