@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from simulator.checkers.calls import EACH_MAX, OTHERS_MAX, RESTING, WRITES_MAX, CallJudge
+from simulator.checkers.calls import OTHERS_EACH, OTHERS_MAX, RESTING, WRITES_EACH, WRITES_MAX, CallJudge
 from simulator.checkers.ledger import Ledger
 from simulator.checkers.remains import PENDING_MAX, UNDER_WAY_MAX, Remains, RemainsJudge
 from simulator.record import Event
@@ -141,11 +142,11 @@ def heard(calls: int, call: str, *, rests: bool = False, subject: str = "") -> l
 @pytest.mark.parametrize(
     ("calls", "call", "broken"),
     [
-        (WRITES_MAX, "kube:delete nodes", ["callRates"]),
-        (WRITES_MAX - 1, "kube:delete nodes", []),
-        (WRITES_MAX, "dynamodb:PutItem", []),
-        (OTHERS_MAX, "dynamodb:PutItem", ["callRates"]),
-        (OTHERS_MAX, "kube:list nodes", ["callRates"]),
+        (WRITES_MAX + 1, "kube:delete nodes", ["callRates"]),
+        (WRITES_MAX, "kube:delete nodes", []),
+        (WRITES_MAX + 1, "dynamodb:PutItem", []),
+        (OTHERS_MAX + 1, "dynamodb:PutItem", ["callRates"]),
+        (OTHERS_MAX + 1, "kube:list nodes", ["callRates"]),
     ],
 )
 def test_no_call_is_made_over_and_over(calls: int, call: str, broken: list[str]) -> None:
@@ -153,14 +154,22 @@ def test_no_call_is_made_over_and_over(calls: int, call: str, broken: list[str])
     assert heard(calls, call) == broken
 
 
-def test_more_instances_are_looked_after_by_more_calls() -> None:
+@pytest.mark.parametrize(
+    ("call", "bound"),
+    [
+        ("dynamodb:GetItem", lambda instances: OTHERS_MAX + OTHERS_EACH * instances),
+        ("kube:patch nodes", lambda instances: WRITES_MAX + WRITES_EACH * instances),
+    ],
+)
+def test_more_instances_are_looked_after_by_more_calls(call: str, bound: Callable[[int], int]) -> None:
     """If this failed, a world of many claims under way would be called a loop, or a loop in a small one would not."""
-    broken: list[str] = []
-    for instances in (OTHERS_MAX // EACH_MAX, OTHERS_MAX // EACH_MAX + 20):
-        judge = CallJudge(lambda law, _: broken.append(law), lambda instances=instances: instances)
-        for number in range(OTHERS_MAX):
-            judge.hear(NOW + timedelta(milliseconds=number), "execute", "dynamodb:GetItem")
-    assert broken == ["callRates"]
+    for instances in (1, 20):
+        for count, broken in ((bound(instances), []), (bound(instances) + 1, ["callRates"])):
+            found: list[str] = []
+            judge = CallJudge(lambda law, _, found=found: found.append(law), lambda instances=instances: instances)
+            for number in range(count):
+                judge.hear(NOW + timedelta(milliseconds=number), "execute", call)
+            assert found == broken
 
 
 @pytest.mark.parametrize(
