@@ -61,13 +61,13 @@ Report = Callable[[str, str], None]
 
 
 class CallJudge:
-    """Hears every attempt of every call. `report(law, message)` takes what is wrong, `instances` says how many there are.
+    """Hears every attempt of every call. `report(law, message)` takes what is wrong; so many `instances(since)` ran since.
 
     Attributes:
         written_at: When something was last written, but for what is written every so often; None while nothing was.
     """
 
-    def __init__(self, report: Report, instances: Callable[[], int] = int) -> None:
+    def __init__(self, report: Report, instances: Callable[[datetime], int] = lambda _: 0) -> None:
         self._report = report
         self._instances = instances
         self._minute: dict[tuple[str, str], tuple[datetime, int]] = {}
@@ -100,7 +100,7 @@ class CallJudge:
             return
         is_dear = _is_write(call) and not call.startswith(_OFTEN)
         most, each = (WRITES_MAX, WRITES_EACH) if is_dear else (OTHERS_MAX, OTHERS_EACH)
-        if count > most and count > most + each * self._instances():
+        if count > most and count > most + each * self._instances(since):
             self._minute[function, call] = since, 0
             self._report("callRates", f"{function} made {count} {call} within a minute, from {since:%H:%M:%S}")
 

@@ -179,9 +179,9 @@ class Ledger:
         """The pods that run on a node."""
         return ((name, pod) for name, pod in self.pods.items() if pod.node == node and not pod.is_finished)
 
-    def running(self) -> int:
-        """How many instances there are."""
-        return sum(1 for facts in self.instances.values() if facts.ended_at is None)
+    def running(self, since: datetime) -> int:
+        """How many instances ran at `since` or later."""
+        return sum(facts.ended_at is None or facts.ended_at >= since for facts in self.instances.values())
 
     def node_of(self, instance: str) -> tuple[str, NodeFacts] | None:
         """The node that runs on an instance, with its name."""

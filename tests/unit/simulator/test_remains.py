@@ -166,7 +166,7 @@ def test_more_instances_are_looked_after_by_more_calls(call: str, bound: Callabl
     for instances in (1, 20):
         for count, broken in ((bound(instances), []), (bound(instances) + 1, ["callRates"])):
             found: list[str] = []
-            judge = CallJudge(lambda law, _, found=found: found.append(law), lambda instances=instances: instances)
+            judge = CallJudge(lambda law, _, found=found: found.append(law), lambda _, instances=instances: instances)
             for number in range(count):
                 judge.hear(NOW + timedelta(milliseconds=number), "execute", call)
             assert found == broken
