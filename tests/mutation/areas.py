@@ -13,6 +13,7 @@ SUITES: Final = {
     "core/packing": ("tests/unit/packing", "tests/property/packing"),
     "core/disruption": ("tests/unit/disruption", "tests/property/disruption"),
     "core/lifecycle": ("tests/unit/lifecycle", "tests/unit/lambdas"),
+    "core/ami_families": ("tests/unit/ami_families",),
     "core/launch": ("tests/unit/launch",),
     "core/catalogue": ("tests/unit/catalogue",),
     "core/manifests": ("tests/unit/manifests", "tests/property/scheduling/test_from_manifests.py"),

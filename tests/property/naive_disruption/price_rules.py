@@ -14,7 +14,7 @@ from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 from tests.property.naive.market import types_by_pool
 from tests.property.naive.promises import cheapest
-from tests.property.naive_disruption.protection import pods_on
+from tests.property.naive_disruption.protection import is_going, pods_on
 from tests.property.naive_disruption.reason_rules import moving_cost
 
 _FLEXIBLE = 15
@@ -131,7 +131,7 @@ def _unbalanced(snapshot: Snapshot, nodes: list[Node], price: int, savings: int)
         own = [node for node in nodes if node.labels.get(labels.NODEPOOL) == pool.name]
         if pool.disruption.policy != "Balanced" or not own:
             continue
-        going = {c.provider_id for c in snapshot.node_claims if c.deleted_at or c.name in snapshot.marked_for_deletion}
+        going = {claim.provider_id for claim in snapshot.node_claims if is_going(snapshot, claim)}
         every = [n for n in snapshot.nodes if n.labels.get(labels.NODEPOOL) == pool.name]
         every = [n for n in every if n.provider_id not in going]
         cost = sum(price_of(snapshot, node) for node in every)

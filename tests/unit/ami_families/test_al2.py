@@ -11,7 +11,13 @@ from tests.unit.ami_families.nodes import (
 
 def test_an_al2_node_calls_the_bootstrap_script() -> None:
     """AL2 nodes still exist on clusters that have not moved on."""
-    block = {"systemReserved": {"memory": "100Mi"}, "evictionHard": {"memory.available": "7%"}, "podsPerCore": 2}
+    block = {
+        "systemReserved": {"memory": "100Mi"},
+        "evictionHard": {"memory.available": "7%"},
+        "evictionSoft": {"nodefs.available": "9%"},
+        "evictionSoftGracePeriod": {"nodefs.available": "2m"},
+        "podsPerCore": 2,
+    }
     text = AL2.user_data(changed(kubelet=block, raids_instance_store=True, user_data="#!/bin/sh\necho x\n"))
     own, script = (str(part.get_payload()) for part in documents(text))
     assert own.strip() == "#!/bin/sh\necho x"
@@ -21,6 +27,7 @@ def test_an_al2_node_calls_the_bootstrap_script() -> None:
     expected = (
         '--node-labels="karpenter.sh/nodepool=general,team=a" '
         '--register-with-taints="gpu=yes:NoSchedule,karpenter.sh/unregistered:NoExecute" --max-pods=29 '
-        '--pods-per-core=2 --system-reserved="memory=100Mi" --eviction-hard="memory.available<7%"'
+        '--pods-per-core=2 --system-reserved="memory=100Mi" --eviction-hard="memory.available<7%" '
+        '--eviction-soft="nodefs.available<9%" --eviction-soft-grace-period="nodefs.available=2m"'
     )
     assert f"--kubelet-extra-args '{expected}'" in script

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 
 from core import labels
@@ -62,6 +63,15 @@ def test_accelerators_and_metal_are_left_for_those_who_need_them() -> None:
     assert bought(plain, gpu, metal) == ["m5.large/spot"]
     assert bought(gpu, metal) == ["g5.xlarge/spot", "m5.metal/spot"]
     assert bought(plain, gpu, wanted={labels.INSTANCE_TYPE: 2}) == ["g5.xlarge/spot", "m5.large/spot"]
+
+
+def test_only_what_the_claim_allows_is_asked_for() -> None:
+    """A node in another zone would be of no use to pods whose volumes are here."""
+    kind = a_type("m5.large", price=0.1)
+    claim = msgspec.structs.replace(a_claim(kind), zones=(ZONES[1],), capacity_types=(labels.ON_DEMAND,))
+    found = select_offerings(claim, (kind,), STRICT)
+    assert isinstance(found, Selection)
+    assert {(o.zone, o.capacity_type) for o in found.offerings} == {(ZONES[1], labels.ON_DEMAND)}
 
 
 def test_spot_that_costs_more_than_on_demand_is_not_bought() -> None:

@@ -55,7 +55,7 @@ def test_what_the_class_sets_reaches_the_template() -> None:
                 {
                     "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": ebs}],
                     "detailedMonitoring": True,
-                    "metadataOptions": {"httpTokens": "optional"},
+                    "metadataOptions": {"httpTokens": "optional", "httpPutResponseHopLimit": 2},
                     "associatePublicIPAddress": False,
                     "ipPrefixCount": 2,
                     "connectionTracking": {"udpTimeout": 40},
@@ -75,6 +75,7 @@ def test_what_the_class_sets_reaches_the_template() -> None:
     assert data["Monitoring"] == {"Enabled": True}
     assert data["MetadataOptions"]["HttpTokens"] == "optional"
     assert data["MetadataOptions"]["HttpEndpoint"] == "enabled"
+    assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
     (interface,) = data["NetworkInterfaces"]
     assert interface["AssociatePublicIpAddress"] is False
     assert interface["Ipv4PrefixCount"] == 2

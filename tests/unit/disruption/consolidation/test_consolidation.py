@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -14,8 +16,11 @@ from core.model.snapshot import Options
 from core.model.values.requirements import Requirement
 from core.reasons.node import NodeReason
 from core.reasons.refusal import Refusal
-from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
 from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
+    LARGE,
+    MIDDLE,
     OPEN,
     SMALL,
     blocked,
@@ -47,6 +52,24 @@ def test_pending_pods_keep_the_node_that_they_need() -> None:
     plan = disrupt(world(a_node_of(SMALL), pods=(a_pod("waiting", cpu="500m", memory="64Mi"),)))
     assert plan.commands == ()
     assert blocked(plan) == {"node-1": NodeReason.NOMINATED}
+
+
+def test_pods_that_move_leave_pending_pods_the_room_that_they_need() -> None:
+    """A node would go because its pod fits elsewhere, and a new one come for the pod that waits for that very room."""
+    waits = a_pod("waits", cpu="1", memory="64Mi")
+    pods = (pod_on("node-1", cpu="3500m"), pod_on("node-2", cpu="12"))
+    pairs = (a_node_of(MIDDLE), a_node_of(LARGE, "node-2"))
+    assert [c.nodes for c in disrupt(world(*pairs, pods=pods, options=KARPENTER)).commands] == [("node-1",)]
+    plan = disrupt(world(*pairs, pods=(*pods, waits), options=KARPENTER))
+    assert plan.commands == ()
+    assert blocked(plan) == {"node-1": NodeReason.NO_CHEAPER_OPTION, "node-2": NodeReason.NOMINATED}
+
+
+def test_a_nomination_ends_at_its_time() -> None:
+    """Nodes would never be consolidated again."""
+    late, early = ({"node-1": NOW + timedelta(seconds=s)} for s in (1, 0))
+    assert disrupt(world(a_node_of(SMALL), nominated_until=late)).commands == ()
+    assert len(disrupt(world(a_node_of(SMALL), nominated_until=early)).commands) == 1
 
 
 def test_a_refusal_says_why() -> None:
