@@ -46,8 +46,8 @@ class ColumnGeneration:
         while idle < settings.idle_rounds_max and budget.step():
             solution = self.master.solved(demand)
             costs.append(solution.cost)
-            saving_min = costs[-1 - settings.stalled_rounds] * (1 - settings.saving_relative_min)
-            if solution.cost <= lower_bound * (1 + settings.stop_gap_relative) or solution.cost > saving_min:
+            stalled_cost = costs[-1 - settings.stalled_rounds] * (1 - settings.saving_relative_min)
+            if solution.cost <= lower_bound * (1 + settings.stop_gap_relative) or solution.cost > stalled_cost:
                 break
             # Wentges smoothing: price at s · center + (1 - s) · latest, where the center proved the best bound so far. Any item
             # values over the largest value / price of a load are dual feasible, so values · demand over it is a bound.
@@ -79,15 +79,15 @@ class ColumnGeneration:
             settings=self._settings.greedy_pricing,
         )
 
-    def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats) -> int:
-        """Add columns under the values tried and return how many are new: by greedy knapsacks, then by beam search."""
+    def _price(self, solution: MasterSolution, *, tried: Floats, resource_prices: Floats) -> bool:
+        """Add columns by greedy knapsacks until these find none, then by beam search; returns whether any is new."""
         demand = self._problem.counts
         if not self._greedy_finds_none:
             found = self.greedy_columns(
                 demand, chosen_by=tried, judged_by=solution.item_values, resource_prices=resource_prices
             )
             if self.master.add(found):
-                return 1
+                return True
         self._greedy_finds_none = True
         beam = BeamPricing(
             self._problem,
@@ -97,4 +97,4 @@ class ColumnGeneration:
             value_per_price_min=self._settings.column_generation.value_per_price_min,
             settings=self._settings.beam_pricing,
         )
-        return self.master.add(beam.columns())
+        return self.master.add(beam.columns()) > 0

@@ -1,4 +1,4 @@
-"""Random clusters in which there is much to pack anew: pods without rules about their neighbours, and pods with all of them."""
+"""Random clusters whose greedy plan can be made much cheaper: pods without topology rules, and pods with all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of every plan that was packed anew, over random clusters."""
+"""Laws of every plan that was searched for cheaper nodes, over random clusters."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def placed(plan: Plan) -> list[str]:
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=100, deadline=None)
 def test_the_kubernetes_scheduler_would_accept_every_placement(make: Maker, seed: int) -> None:
-    """A pod packed onto a node that refuses it pays for a node and stays pending."""
+    """Otherwise, a node is paid for, and the pod that it refuses stays pending."""
     snapshot = make(seed, steps=STEPS)
     assert violations(snapshot, schedule(snapshot)) == []
 
 
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=40, deadline=None)
-def test_so_it_would_where_large_plans_fall_apart_by_zone(make: Maker, seed: int) -> None:
-    """Only plans for thousands of pods are split, and a pod dealt to a zone that it may not enter would stay pending."""
+def test_it_would_where_large_plans_are_split_by_zone(make: Maker, seed: int) -> None:
+    """Only plans for thousands of pods are split; here all are. A pod in a zone that it may not enter stays pending."""
     snapshot = make(seed, steps=STEPS)
     always = replace(DEFAULT_SETTINGS, repack=replace(DEFAULT_SETTINGS.repack, joint_pairs_max=0))
     plan = Planner(snapshot, search=always).plan()
@@ -66,7 +66,7 @@ def test_so_it_would_where_large_plans_fall_apart_by_zone(make: Maker, seed: int
 @given(CLUSTERS, SEEDS)
 @settings(max_examples=80, deadline=None)
 def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(make: Maker, seed: int) -> None:
-    """Searching would cost money, or the proof would be none."""
+    """Otherwise, searching costs money, or the lower bound is none."""
     cluster = make(seed, steps=STEPS)
     plan, greedy = schedule(cluster), schedule(with_steps(cluster, None))
     assert plan.cost.hourly == sum(claim.price for claim in plan.claims) <= greedy.cost.hourly
@@ -79,7 +79,7 @@ def test_a_plan_is_never_dearer_than_the_greedy_one_nor_cheaper_than_its_bound(m
 @given(CLUSTERS, SEEDS, SEEDS)
 @settings(max_examples=50, deadline=None)
 def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: int) -> None:
-    """Two snapshots of one cluster would launch different nodes."""
+    """Otherwise, two snapshots of one cluster launch different nodes."""
     cluster = make(seed, steps=STEPS)
     assert encode_plan(schedule(shuffled(cluster, order))) == encode_plan(schedule(cluster))
 
@@ -87,13 +87,13 @@ def test_the_order_of_the_input_does_not_matter(make: Maker, seed: int, order: i
 @given(SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_without_steps_the_greedy_plan_stands(seed: int) -> None:
-    """`--time-budget 0` would not mean what it says."""
+    """Otherwise, `--time-budget 0` does not mean what it says."""
     cluster = a_plain_cluster(seed, steps=0)
     assert schedule(cluster).claims == schedule(with_steps(cluster, None)).claims
 
 
 def test_plans_are_the_same_bytes_in_any_process() -> None:
-    """A hash, the solver's threads or its clock would leak into a plan, and a run could not be repeated."""
+    """Otherwise, a hash, the solver's threads or its clock leak into a plan, and a run cannot be repeated."""
     printed = {
         subprocess.run(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-c", PRINT_PLANS],

@@ -34,7 +34,7 @@ for seed in range(3):
 @given(SEEDS, st.integers(1, 12), st.integers(0, 60))
 @settings(max_examples=40, deadline=None)
 def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, items: int, steps: int) -> None:
-    """A pod would be lost or doubled between two stages, money wasted by searching, or the proof be none."""
+    """Otherwise, a pod is lost or doubled between two stages, searching costs money, or the lower bound is none."""
     problem = with_large_pods(seed, items=items, pods=60)
     before = one_pod_per_machine(problem)
     found = improve(prepared(problem, SETTINGS), before, seed=seed, budget=SearchBudget(steps), settings=SETTINGS)
@@ -43,7 +43,7 @@ def test_a_packing_is_whole_and_between_its_bound_and_what_was_there(seed: int, 
 
 
 def test_packings_are_the_same_in_any_process() -> None:
-    """A hash, the solver's threads or its clock would leak into a plan, and a run could not be repeated."""
+    """Otherwise, a hash, the solver's threads or its clock leak into a plan, and a run cannot be repeated."""
     printed = {
         subprocess.run(  # noqa: S603 - our own interpreter and program
             [sys.executable, "-c", PRINT_PACKINGS],
