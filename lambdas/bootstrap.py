@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
@@ -100,8 +101,10 @@ class Application:
     def disruption(self) -> Disruption:
         """For `disrupt`."""
         from lambdas.controllers.disruption.disruption import Disruption
+        from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
-        return Disruption(self._observer, self._memory, self._work, self.clock)
+        rest = DisruptionRest(self._kubernetes, self._memory.changes, self.clock, self._pause)
+        return Disruption(self._observer, self._memory, rest, self._work, self.clock)
 
     @cached_property
     def execution(self) -> Execution:
@@ -136,8 +139,10 @@ class Application:
     def reconciliation(self) -> Reconciliation:
         """For `reconcile`."""
         from lambdas.controllers.maintenance.reconciliation import Reconciliation
+        from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
 
-        return Reconciliation(self._cloud, self._observer, self._sweeps, self._sweep_log, self.clock)
+        rest = ReconciliationRest(self._memory)
+        return Reconciliation(self._cloud, self._observer, rest, self._sweeps, self._sweep_log, self.clock)
 
     @cached_property
     def _sweeps(self) -> tuple[Sweep, ...]:
@@ -216,6 +221,7 @@ class Application:
             commands=DynamoCommands(self._table, cluster),
             unavailable=DynamoOfferings(self._table),
             nominations=DynamoNominations(self._table, cluster),
+            changes=DynamoChanges(self._table, cluster),
             brakes=self._brakes,
             breakers=self._brake_rows,
         )

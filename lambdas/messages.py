@@ -73,6 +73,19 @@ def looks_until(event: JsonObject, now: datetime) -> datetime:
     return max((_end_of(record.get("body"), now) for record in records), default=now)
 
 
+def is_news(event: JsonObject) -> bool:
+    """Whether a message woke the function that somebody sent because something happened: neither the schedule nor its own."""
+    records = event.get("Records")
+    return isinstance(records, list) and any(_is_first(record.get("body")) for record in records)
+
+
+def _is_first(body: Any) -> bool:
+    try:
+        return msgspec.json.decode(body, type=_WakeUp).until is None
+    except (msgspec.MsgspecError, TypeError):
+        return False
+
+
 def _end_of(body: Any, now: datetime) -> datetime:
     try:
         message = msgspec.json.decode(body, type=_WakeUp)

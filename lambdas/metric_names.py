@@ -38,6 +38,9 @@ DRAINS_BLOCKED_FOR_A_DAY: Final = "drainsBlockedForADay"
 INCONSISTENT_NODES: Final = "inconsistentNodes"
 """Nodes with less than nine tenths of a requested resource of what was launched."""
 
+CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
+"""EC2NodeClasses that resolve to something else than before: a new image, a subnet."""
+
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised."""
 

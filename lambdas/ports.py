@@ -147,6 +147,10 @@ class Kubernetes(Protocol):
         """Every object of the kind in all namespaces, page by page; `fields` and `labels` are Kubernetes' selectors."""
         ...
 
+    def count(self, resource: Resource) -> int | None:
+        """How many objects of the kind there are, for the price of one; None where the server does not say."""
+        ...
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         """One object as its wire struct. Raises NotFoundError."""
         ...

@@ -118,6 +118,18 @@ class SweepLog(Protocol):
         ...
 
 
+class Changes(Protocol):
+    """When somebody last saw that the cluster is no longer as it was, so that nobody rests on an older look."""
+
+    def last(self) -> datetime | None:
+        """That moment, None if nobody ever did."""
+        ...
+
+    def tell(self, now: datetime) -> None:
+        """Say that it is now."""
+        ...
+
+
 class ClaimStore(Protocol):
     """The claims of one cluster, and the counters of what they hold of their NodePools' limits and budgets."""
 

@@ -32,7 +32,7 @@ from lambdas.observation.expected_pods import with_expected_pods
 from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
-from lambdas.store import ClaimStore, CommandStore, Nominations, UnavailableOfferings
+from lambdas.store import Changes, ClaimStore, CommandStore, Nominations, UnavailableOfferings
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector: pods that no node has been found for."""
@@ -70,6 +70,7 @@ class Memory(msgspec.Struct, frozen=True):
     commands: CommandStore
     unavailable: UnavailableOfferings
     nominations: Nominations
+    changes: Changes
     brakes: Brakes
     breakers: Breakers
 
@@ -97,6 +98,39 @@ class Observer:
     def keeps_room(self) -> bool:
         """Whether any capacity buffer asks for room, so that there is something to plan without a pending pod."""
         return self._settings.options().feature_gates.capacity_buffer and bool(self._list(kinds.CAPACITY_BUFFERS))
+
+    def market_read_at(self) -> tuple[datetime, ...]:
+        """When shapes and prices of the market as stored were read; nothing before the first reading. Raises PortError."""
+        facts = self._catalogues.facts()
+        return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
+
+    def look_without_pods(self) -> View:
+        """Nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything is out of order.
+
+        Raises:
+            PortError: If the look fails.
+        """
+        rejected: list[ObjectProblem] = []
+        commands, records = self._memory.commands.all(), self._memory.claims.all()
+        objects: dict[Resource, tuple[Any, ...]] = {
+            kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)
+        }
+        snapshot, problems = assemble(
+            objects,
+            now=self._clock.now(),
+            catalogue=Catalogue(),
+            options=self._settings.options(),
+            cluster=self._settings.cluster_name,
+            is_live=True,
+        )
+        return View(
+            snapshot=self._joined(snapshot, records, commands),
+            claims=_by_claim(records),
+            commands=commands,
+            node_pools=_by_name(objects[kinds.NODE_POOLS]),
+            node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            problems=(*rejected, *problems),
+        )
 
     def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> View:
         """Everything that a decision may depend on; without the market only what needs no prices may be decided.
@@ -137,7 +171,7 @@ class Observer:
         current = with_pod_events(records, snapshot.pods, now)
         return View(
             snapshot=self._joined(snapshot, current, commands),
-            claims={record.name: record for record in sorted(records, key=lambda record: record.name)},
+            claims=_by_claim(records),
             displaced=_displaced(records, snapshot.pods),
             pod_events=tuple(
                 (before, after) for before, after in zip(records, current, strict=True) if before is not after
@@ -283,6 +317,10 @@ def _have_volumes(pods: Iterable[Any]) -> bool:
         for pod in pods
         for volume in pod.spec.volumes
     )
+
+
+def _by_claim(records: Iterable[ClaimRecord]) -> dict[str, ClaimRecord]:
+    return {record.name: record for record in sorted(records, key=lambda record: record.name)}
 
 
 def _by_name(manifests: Iterable[JsonObject]) -> dict[str, JsonObject]:

@@ -50,6 +50,11 @@ class ClusterApi:
                 return self._selected(resource, fields, labels)
             return self._listings[resource]
 
+    def count(self, resource: Resource) -> int | None:
+        """How many objects of the kind there are; a list like any other to the cluster."""
+        with self._call(f"kube:list {resource.plural}"):
+            return len(self._store.all(resource))
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         """One object as its wire struct. Raises NotFoundError."""
         with self._call(f"kube:get {resource.plural}"):

@@ -17,7 +17,7 @@ from tests.access.requests import Authorizations
 Verb = tuple[str, str, str]
 """API group, resource with subresource, verb: as in an RBAC rule."""
 
-_VERBS: Final = ("list", "get", "create", "patch", "delete", "evict")
+_VERBS: Final = ("list", "count", "get", "create", "patch", "delete", "evict")
 
 
 class Access:
@@ -126,4 +126,5 @@ def _verb(name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Verb:
         return "", "pods/eviction", "create"
     resource: Resource = given[0] if given else named.get("resource", PODS)
     subresource = named.get("subresource", "")
-    return resource.group, "/".join(filter(None, (resource.plural, subresource))), name
+    verb = "list" if name == "count" else name
+    return resource.group, "/".join(filter(None, (resource.plural, subresource))), verb

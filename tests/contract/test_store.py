@@ -17,6 +17,7 @@ import pytest
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
 from core.model.plan import Move
+from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
@@ -72,6 +73,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         commands=DynamoCommands(table, cluster),
         unavailable=DynamoOfferings(table),
         nominations=DynamoNominations(table, cluster),
+        changes=DynamoChanges(table, cluster),
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
     )
@@ -571,6 +573,13 @@ def test_a_claim_that_is_there_is_not_stored_over(store: Store) -> None:
     assert store.memory.claims.get("a") == there
     (usage,) = store.memory.claims.usage()
     assert usage.reserved == there.reserved
+
+
+def test_the_last_change_is_the_one_that_was_told_last(store: Store) -> None:
+    """If it were lost, functions would rest on a look at a cluster that is another by now."""
+    store.memory.changes.tell(NOW)
+    store.memory.changes.tell(NOW + MINUTE)
+    assert store.memory.changes.last() == NOW + MINUTE
 
 
 def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:

@@ -50,6 +50,7 @@ class ApiServer:
         self.failures: list[Failure] = []
         self.blocked: dict[str, str] = {}
         self.expire_lists = 0
+        self.says_what_remains = True
         self.accepted_token: str | None = None
 
     def put(self, path: str, obj: Any) -> None:
@@ -84,7 +85,9 @@ class ApiServer:
             self.expire_lists -= 1
             return 410, _status(410, "The provided continue parameter is too old")
         end = start + limit
-        metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(matching) else {})
+        metadata: JsonObject = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(matching) else {})
+        if end < len(matching) and not (fields or labels) and self.says_what_remains:
+            metadata["remainingItemCount"] = len(matching) - end
         return 200, {"kind": "List", "metadata": metadata, "items": matching[start:end]}
 
     def _get(self, path: str, _: Any) -> tuple[int, Any]:

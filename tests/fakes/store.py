@@ -28,6 +28,7 @@ class Rows:
         self.refused: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
         self.sweeps: dict[str, SweepState] = {}
+        self.changed_at: datetime | None = None
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
@@ -38,9 +39,25 @@ class Rows:
             commands=MemoryCommands(self),
             unavailable=MemoryOfferings(self),
             nominations=MemoryNominations(self),
+            changes=MemoryChanges(self),
             brakes=brakes,
             breakers=brakes,
         )
+
+
+class MemoryChanges:
+    """`lambdas.store.Changes`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def last(self) -> datetime | None:
+        self._rows.before_call("read")
+        return self._rows.changed_at
+
+    def tell(self, now: datetime) -> None:
+        self._rows.before_call("tell")
+        self._rows.changed_at = now
 
 
 class MemoryClaims:

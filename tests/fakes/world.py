@@ -107,6 +107,11 @@ class FakeKubernetes:
         page = wire.decode_page(resource, msgspec.json.encode({"items": list(found)}))
         return Listing(page.items, page.rejected)
 
+    def count(self, resource: Resource) -> int | None:
+        _permitted("list", resource)
+        self.before_call(f"count {resource.plural}")
+        return len(self.names(resource))
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         _permitted("get", resource)
         self.before_call(f"get {resource.plural}")

@@ -66,6 +66,7 @@ class Page(msgspec.Struct, frozen=True):
 
 class _ListMetadata(msgspec.Struct):
     continue_token: str = msgspec.field(default="", name="continue")
+    remaining: int | None = msgspec.field(default=None, name="remainingItemCount")
 
 
 class _PageOf(msgspec.Struct, Generic[T]):
@@ -89,6 +90,22 @@ def decode_page(resource: Resource, raw: bytes) -> Page:
         return Page(page.items or (), page.metadata.continue_token)
     except msgspec.MsgspecError:
         return _decode_one_by_one(resource, raw)
+
+
+def decode_count(raw: bytes) -> int | None:
+    """How many objects a list has of which this is the first page; None where there are more and it does not say how many.
+
+    Raises:
+        InvalidInputError: If it is no list.
+    """
+    try:
+        page = msgspec.json.decode(raw, type=_PageOf[msgspec.Raw])
+    except msgspec.MsgspecError as error:
+        raise InvalidInputError(f"the list cannot be read: {error}") from error
+    on_page, rest = len(page.items or ()), page.metadata
+    if not rest.continue_token:
+        return on_page
+    return None if rest.remaining is None else on_page + rest.remaining
 
 
 def decode(resource: Resource, raw: bytes) -> Any:

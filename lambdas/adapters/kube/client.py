@@ -45,6 +45,20 @@ class HttpKubernetes:
                     return listing
         raise TransientError(_call("list", resource), f"the list expired {RESTARTS_MAX} times while it was read")
 
+    def count(self, resource: Resource) -> int | None:
+        """How many objects of the kind there are: a page of one, and how many the server says remain. Raises PortError.
+
+        The server says so for lists without selectors only, and need not (Kubernetes' ListMeta).
+        """
+        call = _call("list", resource)
+        answer = self._transport.send(call, "GET", f"{resource.path()}?{urlencode({'limit': 1})}")
+        if answer.status >= 300:
+            raise errors.of_listing(call, resource, answer.status, answer.body)
+        try:
+            return wire.decode_count(answer.body)
+        except InvalidInputError as error:
+            raise TransientError(call, str(error)) from error
+
     def get(self, resource: Resource, name: str, namespace: str = "") -> Any:
         """One object as its wire struct. Raises NotFoundError, PortError."""
         body = self._send("get", resource, resource.path(name, namespace))

@@ -16,12 +16,13 @@ from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
 from core.gc_pause import collector_at_rest
 from core.lifecycle.commands import VERIFY_AFTER
-from core.lifecycle.records import CommandRecord
+from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
+from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.decisions import Outcome
 from lambdas.messages import work_on_command
 from lambdas.observation.cluster_state import View
@@ -45,8 +46,9 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 class Disruption:
     """What `disrupt` does. One run at a time: the function's reserved concurrency is one."""
 
-    def __init__(self, observer: Observer, memory: Memory, work: Queue, clock: Clock) -> None:
+    def __init__(self, observer: Observer, memory: Memory, rest: DisruptionRest, work: Queue, clock: Clock) -> None:
         self._observer = observer
+        self._rest = rest
         self._memory = memory
         self._work = work
         self._clock = clock
@@ -63,6 +65,11 @@ class Disruption:
         if brake is not None:
             skipped(brake, "disruption", outcome)
             return
+        sign = self._sign(records, brakes)
+        if self._rest.holds(sign, self._clock.now()) and not is_window:
+            outcome.count("resting")
+            return
+        looked_at = self._clock.now()
         view = _paused(self._observer.look(claims=records), brakes, outcome)
         write_pod_events(self._memory, view)
         if any(not command.has_started for command in view.commands):
@@ -88,6 +95,19 @@ class Disruption:
             self._store(command, outcome)
         if not plan.commands and not _awaits_repair(view):
             self._quiet.keep(world, now, plan)
+            self._rest.begin(sign, looked_at, view.snapshot)
+        else:
+            self._rest.end()
+
+    def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes) -> bytes:
+        """Asked in each run, so that all looks come as long after the schedule."""
+        return Sign(
+            claims=records,
+            commands=self._memory.commands.all(),
+            brakes=brakes,
+            market=self._observer.market_read_at(),
+            unavailable=self._memory.unavailable.active(self._clock.now()),
+        ).digest()
 
     def _store(self, command: Command, outcome: Outcome) -> None:
         """Store a command and ask for its next step; drift is not validated later (Karpenter)."""

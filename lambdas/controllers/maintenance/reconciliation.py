@@ -10,10 +10,11 @@ from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.resting.reconciliation_rest import Look, ReconciliationRest
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import Round, Seen, Sweep
 from lambdas.decisions import Outcome
-from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
+from lambdas.metric_names import CHANGED_NODE_CLASSES, FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
 from lambdas.observation.cluster_state import View
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
@@ -27,10 +28,17 @@ class Reconciliation:
     """What `reconcile` does: one look, then sweeps that do not depend on each other, each in its own boundary."""
 
     def __init__(
-        self, cloud: CloudProvider, observer: Observer, sweeps: Sequence[Sweep], log: SweepLog, clock: Clock
+        self,
+        cloud: CloudProvider,
+        observer: Observer,
+        rest: ReconciliationRest,
+        sweeps: Sequence[Sweep],
+        log: SweepLog,
+        clock: Clock,
     ) -> None:
         self._cloud = cloud
         self._observer = observer
+        self._rest = rest
         self._sweeps = sweeps
         self._log = log
         self._clock = clock
@@ -39,6 +47,10 @@ class Reconciliation:
         """One round. Nothing new is begun close to `deadline`; what was left out is told, and comes first another time."""
         boundary = Boundary(outcome)
         seen = self._look(boundary)
+        if seen is None:
+            outcome.count("resting")
+            outcome.count(OLDEST_CLEAN_SWEEP, 1)  # every sweep was clean when the rest began; zeros become no metric
+            return
         stored = self._stored(boundary)
         states = {sweep.name: self._swept(sweep, seen, stored, outcome, deadline) for sweep in self._in_order()}
         now = self._clock.now()
@@ -47,18 +59,42 @@ class Reconciliation:
         outcome.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
         if _worth_writing(stored, states):
             boundary.attempt("sweep states", lambda: self._log.write(states))
+        if outcome.counts.get(
+            CHANGED_NODE_CLASSES
+        ):  # `disrupt` asks for drift, and need not wait until we see it ourselves
+            self._rest.tell(now)
+        if boundary.failed or outcome.decisions or any(state.failures for state in states.values()):
+            self._rest.end()
         _report(seen, outcome)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self._sweeps, self._clock.now())
 
-    def _look(self, boundary: Boundary) -> Seen:
-        """Instances first, then claims. Sweeps that need what cannot be seen fail; the others go on."""
+    def _look(self, boundary: Boundary) -> Seen | None:
+        """Instances first, then claims; None for a round at rest. Sweeps that need what cannot be seen fail, no others."""
         instances: list[tuple[Instance, ...]] = []
-        views: list[View] = []
+        views: list[View | None] = []
         boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
-        boundary.attempt("look", lambda: views.append(self._observer.look(with_market=False)))
+        boundary.attempt("look", lambda: views.append(self._view(instances[0] if instances else None)))
+        if views == [None]:
+            return None
         return Seen(instances[0] if instances else None, views[0] if views else None)
+
+    def _view(self, instances: tuple[Instance, ...] | None) -> View | None:
+        """The cluster, without pods where that is enough; None where the last look is good still."""
+        due = Look.WHOLE if instances is None else self._rest.due(instances, self._clock.now())
+        if due is Look.NONE:
+            return None
+        looked_at = self._clock.now()
+        if due is Look.WITHOUT_PODS:
+            view = self._observer.look_without_pods()
+            if self._rest.suffices(view):
+                self._rest.seen(view, looked_at, self._clock.now(), is_whole=False)
+                return view
+            looked_at = self._clock.now()
+        view = self._observer.look(with_market=False)
+        self._rest.seen(view, looked_at, self._clock.now(), is_whole=True)
+        return view
 
     def _stored(self, boundary: Boundary) -> dict[str, SweepState]:
         """The states as stored; a sweep that is new is due now, and so are all where the table does not answer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -38,7 +39,7 @@ from lambdas.observation.cluster_state import View
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Memory, Observer
 from lambdas.observation.plan_cache import LastThought, fingerprint
-from lambdas.ports import Clock, JsonObject, Queue
+from lambdas.ports import Clock, JsonObject, PortError, Queue
 from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases, Requested
 
@@ -81,6 +82,7 @@ class Provisioning:
         self._settings = settings
         self._clock = clock
         self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
+        self._told_of = ""
 
     def run(self, outcome: Outcome, *, owner: str, deadline: datetime, until: datetime) -> None:
         """Launch what pending pods need.
@@ -110,6 +112,11 @@ class Provisioning:
             self._leases.release(lease)
             raise
         self._leases.release(lease)
+
+    def tell_of_change(self) -> None:
+        """Say that the cluster is no longer as it was, so that `disrupt` and `reconcile` look. They do some time later, too."""
+        with suppress(PortError):  # pods need not wait for that
+            self._memory.changes.tell(self._clock.now())
 
     def _has_work(self, outcome: Outcome, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once pods have stopped coming in."""
@@ -146,6 +153,9 @@ class Provisioning:
     def _planned(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
         """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
         world, now = fingerprint(snapshot), self._clock.now()
+        if world != self._told_of:  # pods that wait for ever are no news
+            self._told_of = world
+            self.tell_of_change()
         plan = self._last.recall(world, now)
         if plan is None:
             with collector_at_rest():

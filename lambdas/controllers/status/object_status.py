@@ -20,6 +20,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.decisions import Outcome
+from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import View
 from lambdas.observation.observer import Memory
 from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
@@ -89,7 +90,8 @@ class ObjectStatus:
             return True
         status = self._cloud.resolve(manifest)
         self._resolved[key] = now
-        self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
+        if self._patch(kinds.EC2_NODE_CLASSES, manifest, status):
+            outcome.count(CHANGED_NODE_CLASSES)
         hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
         self._annotate(kinds.EC2_NODE_CLASSES, manifest, hashes)
         return _is_ready({"status": status})
@@ -139,9 +141,9 @@ class ObjectStatus:
         last = f", the last: {current.message}" if current.message else ""
         return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
 
-    def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> None:
+    def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> bool:
         found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})
-        self._statuses.write(found, status)
+        return self._statuses.write(found, status)
 
     def _annotate(self, kind: Resource, manifest: JsonObject, annotations: Mapping[str, str]) -> None:
         present = (manifest.get("metadata") or {}).get("annotations") or {}

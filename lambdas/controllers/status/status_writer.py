@@ -29,17 +29,18 @@ class StatusWriter:
         self._kubernetes = kubernetes
         self._clock = clock
 
-    def write(self, present: Present, status: JsonObject) -> None:
-        """Bring an object's status up to date; an object that is gone is fine. Raises PortError."""
+    def write(self, present: Present, status: JsonObject) -> bool:
+        """Bring an object's status up to date; whether it was not. An object that is gone is fine. Raises PortError."""
         merged = {**status, "conditions": self._merged(present, status.get("conditions") or ())}
         if all(present.status.get(name) == value for name, value in merged.items()):
-            return
+            return False
         body = {"status": {name: _replacing(present.status.get(name), value) for name, value in merged.items()}}
         tolerate_gone(
             lambda: self._kubernetes.patch(
                 present.kind, present.name, body, namespace=present.namespace, subresource="status"
             )
         )
+        return True
 
     def _merged(self, present: Present, wanted: Iterable[JsonObject]) -> list[JsonObject]:
         """The new conditions among those of others; the time of the last change stays where the status did."""

@@ -70,6 +70,20 @@ def test_a_list_is_read_to_its_last_page(server: ApiServer, kubernetes: HttpKube
     assert all(f"limit={PAGE_SIZE}" in request.path for request in server.requests)
 
 
+@pytest.mark.parametrize(
+    ("pods", "says_how_many", "count"), [(0, True, 0), (1, True, 1), (7, True, 7), (7, False, None)]
+)
+def test_objects_are_counted_with_one_small_request(
+    server: ApiServer, kubernetes: HttpKubernetes, pods: int, says_how_many: bool, count: int | None
+) -> None:
+    """Else a cluster of 100,000 pods sends all of them each minute to tell that it is idle."""
+    server.objects.clear()
+    server.says_what_remains = says_how_many
+    for number in range(pods):
+        server.objects[f"/api/v1/namespaces/default/pods/p-{number}"] = {"metadata": {"name": f"p-{number}"}}
+    assert kubernetes.count(PODS) == count
+
+
 def test_an_empty_list_is_no_error(kubernetes: HttpKubernetes) -> None:
     """A fresh cluster has no NodePools."""
     assert kubernetes.list(NODE_POOLS).items == ()

@@ -1,0 +1,69 @@
+"""For how long the look at a cluster in which nothing was to be done stays good, while nothing tells of a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.model.node_claim import INITIALIZED, NodeClaim
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.values.duration import parse_duration
+
+SHORTEST_REST: Final = timedelta(minutes=2)
+GROWTH: Final = 3
+LONGEST_REST: Final = timedelta(minutes=12)
+"""How late it is seen that a pod went while another came, or that only a PodDisruptionBudget changed, where nothing else tells
+of it. A look is eight requests: with one in twelve minutes a cluster at rest costs less than three requests a minute in all."""
+
+
+def may_rest(snapshot: Snapshot) -> bool:
+    """Whether pods stay as they are while nobody touches them: a Job's pod ends by itself, and is counted still."""
+    return not any(pod.is_active and pod.node_name and _ends_by_itself(pod) for pod in snapshot.pods)
+
+
+def next_rest(rest: timedelta | None) -> timedelta:
+    """How long to rest after a look that found what the one before it found, which was followed by `rest` (None: by none)."""
+    return SHORTEST_REST if rest is None else min(rest * GROWTH, LONGEST_REST)
+
+
+def next_known_moment(snapshot: Snapshot) -> datetime | None:
+    """The first moment to come at which time alone may let a node go that is kept now; None if there is none.
+
+    Budget windows are not among them: they wake whoever decides. Nor is expiry, which disruption does not decide.
+    """
+    return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
+
+
+def _moments(snapshot: Snapshot) -> Iterator[datetime]:
+    yield from snapshot.nominated_until.values()
+    patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
+    for claim in snapshot.node_claims:
+        if claim.hold is not None:
+            yield claim.hold.until
+        after = patience.get(claim.node_pool)
+        if after is not None:
+            yield from (since + after for since in _idle_since(claim))
+    for pod in snapshot.pods:
+        if pod.started_at is not None and labels.DO_NOT_DISRUPT in pod.annotations:
+            yield from _end_of_protection(pod, pod.started_at)
+
+
+def _idle_since(claim: NodeClaim) -> Iterator[datetime]:
+    """From when consolidateAfter may count: rather too many moments than one too few."""
+    initialized = claim.conditions.get(INITIALIZED)
+    for since in (claim.last_pod_event_at, initialized.changed_at if initialized else None, claim.created_at):
+        if since is not None:
+            yield since
+
+
+def _end_of_protection(pod: Pod, started_at: datetime) -> Iterator[datetime]:
+    lasting = parse_duration(pod.annotations[labels.DO_NOT_DISRUPT])
+    if lasting is not None:
+        yield started_at + lasting
+
+
+def _ends_by_itself(pod: Pod) -> bool:
+    return not pod.owners or any(owner.kind == "Job" for owner in pod.owners)

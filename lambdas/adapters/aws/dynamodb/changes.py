@@ -1,0 +1,28 @@
+"""When the cluster was last seen to have changed, in one DynamoDB item per cluster."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from lambdas.adapters.aws.dynamodb.records import partition_of
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, key
+
+_SORT: Final = "all"
+
+
+class DynamoChanges:
+    """`lambdas.store.Changes`. Writers are seconds apart at most, so the last write may win."""
+
+    def __init__(self, table: DynamoTable, cluster: str) -> None:
+        self._table = table
+        self._partition = partition_of(cluster, "changes")
+
+    def last(self) -> datetime | None:
+        """The moment, None if nobody ever told of one."""
+        item = self._table.get(self._partition, _SORT)
+        return None if item is None else datetime.fromisoformat(item["at"]["S"])
+
+    def tell(self, now: datetime) -> None:
+        """Replace it."""
+        self._table.put({**key(self._partition, _SORT), "at": {"S": now.isoformat()}})

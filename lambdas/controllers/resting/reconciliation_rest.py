@@ -1,0 +1,122 @@
+"""When `reconcile` may do without pods, or without any look at the cluster: nothing it could put right is out of order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import Enum
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.conditions.expiration import expired
+from core.lifecycle.records import ClaimRecord
+from lambdas.observation.cluster_state import View
+from lambdas.observation.observer import Memory
+from lambdas.ports import Instance, JsonObject, PortError
+
+LOOKS_EVERY: Final = timedelta(minutes=4)
+"""How old the look at nodes, NodePools and EC2NodeClasses may be."""
+
+WHOLE_LOOKS_EVERY: Final = timedelta(hours=1)
+"""How old the look at everything may be: only pods' events and objects that cannot be read need it, and others see those."""
+
+PUNCTUALITY: Final = timedelta(seconds=30)
+"""A round comes some seconds early or late."""
+
+
+class Look(Enum):
+    """How much of the cluster a round needs to see."""
+
+    NONE = "none"
+    WITHOUT_PODS = "withoutPods"
+    WHOLE = "whole"
+
+
+class ReconciliationRest:
+    """One sandbox's rest. A new sandbox has none, so it looks at everything."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._looked_at: datetime | None = None
+        self._whole_at: datetime | None = None
+        self._told_at: datetime | None = None
+        self._world = self._brakes = b""
+
+    def due(self, instances: Sequence[Instance], now: datetime) -> Look:
+        """What this round has to look at, by what the table, EC2 and the NodePools say.
+
+        Raises:
+            PortError: If the table does not answer, or the API server.
+        """
+        looked_at, whole_at = self._looked_at, self._whole_at
+        # What NodePools' status tells besides: which brakes are engaged, and how launches fared.
+        brakes = msgspec.json.encode((self._memory.brakes.engaged(), self._memory.breakers.breakers()))
+        is_braked_anew, self._brakes = brakes != self._brakes, brakes
+        if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_LOOKS_EVERY:
+            return Look.WHOLE
+        claims = self._memory.claims.all()
+        told = self._memory.changes.last()
+        has_changed = told is not None and told != self._told_at and told >= looked_at
+        if has_changed or self._memory.commands.all() or not is_in_order(claims, instances):
+            return Look.WHOLE
+        # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
+        if not claims or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
+            return Look.WITHOUT_PODS
+        return Look.NONE
+
+    def suffices(self, view: View) -> bool:
+        """Whether a look without pods is enough, as nothing in it is new or due."""
+        return _world(view) == self._world and not expired(view.snapshot)
+
+    def seen(self, view: View, looked_at: datetime, now: datetime, *, is_whole: bool) -> None:
+        """Rest on this look, which began at `looked_at`. `disrupt` is told of what is new, and looks at its next run.
+
+        That word may get lost: `disrupt` looks some time without it, too, so this round goes on.
+        """
+        world = _world(view)
+        if world != self._world:
+            self.tell(now)
+        self._world, self._looked_at = world, looked_at
+        if is_whole:
+            self._whole_at = looked_at
+
+    def tell(self, now: datetime) -> None:
+        """Say that something is new, and know that it was us."""
+        self._told_at = now
+        with suppress(PortError):
+            self._memory.changes.tell(now)
+
+    def end(self) -> None:
+        """Look at everything in the next round: something failed, or could not be seen."""
+        self._looked_at = None
+
+
+def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) -> bool:
+    """Whether every claim rests on an instance of its own that runs, and every instance is some claim's."""
+    if not all(claim.is_resting and claim.reserved and not claim.is_disrupting for claim in claims):
+        return False
+    ours = [found for found in instances if labels.CLAIM in found.tags]
+    running = sorted(found.instance_id for found in ours if found.is_alive)
+    return len(running) == len(ours) and running == sorted(claim.instance_id for claim in claims)
+
+
+def _world(view: View) -> bytes:
+    """Stands for what a look without pods shows and users or kubelets may change."""
+    nodes = [
+        (node.name, node.uid, node.provider_id, node.is_ready, node.deleted_at, node.labels, node.taints)
+        for node in view.snapshot.nodes
+    ]
+    written = [versions(view.node_pools.values()), versions(view.node_classes.values())]
+    return blake2b(msgspec.json.encode((nodes, written)), digest_size=16).digest()
+
+
+def versions(manifests: Iterable[JsonObject]) -> tuple[tuple[str, ...], ...]:
+    """Name, UID and version of each of these objects, in order."""
+    found = ((manifest.get("metadata") or {}) for manifest in manifests)
+    return tuple(
+        sorted(tuple(str(metadata.get(key, "")) for key in ("name", "uid", "resourceVersion")) for metadata in found)
+    )

@@ -1,0 +1,56 @@
+"""A look would be left out for so long that a node which may go is kept, or made for nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from core import labels
+from core.disruption.resting import LONGEST_REST, SHORTEST_REST, may_rest, next_known_moment, next_rest
+from core.model.node_claim import Hold
+from core.model.node_pool import Disruption
+from core.model.pod import Owner
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+MINUTE = timedelta(minutes=1)
+CLAIM, NODE = a_node_of(a_type())
+OLD = msgspec.structs.replace(CLAIM, created_at=NOW - timedelta(days=1), conditions={}, last_pod_event_at=None)
+
+
+def test_rests_grow_up_to_a_bound() -> None:
+    rests = [SHORTEST_REST]
+    while rests[-1] < LONGEST_REST:
+        rests.append(next_rest(rests[-1]))
+    assert next_rest(None) == rests[0]
+    assert [rest // MINUTE for rest in rests] == [2, 6, 12]
+    assert next_rest(LONGEST_REST) == LONGEST_REST
+
+
+def test_nothing_is_awaited_where_time_changes_nothing() -> None:
+    pods = (a_pod("for-ever", annotations={labels.DO_NOT_DISRUPT: "true"}, started_at=NOW, node_name=NODE.name),)
+    pools = (a_pool(disruption=Disruption(consolidate_after=timedelta(0))),)
+    assert next_known_moment(a_snapshot(node_claims=(OLD,), node_pools=pools, pods=pods)) is None
+
+
+def test_the_first_moment_to_come_is_awaited() -> None:
+    held = msgspec.structs.replace(OLD, hold=Hold(NOW + 9 * MINUTE, "DrainGivenBack", ""))
+    seen = a_snapshot(node_claims=(held,), node_pools=(a_pool(disruption=Disruption(consolidate_after=8 * MINUTE)),))
+    assert next_known_moment(seen) == NOW + 9 * MINUTE
+    quiet = msgspec.structs.replace(held, last_pod_event_at=NOW - MINUTE)
+    seen = msgspec.structs.replace(seen, node_claims=(quiet,))
+    assert next_known_moment(seen) == NOW + 7 * MINUTE
+    pod = a_pod(annotations={labels.DO_NOT_DISRUPT: "10m"}, started_at=NOW - 4 * MINUTE, node_name=NODE.name)
+    seen = msgspec.structs.replace(seen, pods=(pod,))
+    assert next_known_moment(seen) == NOW + 6 * MINUTE
+    seen = msgspec.structs.replace(seen, nominated_until={NODE.name: NOW + MINUTE})
+    assert next_known_moment(seen) == NOW + MINUTE
+
+
+def test_nobody_rests_while_pods_run_that_end_by_themselves() -> None:
+    """Else the node of a Job is paid for long after it is done: its pod is counted still."""
+    lasting = a_pod(owners=(Owner("ReplicaSet", "web", is_controller=True),), node_name=NODE.name)
+    job = a_pod("j", owners=(Owner("Job", "j", is_controller=True),), node_name=NODE.name)
+    assert may_rest(a_snapshot(pods=(lasting,)))
+    assert not may_rest(a_snapshot(pods=(lasting, job)))
+    assert may_rest(a_snapshot(pods=(lasting, msgspec.structs.replace(job, phase="Succeeded"))))
