@@ -212,4 +212,4 @@ def test_a_death_while_a_command_is_given_up_leaves_nothing_behind(*, after: boo
         schedules_alone(lab, rounds=3)
         is_whole(lab)
         number += 1
-    assert total > 8
+    assert total >= (5 if after else 9)  # writes, calls

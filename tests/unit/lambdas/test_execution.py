@@ -184,7 +184,7 @@ ENTITY = {"affectedEntities": [{"entityValue": "i"}]}
 def test_events_are_told_apart(event: Any, kind: str | None) -> None:
     """Else a scheduled retirement goes unnoticed, or a start is taken for an end."""
     found = read_event(event)
-    assert (found.kind if found else None) == kind
+    assert (found.reason if found else None) == kind
     assert found is None or found.instance_ids == ("i",)
 
 
