@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from core.model.pod import Pod, PodSpec, TopologySpread
 from core.scheduling.pods.preferences import PodDemands, required_alternatives
 from core.scheduling.pods.volumes import VolumeNeeds
 from core.scheduling.primitives.handles import PodGroupId, RequirementId, StepId, TopologyGroupId
-from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.resource_vector import Vector
 
 ConstraintFacts = tuple[tuple[type, Hashable], ...]
@@ -29,8 +27,6 @@ class PodSignature:
         repelled_by: Numbers of the inverse groups among `selected_by`.
         avoids: Numbers of the inverse groups that these pods own.
         bound: Node position → how many of them count there already.
-        may_run_anywhere: Label key → whether their own required node affinity says nothing of it.
-        may_run_at: Label key and value → whether that affinity admits the value (volumes and preferences aside).
     """
 
     index: int
@@ -44,22 +40,16 @@ class PodSignature:
     repelled_by: tuple[TopologyGroupId, ...] = ()
     avoids: tuple[TopologyGroupId, ...] = ()
     bound: dict[int, int] = field(default_factory=dict)
-    may_run_anywhere: Callable[[str], bool] = field(init=False)
-    may_run_at: Callable[[str, str], bool] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.may_run_anywhere = memo(partial(_may_run_anywhere, self.spec))
-        self.may_run_at = memo(partial(_may_run_at, self.spec))
+    def may_run_anywhere(self, key: str) -> bool:
+        """Whether the pods' own required node affinity says nothing of a label."""
+        alternatives = required_alternatives(self.spec)
+        return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
 
-
-def _may_run_anywhere(spec: PodSpec, key: str) -> bool:
-    alternatives = required_alternatives(spec)
-    return bool(alternatives) and all(asked.key != key for alternative in alternatives for asked in alternative)
-
-
-def _may_run_at(spec: PodSpec, key: str, value: str) -> bool:
-    alternatives = required_alternatives(spec)
-    return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
+    def may_run_at(self, key: str, value: str) -> bool:
+        """Whether the pods' own required node affinity admits this value of a label (volumes and preferences aside)."""
+        alternatives = required_alternatives(self.spec)
+        return any(all(asked.has(value) for asked in alternative if asked.key == key) for alternative in alternatives)
 
 
 @dataclass(eq=False, slots=True, frozen=True)

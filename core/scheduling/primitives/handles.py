@@ -19,9 +19,6 @@ PodGroupId = NewType("PodGroupId", int)
 StepId = NewType("StepId", int)
 """A relaxation step among all of a snapshot."""
 
-NodePosition = NewType("NodePosition", int)
-"""An existing node by the order in which nodes are tried."""
-
 if TYPE_CHECKING:
     from typing import Self
 

@@ -124,7 +124,7 @@ class DomainCounts:
         group = self._topology.groups[rule.group]
         doubtful = self._doubtful.get(rule.group, {})
         counts = self.of(rule.group)
-        if not doubtful and signature.may_run_anywhere(rule.key):
+        if not doubtful and self._topology.may_run_anywhere(signature, rule.key):
             return min(counts.values()) if counts and len(counts) >= group.min_domains else 0
         supported = [
             n if domain == here else n - doubtful.get(domain, 0)
@@ -136,7 +136,7 @@ class DomainCounts:
 
     def _supports(self, rule: TopologyRule, domain: str, signature: PodSignature) -> bool:
         """Whether a domain counts: one that the pod may use, and with nodeAffinityPolicy Ignore every one that has nodes."""
-        if signature.may_run_at(rule.key, domain):
+        if self._topology.may_run_at(signature, rule.key, domain):
             return True
         node_filter = self._topology.groups[rule.group].node_filter
         is_honored = bool(node_filter.selector or node_filter.terms)

@@ -11,6 +11,7 @@ from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
 from core.scheduling.pods.pod_group import PodSignature, TopologyRule
 from core.scheduling.pods.preferences import PodDemands
 from core.scheduling.primitives.handles import TopologyGroupId
+from core.scheduling.primitives.memo import memo
 from core.scheduling.primitives.requirement_table import RequirementTable
 from core.scheduling.topology.group_domains import GroupDomains
 from core.scheduling.topology.group_selection import GroupSelection
@@ -33,6 +34,7 @@ class Topology:
         groups: The groups, by number.
         domains: Their domains, and what running pods count there.
         new_nodes: Which of them look at a new node.
+        may_run_anywhere, may_run_at: As `PodSignature` says, remembered for all signatures together.
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Topology:
         )
         self.domains = GroupDomains(self.groups, self.counted, nodes, templates, signatures, table)
         self.new_nodes = NewNodeMembership(self.groups, templates, table)
+        self.may_run_anywhere: Callable[[PodSignature, str], bool] = memo(PodSignature.may_run_anywhere)
+        self.may_run_at: Callable[[PodSignature, str, str], bool] = memo(PodSignature.may_run_at)
 
     def rules(self, signature: PodSignature, demands: PodDemands) -> tuple[TopologyRule, ...]:
         """The rules that pods obey at one step of giving up preferences, those that others impose included."""
