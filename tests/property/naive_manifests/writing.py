@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from core.manifests.assemble import Problem, assemble
+from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import Resource
@@ -49,7 +49,7 @@ def written(snapshot: Snapshot, draw: Random, *, defaulted: bool) -> Objects:
     }  # fmt: skip
 
 
-def read(objects: Objects, like: Snapshot, *, pages: bool) -> tuple[Snapshot, tuple[Problem, ...]]:
+def read(objects: Objects, like: Snapshot, *, pages: bool) -> tuple[Snapshot, tuple[ObjectProblem, ...]]:
     """The cluster as the functions read API pages, or as the command line reads manifests; prices and options as in `like`."""
     found: dict[Resource, list[Any]] = {}
     for resource, items in objects.items():
