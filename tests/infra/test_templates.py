@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
+from core.reasons.decision import DecisionKind
 from lambdas import metric_names
 from lambdas.settings import Settings
 from lambdas.wiring import AUDIT_LOG_FILTER, BY_NAME, FUNCTIONS, QUEUES
@@ -157,7 +158,8 @@ def test_every_graph_shows_something_that_the_functions_count(provisioner: Templ
     """A metric with another name is an empty graph on the night it is needed."""
     source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
     counted = {name[0].upper() + name[1:] for name in re.findall(r'outcome\.count\(\s*"(\w+)"', source)}
-    counted |= {f"Decisions{kind.capitalize()}" for kind in re.findall(r'outcome\.decide\(\s*"(\w+)"', source)}
+    used = re.findall(r"outcome\.decide\(\s*DecisionKind\.(\w+)", source)
+    counted |= {f"Decisions{DecisionKind[kind].capitalize()}" for kind in used}
     named = [value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)]
     counted |= set(map(metric_names.in_cloudwatch, named))
     (page,) = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()

@@ -51,7 +51,7 @@ def test_evictions_are_those_by_the_program() -> None:
 
 def test_a_pod_is_beyond_help_by_what_was_said_last() -> None:
     """If this failed, a pod that has a node on its way would be called hopeless, or a hopeless one forgotten."""
-    said = [("unschedulable", "a", "LimitExceeded"), ("unschedulable", "b", "NoOfferingFits"), ("bind", "b", "")]
+    said = [("unschedulable", "a", "LimitReached"), ("unschedulable", "b", "NoOfferingFits"), ("bind", "b", "")]
     said += [("unschedulable", "a", "NoOfferingFits"), ("unschedulable", "bound", "NoOfferingFits")]
     decisions = [{"kind": kind, "subject": subject, "reason": reason} for kind, subject, reason in said]
     assert unschedulable_by_reason(("a", "b", "c"), decisions) == {"NoOfferingFits": 1}
