@@ -24,11 +24,11 @@ from benchmarks.files import Files
 from benchmarks.flexibility import flexibility
 from benchmarks.workloads.manifests import NOW
 from cli.commands import plan as plan_command
+from cli.inputs import look
 from cli.inventory import take_inventory
 from cli.reading import read
-from cli.world import look
 from core.catalogue import document
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire import decoding as wire
@@ -121,7 +121,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
 
 def decoded(files: Files) -> Snapshot:
     """The snapshot, read as the functions read API pages."""
-    with collector_at_rest():
+    with collector_paused():
         objects = dict(take_inventory(read([str(files.cluster)])).objects)
         pods = [pod for page in files.pages for pod in wire.decode_page(kinds.PODS, page.read_bytes()).items]
         snapshot, problems = assemble(
@@ -159,7 +159,7 @@ class _Run(msgspec.Struct, frozen=True):
 def _timed(snapshot: Snapshot, out_of_time: Callable[[], float] | None = None) -> _Run:
     gc.collect()
     cpu, started = time.process_time(), time.perf_counter()
-    with collector_at_rest():
+    with collector_paused():
         planner = Planner(snapshot, SchedulingContext(snapshot))
         ready = time.perf_counter()
         found = planner.plan(out_of_time)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep the collector from running; it is as it was before once this ends, by an error too.
 
     What is read and what is planned hold no cycles: all of it goes as soon as nobody needs it, without the collector. To walk

@@ -13,7 +13,7 @@ from infra.constructs.cluster_access import ClusterAccess
 from infra.constructs.dashboard import Dashboard, service_name
 from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
-from infra.constructs.kill_switch import KillSwitch
+from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.permissions import Permissions
 from infra.constructs.queues import Queues
 from infra.constructs.triggers import Triggers
@@ -32,7 +32,7 @@ class ProvisionerStack(cdk.Stack):
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         queues = Queues(self, "Queues")
         windows = BudgetWindows(self, "BudgetWindows", name=config.stack_name)
-        kill_switch = KillSwitch(self, "KillSwitch", cluster=config.cluster)
+        kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
         code = self._code()
         functions = [
             ProvisionerFunction(
@@ -90,7 +90,12 @@ class ProvisionerStack(cdk.Stack):
         return self.format_arn(service="eks", resource="cluster", resource_name=config.cluster)
 
     def _settings(
-        self, config: ClusterConfig, state: StateStack, queues: Queues, windows: BudgetWindows, kill_switch: KillSwitch
+        self,
+        config: ClusterConfig,
+        state: StateStack,
+        queues: Queues,
+        windows: BudgetWindows,
+        kill_switch: KillSwitchParameter,
     ) -> dict[str, str]:
         """The functions' environment: what this stack made, and the settings of the context."""
         made = Settings(

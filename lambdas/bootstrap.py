@@ -19,7 +19,7 @@ from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
 from lambdas.adapters.aws.scheduler import SchedulerWindows
-from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, Service
+from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import SystemClock, pause
 from lambdas.controllers.batches.side_by_side import RunTasks, in_threads
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from botocore.config import Config
 
     from lambdas.adapters.aws.brakes.rows import DynamoBrakes
-    from lambdas.brakes.panel import Panel, Source
+    from lambdas.brakes.brake_reader import Panel, Source
     from lambdas.controllers.batches.execution import Execution
-    from lambdas.controllers.disruption.disruption import Disruption
+    from lambdas.controllers.disruption.disruption import DisruptionController
     from lambdas.controllers.events.audit_log import AuditLog
     from lambdas.controllers.events.interruption import Interruptions
     from lambdas.controllers.launching.launching import Launcher
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.provisioning.provisioning import Provisioning
     from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
     from lambdas.controllers.sweeps.sweep import Sweep
-    from lambdas.observation.observer import Memory, Observer
+    from lambdas.observation.observer import Observer, Stores
 
 
 class Application:
@@ -88,23 +88,23 @@ class Application:
         from lambdas.controllers.provisioning.lost_rows import LostRows
         from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.provisioning import Provisioning
-        from lambdas.controllers.provisioning.unschedulable_events import PodNews
+        from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
         from lambdas.controllers.status.buffer_status import BufferStatus
 
-        news = (PodNews(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
+        news = (UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
         queues = (self._wake_ups, self._work)
-        lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._memory.claims, self.clock)
+        lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._stores.claims, self.clock)
         looks = (self._observer, PodBatcher(self._observer, self.settings, self.clock, self._pause), lost_rows)
-        return Provisioning(looks, self._memory, self._leases, self._launcher, queues, news, self.settings, self.clock)
+        return Provisioning(looks, self._stores, self._leases, self._launcher, queues, news, self.settings, self.clock)
 
     @cached_property
-    def disruption(self) -> Disruption:
+    def disruption(self) -> DisruptionController:
         """For `disrupt`."""
-        from lambdas.controllers.disruption.disruption import Disruption
+        from lambdas.controllers.disruption.disruption import DisruptionController
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
-        rest = DisruptionRest(self._kubernetes, self._memory.changes, self.clock, self._pause)
-        return Disruption(self._observer, self._memory, rest, self._work, self.clock)
+        rest = DisruptionRest(self._kubernetes, self._stores.changes, self.clock, self._pause)
+        return DisruptionController(self._observer, self._stores, rest, self._work, self.clock)
 
     @cached_property
     def execution(self) -> Execution:
@@ -112,14 +112,14 @@ class Application:
         from lambdas.controllers.batches.execution import Execution
         from lambdas.controllers.disruption.command_validator import CommandValidator
         from lambdas.controllers.disruption.command_work import CommandWork
-        from lambdas.controllers.disruption.giving_up import GivingUp
+        from lambdas.controllers.disruption.rollback import CommandRollback
         from lambdas.controllers.disruption.start import CommandStarter
 
-        kubernetes, memory, claim_work, work = self._kubernetes, self._memory, self._claim_work, self._work
-        validator = CommandValidator(self._observer, memory, self._leases, self.clock)
-        start = CommandStarter(kubernetes, memory, self._leases, self._launcher, self._observer, work, self.clock)
-        giving_up = GivingUp(kubernetes, memory, claim_work, work, self.clock)
-        commands = CommandWork(memory, validator, start, giving_up, claim_work, work, self.clock)
+        kubernetes, stores, claim_work, work = self._kubernetes, self._stores, self._claim_work, self._work
+        validator = CommandValidator(self._observer, stores, self._leases, self.clock)
+        start = CommandStarter(kubernetes, stores, self._leases, self._launcher, self._observer, work, self.clock)
+        giving_up = CommandRollback(kubernetes, stores, claim_work, work, self.clock)
+        commands = CommandWork(stores, validator, start, giving_up, claim_work, work, self.clock)
         return Execution(
             self._kubernetes, self._cloud, self._claim_work, commands, self._work, self.clock, self._run_tasks
         )
@@ -127,13 +127,13 @@ class Application:
     @cached_property
     def interruptions(self) -> Interruptions:
         """For `interrupt`."""
-        from lambdas.brakes.panel import Panel
+        from lambdas.brakes.brake_reader import Panel
         from lambdas.controllers.events.interruption import Interruptions
 
         # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
-        memory = msgspec.structs.replace(self._memory, brakes=Panel(self._kill_switch, self.clock))
+        stores = msgspec.structs.replace(self._stores, brakes=Panel(self._kill_switch, self.clock))
         queues = (self._wake_ups, self._work)
-        return Interruptions(memory, self._claim_work, queues, self.settings, self.clock)
+        return Interruptions(stores, self._claim_work, queues, self.settings, self.clock)
 
     @cached_property
     def reconciliation(self) -> Reconciliation:
@@ -141,7 +141,7 @@ class Application:
         from lambdas.controllers.maintenance.reconciliation import Reconciliation
         from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
 
-        rest = ReconciliationRest(self._memory)
+        rest = ReconciliationRest(self._stores)
         return Reconciliation(self._cloud, self._observer, rest, self._sweeps, self._sweep_log, self.clock)
 
     @cached_property
@@ -149,6 +149,7 @@ class Application:
         """What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
         from lambdas.controllers.status.object_status import ObjectStatus
         from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
+        from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
         from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
         from lambdas.controllers.sweeps.deleted_pools import DeletedPools
         from lambdas.controllers.sweeps.expiry import Expiry
@@ -163,38 +164,37 @@ class Application:
         from lambdas.controllers.sweeps.nodes.stray import StrayNodes
         from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
         from lambdas.controllers.sweeps.pod_events import PodEvents
+        from lambdas.controllers.sweeps.requeue import Requeue
         from lambdas.controllers.sweeps.scheduled_changes import ScheduledChanges
+        from lambdas.controllers.sweeps.stale_launch_templates import StaleLaunchTemplates
         from lambdas.controllers.sweeps.status import Statuses
-        from lambdas.controllers.sweeps.templates import LaunchTemplates
         from lambdas.controllers.sweeps.usage import Usage
-        from lambdas.controllers.sweeps.windows import BudgetWindowSchedules
-        from lambdas.controllers.sweeps.work_again import WorkAgain
 
-        kubernetes, cloud, memory, clock = self._kubernetes, self._cloud, self._memory, self.clock
-        terminator = ClaimTerminator(memory.claims, self._claim_work, self._brakes, self._work, clock)
+        kubernetes, cloud, stores, clock = self._kubernetes, self._cloud, self._stores, self.clock
+        terminator = ClaimTerminator(stores.claims, self._claim_work, self._brakes, self._work, clock)
         unknown = UnknownInstances(
-            self._rebuilding, memory.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
+            self._rebuilding, stores.claims, (self._brakes, self._brake_rows), (self._wake_ups, self._work), clock
         )
         windows = (BudgetWindowSchedules(self._windows),) if self._windows is not None else ()
         return (
             UntrackedInstances(self._rebuilding, unknown, clock),
             LostInstances(cloud, terminator, clock),
-            InstanceIndex(memory.claims),
+            InstanceIndex(stores.claims),
             ImpairedInstances(cloud, terminator, clock),
             DeletedNodes(self._work, clock),
-            StrayTaints(kubernetes, cloud, memory, clock),
-            WorkAgain(memory, self._work, clock),
-            Usage(memory.claims),
+            StrayTaints(kubernetes, cloud, stores, clock),
+            Requeue(stores, self._work, clock),
+            Usage(stores.claims),
             LateNodes(),
             InconsistentNodes(self._work, clock),
             StrayNodes(kubernetes, cloud, clock),
-            PodEvents(memory),
-            Statuses(ObjectStatus(kubernetes, cloud, memory, clock)),
+            PodEvents(stores),
+            Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
             Expiry(terminator),
             ScheduledChanges(terminator, clock),
             DeletedPools(kubernetes, terminator),
             *windows,
-            LaunchTemplates(cloud),
+            StaleLaunchTemplates(cloud),
             BlockedDrains(),
         )
 
@@ -209,14 +209,14 @@ class Application:
     def _observer(self) -> Observer:
         from lambdas.observation.observer import Observer
 
-        return Observer(self._kubernetes, self.catalogues, self._memory, self.settings, self.clock)
+        return Observer(self._kubernetes, self.catalogues, self._stores, self.settings, self.clock)
 
     @cached_property
-    def _memory(self) -> Memory:
-        from lambdas.observation.observer import Memory
+    def _stores(self) -> Stores:
+        from lambdas.observation.observer import Stores
 
         cluster = self.settings.cluster_name
-        return Memory(
+        return Stores(
             claims=DynamoClaims(self._table, cluster),
             commands=DynamoCommands(self._table, cluster),
             unavailable=DynamoOfferings(self._table),
@@ -231,7 +231,7 @@ class Application:
         """Every brake that this installation has."""
         from lambdas.adapters.aws.brakes.alarms import PausingAlarms
         from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
-        from lambdas.brakes.panel import Panel, Source
+        from lambdas.brakes.brake_reader import Panel, Source
 
         settings, sources = self.settings, list[Source]((*self._kill_switch, self._brake_rows))
         if settings.pausing_alarms:
@@ -266,16 +266,16 @@ class Application:
     def _launcher(self) -> Launcher:
         from lambdas.controllers.launching.launching import Launcher
 
-        memory = self._memory
+        stores = self._stores
         return Launcher(
-            self._cloud, memory.claims, memory.unavailable, self._brake_rows, cluster=self.settings.cluster_name
+            self._cloud, stores.claims, stores.unavailable, self._brake_rows, cluster=self.settings.cluster_name
         )
 
     @cached_property
     def _rebuilding(self) -> Rebuilding:
         from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 
-        return Rebuilding(self._cloud, self._launcher, self._memory.claims, self._observer, self._work, self.clock)
+        return Rebuilding(self._cloud, self._launcher, self._stores.claims, self._observer, self._work, self.clock)
 
     @cached_property
     def _claim_work(self) -> ClaimWork:
@@ -284,7 +284,7 @@ class Application:
         return ClaimWork(
             self._kubernetes,
             self._cloud,
-            self._memory,
+            self._stores,
             self._launcher,
             self._observer,
             self.settings,
@@ -348,7 +348,7 @@ class Application:
         if self._given_source is not None:
             return self._given_source
         region = self._session.region_name
-        pricing = Service(self._session.client("pricing", region_name=pricing_region(region), config=PATIENT))
+        pricing = AwsService(self._session.client("pricing", region_name=pricing_region(region), config=PATIENT))
         return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
 
     @cached_property
@@ -359,8 +359,8 @@ class Application:
 
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
-    def _service(self, name: str, config: Config = PATIENT) -> Service:
-        return Service(self._session.client(name, config=config))
+    def _service(self, name: str, config: Config = PATIENT) -> AwsService:
+        return AwsService(self._session.client(name, config=config))
 
 
 class _Sandbox:

@@ -19,8 +19,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
-from lambdas.decisions import Decision, Outcome
 from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, in_cloudwatch
+from lambdas.run_report import Decision, RunReport
 
 NAMESPACE: Final = "Fleetwright"
 DENIED: Final[tuple[str, ...]] = (
@@ -35,13 +35,13 @@ LAST_SECONDS: Final = 2.0
 """So long before a run is cut off its counts are told: a line takes milliseconds, but a busy solver lets others wait."""
 
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
-Work = Callable[[dict[str, Any], LambdaContext, Outcome], None]
+Work = Callable[[dict[str, Any], LambdaContext, RunReport], None]
 
 logger = Logger()
 metrics = Metrics(namespace=NAMESPACE)
 
 
-def told(work: Work) -> Handler:
+def reported(work: Work) -> Handler:
     """The handler that does this work and tells of it, whether the run succeeds or fails.
 
     Each decision is logged when it is made, and counts become metrics at the end, or shortly before the run is cut off. A run
@@ -51,21 +51,21 @@ def told(work: Work) -> Handler:
     @logger.inject_lambda_context
     @wraps(work)
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-        outcome = Outcome(_log)
-        counts = _Counts(outcome)
+        report = RunReport(_log)
+        counts = _Counts(report)
         with _before_the_end(context, counts.tell):
             try:
-                work(event, context, outcome)
+                work(event, context, report)
             except Exception as error:
                 kind = type(error).__name__
                 logger.error("run failed", extra={"reason": kind, "detail": str(error)})  # noqa: TRY400 - Lambda logs where
-                outcome.count(FAILED_RUNS)
-                outcome.count(f"{FAILED_RUNS}{kind}")
+                report.count(FAILED_RUNS)
+                report.count(f"{FAILED_RUNS}{kind}")
                 counts.denied += [str(error)] if kind in DENIED else []
                 raise
             finally:
                 counts.tell()
-        return outcome.to_response()
+        return report.to_response()
 
     return handler
 
@@ -89,8 +89,8 @@ class _Counts:
         denied: Messages of refused calls that are in no decision.
     """
 
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
+    def __init__(self, report: RunReport) -> None:
+        self._report = report
         self._lock = Lock()
         self._told: Counter[str] = Counter()
         self._told_calls: Counter[str] = Counter()
@@ -99,11 +99,11 @@ class _Counts:
     def tell(self) -> None:
         """Write what was not written yet. Zeros are not: each metric costs by the hour in which it is."""
         with self._lock:
-            decisions = tuple(self._outcome.decisions)
+            decisions = tuple(self._report.decisions)
             messages = [*self.denied, *(decision.message for decision in decisions if decision.reason in DENIED)]
             calls = Counter(message.partition(": ")[0] for message in messages)
             counts = Counter(f"decisions{decision.kind.capitalize()}" for decision in decisions)
-            counts.update(dict(self._outcome.counts))
+            counts.update(dict(self._report.counts))
             counts[DENIED_CALLS] += calls.total()
             _write(counts - self._told, calls - self._told_calls)
             self._told, self._told_calls = counts, calls

@@ -119,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         values = {field: getattr(self, field) for field in self.__struct_fields__}
         return {field.upper(): str(value) for field, value in values.items() if value not in (None, "")}
 
-    def sizing(self) -> sizing.Settings:
+    def sizing(self) -> sizing.SizingSettings:
         """How nodes are sized.
 
         Raises:

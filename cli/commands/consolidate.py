@@ -33,16 +33,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
+    from cli.inputs import look
     from cli.plan_document import disruption_document
     from cli.progress import progress
-    from cli.world import look
 
     with progress("reading"):
         world = look(arguments)
     from core.disruption import disrupt
-    from core.gc_pause import collector_at_rest
+    from core.gc_pause import collector_paused
 
-    with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_at_rest():
+    with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_paused():
         plan = disrupt(world.snapshot)
     output.show(disruption_document(plan), arguments.output, disruption_table)
     return DONE

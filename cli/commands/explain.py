@@ -31,13 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain one object; 1 where it is a pod that has no place."""
+    from cli.inputs import look
     from cli.progress import progress
-    from cli.world import look
-    from core.gc_pause import collector_at_rest
+    from core.gc_pause import collector_paused
 
     with progress("reading"):
         snapshot = look(arguments).snapshot
-    with progress("deciding"), collector_at_rest():
+    with progress("deciding"), collector_paused():
         explanation = _explained(snapshot, arguments.target)
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return NEGATIVE if explanation.has_no_place else DONE

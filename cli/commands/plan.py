@@ -28,17 +28,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan once. The answer is negative where a pod stays unschedulable."""
+    from cli.inputs import look
     from cli.plan_document import plan_document
     from cli.progress import progress
-    from cli.world import look
 
     with progress("reading"):
         world = look(arguments)
-    from core.gc_pause import collector_at_rest
+    from core.gc_pause import collector_paused
     from core.scheduling import schedule
 
     started = time.perf_counter()
-    with progress(f"planning {len(world.snapshot.pods)} pods"), collector_at_rest():
+    with progress(f"planning {len(world.snapshot.pods)} pods"), collector_paused():
         plan = schedule(world.snapshot, _out_of_time(arguments))
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cli import arguments as shared
 from cli import output
 from cli.errors import DONE, NEGATIVE, InputError
-from cli.world import warn
+from cli.inputs import warn
 
 if TYPE_CHECKING:
     from simulator.run import Progress, Result

@@ -8,13 +8,13 @@ from typing import Final
 
 from cli import arguments as shared
 from cli.errors import DONE, NEGATIVE
+from cli.inputs import builtin_or_given
 from cli.output import show
 from cli.reading import Document, files_in, parse, read_text
 from cli.validation.examine import examine
 from cli.validation.finding import Finding, Severity
 from cli.validation.formats import as_document, as_github, as_junit, as_lines, as_sarif
 from cli.validation.unmatched_values import KnownValues
-from cli.world import builtin_or_given
 from core.api.objects import is_ours
 from core.manifests.wire.api_resources import BY_KIND
 

@@ -11,20 +11,20 @@ from core.catalogue.market import Market
 from core.catalogue.node_class import read_node_class
 from core.catalogue.overhead import overhead
 from core.catalogue.shape import Shape
-from core.catalogue.sizing import Settings, Sizing, sizing_of
+from core.catalogue.sizing import Sizing, SizingSettings, sizing_of
 from core.catalogue.type_labels import type_labels
 from core.errors import InvalidInputError
 from core.model.catalogue import Catalogue, InstanceType, Offering
 
 SIZINGS_KEPT: Final = 16
-DEFAULTS: Final = Settings()
+DEFAULTS: Final = SizingSettings()
 BY_DEFAULT: Final = Sizing()
 
 
 class CatalogueBuilder:
     """Builds catalogues from one market and keeps what it built: most changes of a class change no size."""
 
-    def __init__(self, shapes: Iterable[Shape], market: Market, settings: Settings = DEFAULTS) -> None:
+    def __init__(self, shapes: Iterable[Shape], market: Market, settings: SizingSettings = DEFAULTS) -> None:
         self._shapes = sorted(shapes, key=lambda shape: shape.instance_type)
         self._market = market
         self._settings = settings
@@ -60,7 +60,7 @@ def build_catalogue(
     shapes: Iterable[Shape],
     market: Market,
     node_classes: Sequence[Mapping[str, Any]] = (),
-    settings: Settings = DEFAULTS,
+    settings: SizingSettings = DEFAULTS,
 ) -> Catalogue:
     """The catalogue of a region for these EC2NodeClass manifests, built once."""
     return CatalogueBuilder(shapes, market, settings).catalogue(node_classes)

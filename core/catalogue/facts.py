@@ -9,7 +9,7 @@ import msgspec
 from core.catalogue.build import DEFAULTS, CatalogueBuilder
 from core.catalogue.market import Market
 from core.catalogue.shape import Shape
-from core.catalogue.sizing import Settings
+from core.catalogue.sizing import SizingSettings
 
 
 class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,6 @@ class MarketFacts(msgspec.Struct, frozen=True, kw_only=True):
     prices_read_at: datetime
     problems: tuple[str, ...] = ()
 
-    def builder(self, settings: Settings = DEFAULTS) -> CatalogueBuilder:
+    def builder(self, settings: SizingSettings = DEFAULTS) -> CatalogueBuilder:
         """Builds catalogues for EC2NodeClass manifests from these facts."""
         return CatalogueBuilder(self.shapes, self.market, settings)

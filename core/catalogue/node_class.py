@@ -123,7 +123,7 @@ class NodeClassSpec(_Wire, frozen=True, kw_only=True):
         return sum(interface.interface_type == EFA_ONLY for interface in self.network_interfaces)
 
 
-class Requirement(_Wire, frozen=True, kw_only=True):
+class AmiRequirement(_Wire, frozen=True, kw_only=True):
     """A requirement that an AMI puts on instance types, as written in the status."""
 
     key: str
@@ -136,7 +136,7 @@ class Ami(_Wire, frozen=True, kw_only=True):
 
     id: str
     name: str = ""
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[AmiRequirement, ...] = ()
 
 
 class Subnet(_Wire, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ class Metadata(_Wire, frozen=True, kw_only=True):
     uid: str = ""
 
 
-class NodeClass(_Wire, frozen=True, kw_only=True):
+class EC2NodeClass(_Wire, frozen=True, kw_only=True):
     """The whole object."""
 
     metadata: Metadata = Metadata()
@@ -198,7 +198,7 @@ class NodeClass(_Wire, frozen=True, kw_only=True):
         return tuple(sorted({subnet.zone for subnet in self.status.subnets}))
 
 
-def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
+def read_node_class(manifest: Mapping[str, Any]) -> EC2NodeClass:
     """Read an EC2NodeClass manifest of version v1.
 
     Raises:
@@ -207,7 +207,7 @@ def read_node_class(manifest: Mapping[str, Any]) -> NodeClass:
     name = str((manifest.get("metadata") or {}).get("name") or "?")
     kept = {key: _without_nulls(manifest.get(key) or {}) for key in ("metadata", "spec", "status")}
     try:
-        return msgspec.convert(kept, NodeClass)
+        return msgspec.convert(kept, EC2NodeClass)
     except msgspec.ValidationError as error:
         problem, _, where = str(error).partition(" - at `$.")
         raise InvalidInputError(problem, subject=f"EC2NodeClass {name}", field=where.rstrip("`")) from error

@@ -35,7 +35,7 @@ class VCpus(_Wire, frozen=True, kw_only=True):
     default_v_cpus: int
 
 
-class Memory(_Wire, frozen=True, kw_only=True):
+class MemoryInfo(_Wire, frozen=True, kw_only=True):
     """`MemoryInfo`, of a type or of one GPU."""
 
     size_in_mib: int = msgspec.field(name="SizeInMiB")
@@ -55,7 +55,7 @@ class Efa(_Wire, frozen=True, kw_only=True):
     maximum_efa_interfaces: int = 0
 
 
-class Network(_Wire, frozen=True, kw_only=True):
+class NetworkInfo(_Wire, frozen=True, kw_only=True):
     """`NetworkInfo`."""
 
     default_network_card_index: int = 0
@@ -89,7 +89,7 @@ class EbsBandwidth(_Wire, frozen=True, kw_only=True):
     maximum_bandwidth_in_mbps: int = 0
 
 
-class Ebs(_Wire, frozen=True, kw_only=True):
+class EbsInfo(_Wire, frozen=True, kw_only=True):
     """`EbsInfo`. A `shared` attachment limit is shared with network interfaces."""
 
     ebs_optimized_support: str = ""
@@ -104,7 +104,7 @@ class Gpu(_Wire, frozen=True, kw_only=True):
     name: str = ""
     manufacturer: str = ""
     count: int = 0
-    memory_info: Memory | None = None
+    memory_info: MemoryInfo | None = None
 
 
 class Gpus(_Wire, frozen=True, kw_only=True):
@@ -159,13 +159,13 @@ class Shape(_Wire, frozen=True, kw_only=True):
     instance_type: str
     processor_info: Processor
     v_cpu_info: VCpus
-    memory_info: Memory
-    network_info: Network
+    memory_info: MemoryInfo
+    network_info: NetworkInfo
     supported_usage_classes: tuple[str, ...] = ()
     supported_virtualization_types: tuple[str, ...] = ()
     hypervisor: str = ""
     bare_metal: bool = False
-    ebs_info: Ebs = Ebs()
+    ebs_info: EbsInfo = EbsInfo()
     instance_storage_info: InstanceStorage | None = None
     gpu_info: Gpus | None = None
     inference_accelerator_info: Accelerators | None = None

@@ -10,14 +10,14 @@ import msgspec
 from core.ami_families.al2023 import AL2023
 from core.ami_families.family import AmiFamily
 from core.catalogue.kubelet import KubeletSettings, read_kubelet
-from core.catalogue.node_class import RAID0, BlockDevice, NetworkInterface, NodeClass
+from core.catalogue.node_class import RAID0, BlockDevice, EC2NodeClass, NetworkInterface
 from core.errors import InvalidInputError
 from core.model.values import quantity
 
 PPM: Final = 1_000_000
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SizingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Karpenter's provider options that size nodes.
 
     Attributes:
@@ -47,10 +47,10 @@ class Sizing(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[str, ...] = ()
     nested_virtualization: bool = False
     needs_nitro: bool = False
-    settings: Settings = Settings()
+    settings: SizingSettings = SizingSettings()
 
 
-def sizing_of(node_class: NodeClass, settings: Settings) -> Sizing:
+def sizing_of(node_class: EC2NodeClass, settings: SizingSettings) -> Sizing:
     """The sizing of an EC2NodeClass.
 
     Raises:
@@ -90,7 +90,7 @@ def volume_bytes(device: BlockDevice) -> int | None:
         raise InvalidInputError(error.problem, field="spec.blockDeviceMappings.ebs.volumeSize") from error
 
 
-def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> Settings:
+def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> SizingSettings:
     """Settings as Karpenter's environment spells them; the share is a decimal such as `0.075`, its name notwithstanding.
 
     Raises:
@@ -103,7 +103,7 @@ def settings_from(*, vm_memory_overhead_percent: str, reserved_enis: int) -> Set
     if not share.is_finite() or not 0 <= share < 1:
         problem = f"{vm_memory_overhead_percent!r} is no share such as 0.075"
         raise InvalidInputError(problem, subject="environment", field="VM_MEMORY_OVERHEAD_PERCENT")
-    return Settings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)
+    return SizingSettings(vm_memory_overhead_ppm=int(share * PPM), reserved_enis=reserved_enis)
 
 
 def _ephemeral_bytes(devices: tuple[BlockDevice, ...], family: AmiFamily) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from core import labels
 from core.ami_families.family import AmiFamily
-from core.catalogue.shape import Network, Shape
+from core.catalogue.shape import NetworkInfo, Shape
 
 _NAME: Final = re.compile(r"(^[a-z]+)(-[0-9]+tb)?([0-9]+).*\.")
 """Category, size of the memory (high-memory types) and generation, as Karpenter reads them off the name."""
@@ -73,7 +73,7 @@ def _bandwidth(shape: Shape) -> dict[str, str]:
     }
 
 
-def _network_mbps(network: Network) -> int:
+def _network_mbps(network: NetworkInfo) -> int:
     """What EC2 states as a figure; for `Up to …` the baseline of all cards; nothing where EC2 gives words (old types)."""
     stated = _SPEED.match(network.network_performance)
     if stated is None:

@@ -8,7 +8,7 @@ import msgspec
 
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
-from core.scheduling.planner import Outcome, Planner
+from core.scheduling.planner import Planner, SchedulingResults
 
 
 class Simulation(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class Simulator:
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
-        self.base: Outcome = planner.outcome()
+        self.base: SchedulingResults = planner.outcome()
         self._waiting_price = self.base.plan.cost.hourly
         self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
 
@@ -51,7 +51,7 @@ class Simulator:
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
         return Simulation(claims, tuple(sorted(moves)), self._stranded(outcome), others > self._waiting_price)
 
-    def _stranded(self, outcome: Outcome) -> str:
+    def _stranded(self, outcome: SchedulingResults) -> str:
         for pod in outcome.plan.unschedulable:
             if pod.pod not in self._placeless:
                 return f"pod {pod.pod} would find no place: {pod.message}"

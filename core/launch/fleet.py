@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import NodeClass
+from core.catalogue.node_class import EC2NodeClass
 from core.launch.template import tag_list
 from core.model.catalogue import Offering, OfferingKey, cheapest_first
 
@@ -44,7 +44,7 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     is_ranked: bool = False
 
 
-def subnets_by_zone(node_class: NodeClass) -> dict[str, str]:
+def subnets_by_zone(node_class: EC2NodeClass) -> dict[str, str]:
     """Zone → the first of its subnets in the status, which lists those with most free addresses first."""
     chosen: dict[str, str] = {}
     for subnet in node_class.status.subnets:

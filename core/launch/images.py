@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from core.catalogue.node_class import Ami, NodeClass
+from core.catalogue.node_class import Ami, EC2NodeClass
 from core.model.catalogue import InstanceType
 from core.model.values.requirements import Requirement, Requirements
 
 
-def image_for(instance_type: InstanceType, node_class: NodeClass) -> Ami | None:
+def image_for(instance_type: InstanceType, node_class: EC2NodeClass) -> Ami | None:
     """The first resolved image whose requirements the type meets, None where there is none (Karpenter)."""
     carried = Requirements(Requirement.one_of(key, *values) for key, values in instance_type.labels.items())
     for ami in node_class.status.amis:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.catalogue.node_class import EFA_ONLY, NodeClass, NodeClassSpec
+from core.catalogue.node_class import EFA_ONLY, EC2NodeClass, NodeClassSpec
 
 
-def network_interfaces(node_class: NodeClass, *, efa_count: int, is_ipv6: bool) -> list[dict[str, Any]]:
+def network_interfaces(node_class: EC2NodeClass, *, efa_count: int, is_ipv6: bool) -> list[dict[str, Any]]:
     """The class' own list, else one EFA interface per network card for a claim that asks for EFA, else a single one."""
     interfaces = _interfaces(node_class, efa_count, is_ipv6=is_ipv6)
     if len(interfaces) > 1:
@@ -16,7 +16,7 @@ def network_interfaces(node_class: NodeClass, *, efa_count: int, is_ipv6: bool) 
     return interfaces
 
 
-def _interfaces(node_class: NodeClass, efa_count: int, *, is_ipv6: bool) -> list[dict[str, Any]]:
+def _interfaces(node_class: EC2NodeClass, efa_count: int, *, is_ipv6: bool) -> list[dict[str, Any]]:
     groups = [group.id for group in node_class.status.security_groups]
     spec = node_class.spec
     if spec.network_interfaces:

@@ -10,7 +10,7 @@ import msgspec
 from core import labels
 from core.ami_families.bootstrap import Bootstrap, Cluster, registered_labels, registered_taints
 from core.catalogue.capacity import EFA
-from core.catalogue.node_class import RAID0, Ami, NodeClass
+from core.catalogue.node_class import RAID0, Ami, EC2NodeClass
 from core.errors import InvalidInputError
 from core.launch.fleet import FleetConfig, FleetTerms, fleet_request, subnets_by_zone
 from core.launch.images import image_for
@@ -41,7 +41,7 @@ class _Group(msgspec.Struct, frozen=True, order=True):
     efa_count: int
 
 
-def render_launch(order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -> RenderedLaunch:
+def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster) -> RenderedLaunch:
     """Render an order.
 
     Raises:
@@ -83,7 +83,7 @@ def _grouped(chosen: Iterable[Offering], order: LaunchOrder, images: Mapping[str
 
 
 def _template(
-    group: _Group, order: LaunchOrder, node_class: NodeClass, cluster: Cluster, capacity_type: str
+    group: _Group, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster, capacity_type: str
 ) -> LaunchTemplate:
     family, spec = node_class.family, node_class.spec
     node_labels = {**order.node_labels, labels.CAPACITY_TYPE: capacity_type}

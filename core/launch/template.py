@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from core import labels
-from core.catalogue.node_class import NodeClass
+from core.catalogue.node_class import EC2NodeClass
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from core.launch.interfaces import network_interfaces
@@ -53,7 +53,7 @@ class TemplateParts(msgspec.Struct, frozen=True, kw_only=True):
     is_ipv6: bool = False
 
 
-def launch_template(node_class: NodeClass, parts: TemplateParts) -> LaunchTemplate:
+def launch_template(node_class: EC2NodeClass, parts: TemplateParts) -> LaunchTemplate:
     """Render a template.
 
     Raises:
@@ -65,7 +65,7 @@ def launch_template(node_class: NodeClass, parts: TemplateParts) -> LaunchTempla
     return LaunchTemplate(name=NAME_PREFIX + digest, data=data, tags=parts.tags)
 
 
-def ownership_tags(node_class: NodeClass, *, cluster: str, node_pool: str) -> dict[str, str]:
+def ownership_tags(node_class: EC2NodeClass, *, cluster: str, node_pool: str) -> dict[str, str]:
     """Tags that say whose a resource is; they win over the user's, and IAM conditions rest on them."""
     return {
         f"kubernetes.io/cluster/{cluster}": "owned",
@@ -80,7 +80,7 @@ def tag_list(tags: dict[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": tags[key]} for key in sorted(tags)]
 
 
-def _data(node_class: NodeClass, parts: TemplateParts) -> dict[str, Any]:
+def _data(node_class: EC2NodeClass, parts: TemplateParts) -> dict[str, Any]:
     spec, status = node_class.spec, node_class.status
     profile = status.instance_profile or spec.instance_profile
     if not status.security_groups or not profile:
@@ -110,7 +110,7 @@ def _data(node_class: NodeClass, parts: TemplateParts) -> dict[str, Any]:
     return data
 
 
-def _metadata_options(node_class: NodeClass) -> dict[str, Any]:
+def _metadata_options(node_class: EC2NodeClass) -> dict[str, Any]:
     """IPv6 is named only where it is wanted: isolated regions do not know the field (Karpenter leaves it out there)."""
     options = node_class.spec.metadata_options
     ipv6 = {"HttpProtocolIpv6": "enabled"} if options.http_protocol_ipv6 == "enabled" else {}

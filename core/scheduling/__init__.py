@@ -3,6 +3,6 @@
 `schedule(snapshot)` plans once; a `Planner` answers many what-ifs over one snapshot, and says what ruled out what.
 """
 
-from core.scheduling.planner import Outcome, Planner, schedule
+from core.scheduling.planner import Planner, SchedulingResults, schedule
 
-__all__ = ["Outcome", "Planner", "schedule"]
+__all__ = ["Planner", "SchedulingResults", "schedule"]

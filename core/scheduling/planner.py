@@ -23,7 +23,7 @@ from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
     """A plan, and what disruption has to know of it beyond where pods go.
 
     The plan covers the pods that are pending anyway, those of nodes that are going already, and those that `what_if` makes
@@ -84,11 +84,11 @@ class Planner:
         cheaper, cost = improved(self._context, solution, budget, self._search)
         return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SchedulingResults:
         """The greedy plan with what else is known of it."""
         return self._solve((), consolidation=False)
 
-    def what_if(self, leaving: Collection[str], *, consolidation: bool) -> Outcome:
+    def what_if(self, leaving: Collection[str], *, consolidation: bool) -> SchedulingResults:
         """The plan if these nodes vanished and their pods had to go elsewhere.
 
         Pods that may not be evicted now (do-not-disrupt, a budget that never allows it, DaemonSets, mirror pods) are not
@@ -111,7 +111,7 @@ class Planner:
         solution, _ = self._solution((), consolidation=False)
         return Diagnosis(context, solution).of(context.pod_groups.of(waiting[pod_key]))
 
-    def _solve(self, gone: Iterable[int], *, consolidation: bool) -> Outcome:
+    def _solve(self, gone: Iterable[int], *, consolidation: bool) -> SchedulingResults:
         return self._outcome(*self._solution(gone, consolidation=consolidation))
 
     def _solution(self, gone: Iterable[int], *, consolidation: bool) -> tuple[Solution, list[Pod]]:
@@ -127,7 +127,7 @@ class Planner:
             return GreedyScheduler(context, queue_of(context, waiting), context.leaving | more, more).run(), displaced
         return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
-    def _outcome(self, solution: Solution, displaced: list[Pod]) -> Outcome:
+    def _outcome(self, solution: Solution, displaced: list[Pod]) -> SchedulingResults:
         context = self._context
         keys = {pod.key for pod in displaced}
         claims = planned_claims(solution.claims, context.axis, context.table.well_known)
@@ -142,7 +142,7 @@ class Planner:
             cost=Cost(sum(claim.price for claim in claims)),
         )
         held = {existing_nodes[position].name for pod, position in solution.bound if is_virtual(pod)}
-        return Outcome(
+        return SchedulingResults(
             plan=plan,
             displaced=tuple(sorted(keys)),
             on_uninitialized=tuple(

@@ -8,7 +8,7 @@ from constructs import Construct
 MODES = "run | pause-disruption | stop"
 
 
-class KillSwitch(Construct):
+class KillSwitchParameter(Construct):
     """The parameter. A later deployment leaves the value alone that an operator has set, as its template does not change."""
 
     def __init__(self, scope: Construct, construct_id: str, *, cluster: str) -> None:

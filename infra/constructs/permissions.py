@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 
 from infra.config import ClusterConfig
 from infra.constructs.function import ProvisionerFunction
-from infra.constructs.kill_switch import KillSwitch
+from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.queues import Queues
 from infra.constructs.windows import BudgetWindows
 
@@ -36,7 +36,7 @@ class Permissions:
     bucket: s3.IBucket
     queues: Queues
     windows: BudgetWindows
-    kill_switch: KillSwitch
+    kill_switch: KillSwitchParameter
 
     def grant(self, function: ProvisionerFunction) -> None:
         """Give `function` what its work needs."""

@@ -10,11 +10,11 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.brakes.ports import Breakers
-from lambdas.decisions import Outcome
 from lambdas.ports import PortError, reason_of
+from lambdas.run_report import RunReport
 
 
-def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, outcome: Outcome) -> None:
+def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, report: RunReport) -> None:
     """The claim goes for `reason`: its pool's breaker counts that where its node never became ready. Never raises PortError."""
     if record.phase is ClaimPhase.INITIALIZED or reason not in JOIN_FAILURES:
         return
@@ -22,11 +22,11 @@ def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, ou
     try:
         has_opened = breakers.failed(pool, f"{record.name}, {reason}", now)
     except PortError as error:
-        outcome.count("portErrors")
-        outcome.decide(DecisionKind.SKIP, pool, reason_of(error), str(error))
+        report.count("portErrors")
+        report.decide(DecisionKind.SKIP, pool, reason_of(error), str(error))
         return
     if has_opened:
-        outcome.decide(
+        report.decide(
             DecisionKind.BRAKE,
             pool,
             BrakeKind.POOL_BREAKER,
@@ -34,9 +34,9 @@ def went(breakers: Breakers, record: ClaimRecord, reason: str, now: datetime, ou
         )
 
 
-def became_ready(breakers: Breakers, record: ClaimRecord, now: datetime, outcome: Outcome) -> None:
+def became_ready(breakers: Breakers, record: ClaimRecord, now: datetime, report: RunReport) -> None:
     """The claim's node is ready: its pool's breaker closes. Raises PortError."""
     if breakers.joined(record.plan.node_pool, now):
-        outcome.decide(
+        report.decide(
             DecisionKind.RELEASE, record.plan.node_pool, RunReason.BREAKER_CLOSED, f"the node of {record.name} is ready"
         )

@@ -2,7 +2,7 @@
 
 brake = brakes.engaged().stopping(Action.EXPIRE, pool)
 if brake is not None:
-    skipped(brake, subject, outcome)
+    skipped(brake, subject, report)
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Protocol
 from core.brakes.brake import Brake, BrakeKind, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.reasons.decision import DecisionKind
-from lambdas.decisions import Outcome
 from lambdas.metric_names import STOPPED, stopped_by
+from lambdas.run_report import RunReport
 
 
 class Brakes(Protocol):
@@ -61,9 +61,9 @@ class Breakers(Protocol):
         ...
 
 
-def skipped(brake: Brake, subject: str, outcome: Outcome) -> None:
+def skipped(brake: Brake, subject: str, report: RunReport) -> None:
     """Say that `subject` is left as it is because of `brake`: a decision, and a count by which an alarm goes off."""
-    outcome.decide(DecisionKind.SKIP, subject, brake.kind, brake.message)
+    report.decide(DecisionKind.SKIP, subject, brake.kind, brake.message)
     if brake.kind is not BrakeKind.UNREADABLE:  # that one has an alarm of its own, which forgives a single failure
-        outcome.count(STOPPED)
-    outcome.count(stopped_by(brake.kind))
+        report.count(STOPPED)
+    report.count(stopped_by(brake.kind))

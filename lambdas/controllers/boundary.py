@@ -7,16 +7,16 @@ from collections.abc import Callable
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 from core.reasons.run import FailureReason
-from lambdas.decisions import Outcome
 from lambdas.observability import logger
 from lambdas.ports import PortError, reason_of
+from lambdas.run_report import RunReport
 
 
 class Boundary:
     """Runs pieces of work, and remembers which of them failed."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        self._outcome = outcome
+    def __init__(self, report: RunReport) -> None:
+        self._report = report
         self.failed: list[str] = []
 
     def attempt(self, subject: str, work: Callable[[], object]) -> bool:
@@ -24,11 +24,11 @@ class Boundary:
         try:
             work()
         except PortError as error:
-            self._outcome.count("portErrors")
+            self._report.count("portErrors")
             self._note(subject, error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others go on
             logger.exception("unexpected error", extra={"subject": subject})
-            self._outcome.count("unexpectedErrors")
+            self._report.count("unexpectedErrors")
             self._note(subject, error)
         else:
             return True
@@ -37,7 +37,7 @@ class Boundary:
     def leave(self, subject: str, reason: ReasonCode, message: str) -> None:
         """Tell that a piece of work was not begun; it counts as failed."""
         self.failed.append(subject)
-        self._outcome.decide(DecisionKind.SKIP, subject, reason, message)
+        self._report.decide(DecisionKind.SKIP, subject, reason, message)
 
     def _note(self, subject: str, error: Exception) -> None:
         reason = reason_of(error)

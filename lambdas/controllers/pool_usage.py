@@ -11,8 +11,8 @@ from core.lifecycle.records import ClaimRecord
 from core.model.values import resources
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.decisions import Outcome
 from lambdas.ports import ConflictError
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, PoolUsage
 
 Mismatch = tuple[PoolUsage, PoolUsage]
@@ -31,16 +31,16 @@ def mismatches(store: ClaimStore, seen: Iterable[ClaimRecord]) -> list[Mismatch]
     return _wrong(counted, store.all())
 
 
-def recount(store: ClaimStore, mismatch: Mismatch, outcome: Outcome) -> None:
+def recount(store: ClaimStore, mismatch: Mismatch, report: RunReport) -> None:
     """Put a NodePool's counters right, unless they have moved since: then whoever compares next sees. Raises PortError."""
     before, after = mismatch
     try:
         store.recount(before, after)
     except ConflictError:
         return
-    outcome.count("repairedUsage")
+    report.count("repairedUsage")
     told = f"counted {_told(before)}, its claims hold {_told(after)}"
-    outcome.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, told)
+    report.decide(DecisionKind.REPAIR, f"NodePool {before.node_pool}", RunReason.USAGE_RECOUNTED, told)
 
 
 def _wrong(counted: Iterable[PoolUsage], claims: Iterable[ClaimRecord]) -> list[Mismatch]:

@@ -7,12 +7,12 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
-from lambdas.decisions import Outcome
 from lambdas.messages import is_window
-from lambdas.observability import told
+from lambdas.observability import reported
+from lambdas.run_report import RunReport
 
 
-@told
-def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
+@reported
+def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Decide which nodes should go."""
-    application().disruption.run(outcome, is_window=is_window(event))
+    application().disruption.run(report, is_window=is_window(event))

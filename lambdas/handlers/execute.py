@@ -8,12 +8,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
-from lambdas.decisions import Outcome
-from lambdas.observability import told
+from lambdas.observability import reported
+from lambdas.run_report import RunReport
 
 
-@told
-def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
+@reported
+def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()
-    app.execution.run(event["Records"], outcome, deadline=deadline_of(context, app.clock))
+    app.execution.run(event["Records"], report, deadline=deadline_of(context, app.clock))

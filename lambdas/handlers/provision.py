@@ -8,16 +8,16 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
 from lambdas.clock import deadline_of
-from lambdas.decisions import Outcome
 from lambdas.messages import is_news, looks_until
-from lambdas.observability import told
+from lambdas.observability import reported
+from lambdas.run_report import RunReport
 
 
-@told
-def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
+@reported
+def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Launch what pending pods need."""
     app = application()
     until = looks_until(event, app.clock.now())
     if is_news(event):
         app.provisioning.tell_of_change()
-    app.provisioning.run(outcome, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)
+    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)

@@ -7,11 +7,11 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.bootstrap import application
-from lambdas.decisions import Outcome
-from lambdas.observability import told
+from lambdas.observability import reported
+from lambdas.run_report import RunReport
 
 
-@told
-def handler(event: dict[str, Any], context: LambdaContext, outcome: Outcome) -> None:
+@reported
+def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Turn audit events that may mean work into one wake-up."""
-    application().audit_log.run(event, outcome)
+    application().audit_log.run(event, report)

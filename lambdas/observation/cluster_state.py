@@ -11,7 +11,7 @@ from core.model.snapshot import Snapshot
 from lambdas.ports import JsonObject
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen.
 
     Attributes:

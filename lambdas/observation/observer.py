@@ -27,7 +27,7 @@ from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import with_expected_pods
 from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
@@ -63,7 +63,7 @@ _FOR_DEFAULT_SPREADS: Final = (
 """What tells which pods a default constraint selects."""
 
 
-class Memory(msgspec.Struct, frozen=True):
+class Stores(msgspec.Struct, frozen=True):
     """What is known besides the cluster and the market: our own table, as far as decisions read it, and the brakes."""
 
     claims: ClaimStore
@@ -79,11 +79,11 @@ class Observer:
     """Looks, and decides nothing."""
 
     def __init__(
-        self, kubernetes: Kubernetes, catalogues: CatalogueStore, memory: Memory, settings: Settings, clock: Clock
+        self, kubernetes: Kubernetes, catalogues: CatalogueStore, stores: Stores, settings: Settings, clock: Clock
     ) -> None:
         self._kubernetes = kubernetes
         self._catalogues = catalogues
-        self._memory = memory
+        self._stores = stores
         self._settings = settings
         self._clock = clock
 
@@ -104,14 +104,14 @@ class Observer:
         facts = self._catalogues.facts()
         return (facts.shapes_read_at, facts.prices_read_at) if facts is not None else ()
 
-    def look_without_pods(self) -> View:
+    def look_without_pods(self) -> ClusterState:
         """Nodes, NodePools and EC2NodeClasses with our claims: enough to see whether anything is out of order.
 
         Raises:
             PortError: If the look fails.
         """
         rejected: list[ObjectProblem] = []
-        commands, records = self._memory.commands.all(), self._memory.claims.all()
+        commands, records = self._stores.commands.all(), self._stores.claims.all()
         objects: dict[Resource, tuple[Any, ...]] = {
             kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)
         }
@@ -123,7 +123,7 @@ class Observer:
             cluster=self._settings.cluster_name,
             is_live=True,
         )
-        return View(
+        return ClusterState(
             snapshot=self._joined(snapshot, records, commands),
             claims=_by_claim(records),
             commands=commands,
@@ -132,7 +132,7 @@ class Observer:
             problems=(*rejected, *problems),
         )
 
-    def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> View:
+    def look(self, *, claims: Iterable[ClaimRecord] | None = None, with_market: bool = True) -> ClusterState:
         """Everything that a decision may depend on; without the market only what needs no prices may be decided.
 
         Commands are read before claims, and both before the cluster: a node that a finished command let go is seen as
@@ -143,8 +143,8 @@ class Observer:
             PortError: If the look fails; half a look is none.
         """
         rejected: list[ObjectProblem] = []
-        commands = self._memory.commands.all()
-        records = tuple(claims) if claims is not None else self._memory.claims.all()
+        commands = self._stores.commands.all()
+        records = tuple(claims) if claims is not None else self._stores.claims.all()
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
         objects[kinds.PODS] = self._read(kinds.PODS, rejected)
         if _have_volumes(objects[kinds.PODS]):
@@ -169,7 +169,7 @@ class Observer:
         if with_market:
             snapshot = self._without_shifted_zones(snapshot)
         current = with_pod_events(records, snapshot.pods, now)
-        return View(
+        return ClusterState(
             snapshot=self._joined(snapshot, current, commands),
             claims=_by_claim(records),
             displaced=_displaced(records, snapshot.pods),
@@ -206,7 +206,7 @@ class Observer:
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
         """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
         whole = self._catalogues.catalogue(sorted(node_classes, key=_name))
-        return without_unavailable(whole, self._memory.unavailable.active(now))
+        return without_unavailable(whole, self._stores.unavailable.active(now))
 
     def node_class(self, name: str) -> JsonObject:
         """One EC2NodeClass manifest. Raises NotFoundError."""
@@ -232,7 +232,7 @@ class Observer:
 
     def _without_shifted_zones(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot without a zone to launch in that traffic is shifted away from."""
-        away = self._memory.brakes.engaged().zones
+        away = self._stores.brakes.engaged().zones
         if not away:
             return snapshot
         names = zones_by_id(snapshot.node_classes, snapshot.nodes)
@@ -270,7 +270,7 @@ class Observer:
             node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
             node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
             marked_for_deletion=tuple(sorted(removed)),
-            nominated_until=self._memory.nominations.until(snapshot.now),
+            nominated_until=self._stores.nominations.until(snapshot.now),
         )
         return with_expected_pods(joined, records, removed, leaving)
 

@@ -33,7 +33,7 @@ _encode: Final = msgspec.json.Encoder().encode
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def fingerprint(snapshot: Snapshot) -> str:
+def snapshot_digest(snapshot: Snapshot) -> str:
     """Stands for everything that decisions depend on but the passing of time.
 
     Of time it keeps what matters: which conditions hold, who is nominated, which pods are protected, what budgets allow.
@@ -98,7 +98,7 @@ def _digest_of(types: tuple[InstanceType, ...]) -> str:
 _digest: Final = ByIdentity(_digest_of, size=_MARKETS_KEPT)
 
 
-class LastThought(Generic[T]):
+class PlanCache(Generic[T]):
     """What was concluded about the world as it was when last thought about, for at most `keeps`.
 
     It lives in one sandbox only: a new one thinks afresh.

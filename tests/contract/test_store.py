@@ -27,7 +27,7 @@ from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
 from lambdas.adapters.aws.dynamodb.unavailable_offerings import PARTITION, DynamoOfferings
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError, TransientError
 from lambdas.store import PLANNER, ClaimChange, CommandChange, Disrupted, Lease, Leases, PoolUsage, SweepLog, SweepState
 from tests.fakes.account import FakeAccount
@@ -54,7 +54,7 @@ KEY = OfferingKey("m5.large", "us-east-1a", "spot")
 class Store(msgspec.Struct, frozen=True):
     """All of it."""
 
-    memory: Memory
+    stores: Stores
     leases: Leases
     sweeps: SweepLog
 
@@ -68,7 +68,7 @@ NO_BRAKES = FakeBrakes(FakeClock(NOW))
 
 
 def dynamo(table: DynamoTable, cluster: str) -> Store:
-    memory = Memory(
+    stores = Stores(
         claims=DynamoClaims(table, cluster),
         commands=DynamoCommands(table, cluster),
         unavailable=DynamoOfferings(table),
@@ -77,7 +77,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
     )
-    return Store(memory, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
+    return Store(stores, DynamoLeases(table, cluster), DynamoSweeps(table, cluster))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def table(request: pytest.FixtureRequest) -> DynamoTable:
 def store(request: pytest.FixtureRequest) -> Store:
     if request.param == "memory":
         rows = Rows()
-        return Store(rows.memory(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
+        return Store(rows.stores(NO_BRAKES), MemoryLeases(rows), MemorySweeps(rows))
     table = request.getfixturevalue("in_simulator" if request.param == SIMULATED else "on_dynamodb_local")
     return dynamo(table, request.node.name)
 
@@ -123,50 +123,50 @@ def claim(name: str, *, nodes: int = 1, pool: str = "default") -> ClaimRecord:
 
 def test_a_claim_comes_back_as_it_was_stored(store: Store) -> None:
     """Else what a function knew is not what the next one reads."""
-    (stored,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
-    assert store.memory.claims.get("a") == stored
-    assert store.memory.claims.all() == (stored,)
-    assert store.memory.claims.get("b") is None
+    (stored,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
+    assert store.stores.claims.get("a") == stored
+    assert store.stores.claims.all() == (stored,)
+    assert store.stores.claims.get("b") is None
 
 
 def test_claims_are_listed_by_name(store: Store) -> None:
-    store.memory.claims.request([claim(f"c-{n}") for n in (3, 1, 2)], {}, store.planner())
-    assert [found.name for found in store.memory.claims.all()] == ["c-1", "c-2", "c-3"]
+    store.stores.claims.request([claim(f"c-{n}") for n in (3, 1, 2)], {}, store.planner())
+    assert [found.name for found in store.stores.claims.all()] == ["c-1", "c-2", "c-3"]
 
 
 def test_a_limit_is_kept_to_the_last_node(store: Store) -> None:
     """Else a NodePool costs more than its owner allowed."""
     claims = [claim(f"c{n}") for n in range(5)]
-    requested = store.memory.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
+    requested = store.stores.claims.request(claims, {"default": {"nodes": 3}}, store.planner())
     assert [found.name for found in requested.accepted] == ["c0", "c1", "c2"]
     assert [found.name for found in requested.refused] == ["c3", "c4"]
-    assert len(store.memory.claims.all()) == 3
+    assert len(store.stores.claims.all()) == 3
 
 
 def test_pools_have_limits_of_their_own(store: Store) -> None:
     claims = [claim("a", pool="one"), claim("b", pool="two")]
-    requested = store.memory.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
+    requested = store.stores.claims.request(claims, {"one": {"cpu": 1000}}, store.planner())
     assert [found.name for found in requested.accepted] == ["b"]
 
 
 def test_what_a_claim_gives_back_can_be_had_again(store: Store) -> None:
     """Else limits fill up with nodes that are gone."""
     limits = {"default": {"nodes": 1}}
-    (first,) = store.memory.claims.request([claim("a")], limits, store.planner()).accepted
-    assert store.memory.claims.request([claim("b")], limits, store.planner()).accepted == ()
-    leaving = store.memory.claims.change(first, msgspec.structs.replace(first, reserved={}))
-    (second,) = store.memory.claims.request([claim("b")], limits, store.planner()).accepted
-    store.memory.claims.forget(leaving)
-    assert store.memory.claims.request([claim("c")], limits, store.planner()).accepted == ()
-    store.memory.claims.forget(second)
-    assert store.memory.claims.request([claim("c")], limits, store.planner()).refused == ()
+    (first,) = store.stores.claims.request([claim("a")], limits, store.planner()).accepted
+    assert store.stores.claims.request([claim("b")], limits, store.planner()).accepted == ()
+    leaving = store.stores.claims.change(first, msgspec.structs.replace(first, reserved={}))
+    (second,) = store.stores.claims.request([claim("b")], limits, store.planner()).accepted
+    store.stores.claims.forget(leaving)
+    assert store.stores.claims.request([claim("c")], limits, store.planner()).accepted == ()
+    store.stores.claims.forget(second)
+    assert store.stores.claims.request([claim("c")], limits, store.planner()).refused == ()
 
 
 def test_asking_twice_stores_and_reserves_once(store: Store) -> None:
     """A reply may be lost; asking again must neither fail nor count double."""
     limits = {"default": {"nodes": 1}}
-    store.memory.claims.request([claim("a")], limits, store.planner())
-    again = store.memory.claims.request([claim("a")], limits, store.planner())
+    store.stores.claims.request([claim("a")], limits, store.planner())
+    again = store.stores.claims.request([claim("a")], limits, store.planner())
     assert [found.name for found in again.accepted] == ["a"]
 
 
@@ -177,22 +177,22 @@ def test_a_planner_that_overslept_stores_nothing(store: Store) -> None:
     assert new is not None
     assert new.fence > old.fence
     with pytest.raises(ConflictError):
-        store.memory.claims.request([claim("a")], {}, old)
-    assert store.memory.claims.all() == ()
+        store.stores.claims.request([claim("a")], {}, old)
+    assert store.stores.claims.all() == ()
 
 
 def test_the_second_of_two_writers_is_refused(store: Store) -> None:
     """Else a step taken on old facts undoes a newer one."""
-    (seen,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
-    store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
+    (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
+    store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
     for write in (
-        lambda: store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="two")),
-        lambda: store.memory.claims.change(seen, msgspec.structs.replace(seen, reserved={})),
-        lambda: store.memory.claims.forget(seen),
+        lambda: store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="two")),
+        lambda: store.stores.claims.change(seen, msgspec.structs.replace(seen, reserved={})),
+        lambda: store.stores.claims.forget(seen),
     ):
         with pytest.raises(ConflictError):
             write()
-    stored = store.memory.claims.get("a")
+    stored = store.stores.claims.get("a")
     assert stored is not None
     assert stored.node_name == "one"
 
@@ -200,25 +200,25 @@ def test_the_second_of_two_writers_is_refused(store: Store) -> None:
 def test_a_claim_is_found_by_its_instance_until_it_is_forgotten(store: Store) -> None:
     """Each event of any instance of the account would read all claims."""
     unlaunched = msgspec.structs.replace(claim("a"), machine=None)
-    (seen,) = store.memory.claims.request([unlaunched], {}, store.planner()).accepted
-    assert store.memory.claims.of_instance("i-1") is None
+    (seen,) = store.stores.claims.request([unlaunched], {}, store.planner()).accepted
+    assert store.stores.claims.of_instance("i-1") is None
     machine = Machine(instance_id="i-1", provider_id="aws:///a/i-1", offering=Offering("m5.large", "a", "spot", 1))
-    launched = store.memory.claims.change(seen, msgspec.structs.replace(seen, machine=machine))
-    assert store.memory.claims.of_instance("i-1") == launched
-    store.memory.claims.forget(launched)
-    assert store.memory.claims.of_instance("i-1") is None
-    assert store.memory.claims.restore(launched) is not None
-    assert store.memory.claims.of_instance("i-1") is not None
-    assert store.memory.claims.indexed() == {"i-1"}
-    store.memory.claims.index(launched)
-    assert store.memory.claims.of_instance("i-1") is not None
+    launched = store.stores.claims.change(seen, msgspec.structs.replace(seen, machine=machine))
+    assert store.stores.claims.of_instance("i-1") == launched
+    store.stores.claims.forget(launched)
+    assert store.stores.claims.of_instance("i-1") is None
+    assert store.stores.claims.restore(launched) is not None
+    assert store.stores.claims.of_instance("i-1") is not None
+    assert store.stores.claims.indexed() == {"i-1"}
+    store.stores.claims.index(launched)
+    assert store.stores.claims.of_instance("i-1") is not None
 
 
 def test_forgetting_twice_is_fine(store: Store) -> None:
-    (seen,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
-    store.memory.claims.forget(seen)
-    store.memory.claims.forget(seen)
-    assert store.memory.claims.all() == ()
+    (seen,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
+    store.stores.claims.forget(seen)
+    store.stores.claims.forget(seen)
+    assert store.stores.claims.all() == ()
 
 
 def test_a_lease_has_one_holder_until_it_ends_or_is_given_back(store: Store) -> None:
@@ -231,32 +231,32 @@ def test_a_lease_has_one_holder_until_it_ends_or_is_given_back(store: Store) -> 
 
 
 def test_commands_are_kept_changed_and_removed(store: Store) -> None:
-    store.memory.commands.add(a_command())
+    store.stores.commands.add(a_command())
     with pytest.raises(ConflictError):
-        store.memory.commands.add(a_command())
-    (seen,) = store.memory.commands.all()
-    moved = store.memory.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
-    assert store.memory.commands.get("x") == moved
+        store.stores.commands.add(a_command())
+    (seen,) = store.stores.commands.all()
+    moved = store.stores.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
+    assert store.stores.commands.get("x") == moved
     with pytest.raises(ConflictError):
-        store.memory.commands.change(seen, seen)
-    store.memory.commands.remove(moved)
-    store.memory.commands.remove(moved)
-    assert store.memory.commands.all() == ()
+        store.stores.commands.change(seen, seen)
+    store.stores.commands.remove(moved)
+    store.stores.commands.remove(moved)
+    assert store.stores.commands.all() == ()
 
 
 def test_nominations_end_by_themselves(store: Store) -> None:
     """Else nodes stay protected for pods that came long ago."""
-    store.memory.nominations.nominate(["a"], now=NOW, until=NOW + MINUTE)
-    store.memory.nominations.nominate(["b"], now=NOW + MINUTE / 2, until=NOW + 2 * MINUTE)
-    assert set(store.memory.nominations.until(NOW + MINUTE / 2)) == {"a", "b"}
-    assert set(store.memory.nominations.until(NOW + MINUTE)) == {"b"}
+    store.stores.nominations.nominate(["a"], now=NOW, until=NOW + MINUTE)
+    store.stores.nominations.nominate(["b"], now=NOW + MINUTE / 2, until=NOW + 2 * MINUTE)
+    assert set(store.stores.nominations.until(NOW + MINUTE / 2)) == {"a", "b"}
+    assert set(store.stores.nominations.until(NOW + MINUTE)) == {"b"}
 
 
 def test_a_refused_offering_is_avoided_for_three_minutes(store: Store) -> None:
     key = msgspec.structs.replace(KEY, instance_type="contract.large")
-    store.memory.unavailable.mark([key], NOW)
-    assert key in store.memory.unavailable.active(NOW + 2 * MINUTE)
-    assert key not in store.memory.unavailable.active(NOW + 3 * MINUTE)
+    store.stores.unavailable.mark([key], NOW)
+    assert key in store.stores.unavailable.active(NOW + 2 * MINUTE)
+    assert key not in store.stores.unavailable.active(NOW + 3 * MINUTE)
 
 
 def test_an_offering_that_refuses_again_and_again_is_avoided_longer_and_longer(table: DynamoTable) -> None:
@@ -279,7 +279,7 @@ def test_many_claims_fit_in_several_transactions(table: DynamoTable) -> None:
     """DynamoDB takes a hundred operations at once."""
     store = dynamo(table, "many")
     claims = [claim(f"c-{n:03d}") for n in range(95)]
-    requested = store.memory.claims.request(claims, {"default": {"nodes": 90}}, store.planner())
+    requested = store.stores.claims.request(claims, {"default": {"nodes": 90}}, store.planner())
     assert (len(requested.accepted), len(requested.refused)) == (90, 5)
 
 
@@ -287,7 +287,7 @@ def test_claims_of_any_size_fit_in_several_transactions(table: DynamoTable) -> N
     """DynamoDB takes four megabytes at once: a NodePool with long annotations could launch nothing where it has many pods."""
     store = dynamo(table, "large")
     claims = [msgspec.structs.replace(claim(f"c-{n:03d}"), node_name=noise(150_000)) for n in range(40)]
-    requested = store.memory.claims.request(claims, {"default": {"nodes": 39}}, store.planner())
+    requested = store.stores.claims.request(claims, {"default": {"nodes": 39}}, store.planner())
     assert (len(requested.accepted), len(requested.refused)) == (39, 1)
 
 
@@ -296,16 +296,16 @@ def test_a_command_that_moves_thousands_of_pods_can_be_stored(table: DynamoTable
     store, command = dynamo(table, "moves"), a_command()
     moves = tuple(Move(f"shop/cart-{noise(5)}-{noise(3)}", f"ip-10-0-{n % 99}-1.ec2.internal") for n in range(6000))
     moving = msgspec.structs.replace(command, command=msgspec.structs.replace(command.command, moves=moves))
-    store.memory.commands.add(moving)
-    (seen,) = store.memory.commands.all()
+    store.stores.commands.add(moving)
+    (seen,) = store.stores.commands.all()
     assert seen.command.moves == moves
 
 
 def test_as_many_nodes_can_be_nominated_as_a_cluster_may_have(store: Store) -> None:
     """They are one item: else a burst of ten thousand nodes could not be planned for."""
     names = [f"general-purpose-{n % 7}-{n}" for n in range(10_000)]
-    store.memory.nominations.nominate(names, now=NOW, until=NOW + MINUTE)
-    assert set(store.memory.nominations.until(NOW)) == set(names)
+    store.stores.nominations.nominate(names, now=NOW, until=NOW + MINUTE)
+    assert set(store.stores.nominations.until(NOW)) == set(names)
 
 
 def noise(length: int) -> str:
@@ -316,13 +316,13 @@ def noise(length: int) -> str:
 def test_a_claim_is_released_only_with_what_it_reserved(store: Store) -> None:
     """Else the second of two functions that end a claim gives its share back twice, and the pool outgrows its limit."""
     limits = {"default": {"nodes": 1}}
-    (seen,) = store.memory.claims.request([claim("a")], limits, store.planner()).accepted
-    moved = store.memory.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
+    (seen,) = store.stores.claims.request([claim("a")], limits, store.planner()).accepted
+    moved = store.stores.claims.change(seen, msgspec.structs.replace(seen, node_name="one"))
     with pytest.raises(ConflictError):
-        store.memory.claims.forget(seen)
-    store.memory.claims.forget(moved)
-    store.memory.claims.forget(moved)
-    requested = store.memory.claims.request([claim("b"), claim("c")], limits, store.planner())
+        store.stores.claims.forget(seen)
+    store.stores.claims.forget(moved)
+    store.stores.claims.forget(moved)
+    requested = store.stores.claims.request([claim("b"), claim("c")], limits, store.planner())
     assert [found.name for found in requested.accepted] == ["b"]
 
 
@@ -331,13 +331,13 @@ def test_everything_is_listed_however_much_there_is(table: DynamoTable) -> None:
     store = dynamo(table, "heavy")
     claims = [msgspec.structs.replace(claim(f"c-{n:02d}"), node_name=noise(50_000)) for n in range(25)]
     for found in claims:
-        store.memory.claims.request([found], {}, store.planner())
-    assert [found.name for found in store.memory.claims.all()] == [found.name for found in claims]
+        store.stores.claims.request([found], {}, store.planner())
+    assert [found.name for found in store.stores.claims.all()] == [found.name for found in claims]
 
 
 def requested(store: Store, *names: str, pool: str = "default") -> list[ClaimRecord]:
     """Claims that are stored."""
-    return list(store.memory.claims.request([claim(n, pool=pool) for n in names], {}, store.planner()).accepted)
+    return list(store.stores.claims.request([claim(n, pool=pool) for n in names], {}, store.planner()).accepted)
 
 
 def going(*claims: ClaimRecord) -> list[ClaimChange]:
@@ -347,7 +347,7 @@ def going(*claims: ClaimRecord) -> list[ClaimChange]:
 
 def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
     """What the claims of a NodePool hold."""
-    found = {usage.node_pool: usage for usage in store.memory.claims.usage()}
+    found = {usage.node_pool: usage for usage in store.stores.claims.usage()}
     usage = found.get(pool, PoolUsage(node_pool=pool))
     return usage.reserved, usage.disrupting
 
@@ -355,10 +355,10 @@ def counters(store: Store, pool: str = "default") -> tuple[dict[str, int], int]:
 def test_no_more_claims_go_than_the_bound_lets_go(store: Store) -> None:
     """Else two functions that look at the same moment each spend the whole budget."""
     a, b, c = requested(store, "a", "b", "c")
-    first = store.memory.claims.disrupt(going(a, b), {"default": 2})
+    first = store.stores.claims.disrupt(going(a, b), {"default": 2})
     assert [found.is_disrupting for found in first.claims] == [True, True]
-    assert store.memory.claims.disrupt(going(c), {"default": 2}) == Disrupted((), None, ("default",))
-    assert store.memory.claims.get("c") == c
+    assert store.stores.claims.disrupt(going(c), {"default": 2}) == Disrupted((), None, ("default",))
+    assert store.stores.claims.get("c") == c
     assert counters(store) == ({"cpu": 2000, "nodes": 1}, 2)
 
 
@@ -366,35 +366,35 @@ def test_all_of_the_claims_go_or_none(store: Store) -> None:
     """Else a command of several nodes takes places that others need and does nothing with them."""
     a, b = requested(store, "a", "b")
     (other,) = requested(store, "other", pool="other")
-    refused = store.memory.claims.disrupt(going(a, b, other), {"default": 1, "other": 5})
+    refused = store.stores.claims.disrupt(going(a, b, other), {"default": 1, "other": 5})
     assert refused.spent == ("default",)
-    assert store.memory.claims.all() == (a, b, other)
+    assert store.stores.claims.all() == (a, b, other)
     assert counters(store)[1] == counters(store, "other")[1] == 0
 
 
 def test_claims_go_together_with_their_command(store: Store) -> None:
     """Else a crash between the two leaves places that nobody uses, or a command that spends none."""
     (a,) = requested(store, "a")
-    store.memory.commands.add(a_command())
-    (seen,) = store.memory.commands.all()
+    store.stores.commands.add(a_command())
+    (seen,) = store.stores.commands.all()
     moved = CommandChange(seen, msgspec.structs.replace(seen, replacements=("r",)))
-    assert store.memory.claims.disrupt(going(a), {"default": 0}, command=moved).command is None
-    assert store.memory.commands.get("x") == seen
-    done = store.memory.claims.disrupt(going(a), {"default": 1}, command=moved)
+    assert store.stores.claims.disrupt(going(a), {"default": 0}, command=moved).command is None
+    assert store.stores.commands.get("x") == seen
+    done = store.stores.claims.disrupt(going(a), {"default": 1}, command=moved)
     assert done.command is not None
-    assert store.memory.commands.get("x") == done.command
+    assert store.stores.commands.get("x") == done.command
     assert done.command.replacements == ("r",)
     (again,) = done.claims
     with pytest.raises(ConflictError):
-        store.memory.claims.disrupt(going(again), {}, command=moved)
+        store.stores.claims.disrupt(going(again), {}, command=moved)
 
 
 def test_claims_that_have_changed_do_not_go(store: Store) -> None:
     """Else one that another function let go already is counted twice."""
     a, b = requested(store, "a", "b")
-    store.memory.claims.change(b, msgspec.structs.replace(b, node_name="one"))
+    store.stores.claims.change(b, msgspec.structs.replace(b, node_name="one"))
     with pytest.raises(ConflictError):
-        store.memory.claims.disrupt(going(a, b), {})
+        store.stores.claims.disrupt(going(a, b), {})
     assert counters(store)[1] == 0
 
 
@@ -405,41 +405,41 @@ def test_who_lost_the_lease_lets_nobody_go(store: Store) -> None:
     assert old is not None
     assert store.leases.acquire("disruption", "other", now=NOW + 2 * MINUTE, for_=MINUTE) is not None
     with pytest.raises(ConflictError):
-        store.memory.claims.disrupt(going(a), {}, lease=old)
-    assert store.memory.claims.get("a") == a
+        store.stores.claims.disrupt(going(a), {}, lease=old)
+    assert store.stores.claims.get("a") == a
 
 
 def test_a_claim_that_goes_already_takes_no_second_place(store: Store) -> None:
     """Else a step that is repeated after a lost reply closes the budget."""
     (a,) = requested(store, "a")
-    (gone,) = store.memory.claims.disrupt(going(a), {"default": 1}).claims
-    (again,) = store.memory.claims.disrupt(going(gone), {"default": 1}).claims
+    (gone,) = store.stores.claims.disrupt(going(a), {"default": 1}).claims
+    (again,) = store.stores.claims.disrupt(going(gone), {"default": 1}).claims
     assert (again.version, counters(store)) == (gone.version + 1, ({}, 1))
 
 
 def test_who_must_go_goes_beyond_every_budget_and_is_counted(store: Store) -> None:
     """A spot interruption asks nobody; what goes by choice waits until it is over."""
     a, b, c = requested(store, "a", "b", "c")
-    store.memory.claims.disrupt(going(a), {"default": 1})
-    assert len(store.memory.claims.disrupt(going(b), {}).claims) == 1
-    assert store.memory.claims.disrupt(going(c), {"default": 2}).spent == ("default",)
+    store.stores.claims.disrupt(going(a), {"default": 1})
+    assert len(store.stores.claims.disrupt(going(b), {}).claims) == 1
+    assert store.stores.claims.disrupt(going(c), {"default": 2}).spent == ("default",)
 
 
 def test_places_come_back_from_claims_that_are_forgotten_or_stay(store: Store) -> None:
     """Else budgets close for good."""
     a, b = requested(store, "a", "b")
-    first, second = store.memory.claims.disrupt(going(a, b), {"default": 2}).claims
-    store.memory.claims.forget(first)
-    store.memory.claims.forget(first)
+    first, second = store.stores.claims.disrupt(going(a, b), {"default": 2}).claims
+    store.stores.claims.forget(first)
+    store.stores.claims.forget(first)
     assert counters(store) == ({}, 1)
     stays = msgspec.structs.replace(second, is_disrupting=False, reserved=b.reserved)
-    store.memory.claims.change(second, stays)
+    store.stores.claims.change(second, stays)
     assert counters(store) == (b.reserved, 0)
 
 
 def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: Store) -> None:
     """A replacement may have taken the room that its deletion freed: the limit holds, whoever comes second."""
-    claims, limits = store.memory.claims, {"nodes": 1}
+    claims, limits = store.stores.claims, {"nodes": 1}
     (old,) = claims.request([claim("old")], {"default": limits}, store.planner()).accepted
     leaving = claims.change(old, msgspec.structs.replace(old, reserved={}))
     (new,) = claims.request([claim("new")], {"default": limits}, store.planner()).accepted
@@ -456,42 +456,42 @@ def test_a_claim_that_stays_after_all_takes_its_share_again_or_nothing(store: St
 
 def test_counters_are_put_right_unless_they_move_meanwhile(store: Store) -> None:
     """Else a sum of claims that were read a moment ago undoes what happened since."""
-    assert store.memory.claims.usage() == ()
+    assert store.stores.claims.usage() == ()
     a, b = requested(store, "a", "b")
-    (before,) = store.memory.claims.usage()
+    (before,) = store.stores.claims.usage()
     right = PoolUsage(node_pool="default", reserved={"nodes": 7}, disrupting=3)
-    moved = store.memory.claims.change(a, msgspec.structs.replace(a, reserved={"nodes": 2, "cpu": 2000}))
+    moved = store.stores.claims.change(a, msgspec.structs.replace(a, reserved={"nodes": 2, "cpu": 2000}))
     with pytest.raises(ConflictError):
-        store.memory.claims.recount(before, right)
-    (before,) = store.memory.claims.usage()
-    store.memory.claims.recount(before, right)
+        store.stores.claims.recount(before, right)
+    (before,) = store.stores.claims.usage()
+    store.stores.claims.recount(before, right)
     assert counters(store) == ({"nodes": 7}, 3)
-    store.memory.claims.forget(moved)
+    store.stores.claims.forget(moved)
     assert counters(store) == ({"nodes": 5, "cpu": -2000}, 3)
-    (before,) = store.memory.claims.usage()
-    store.memory.claims.recount(before, PoolUsage(node_pool="default", reserved=b.reserved))
+    (before,) = store.stores.claims.usage()
+    store.stores.claims.recount(before, PoolUsage(node_pool="default", reserved=b.reserved))
     assert counters(store) == (b.reserved, 0)
 
 
 def test_a_command_that_another_function_moved_on_is_not_removed(store: Store) -> None:
     """Else its nodes keep their taint and their share of the limits, and nobody knows of them."""
-    store.memory.commands.add(a_command())
-    (seen,) = store.memory.commands.all()
-    moved = store.memory.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
+    store.stores.commands.add(a_command())
+    (seen,) = store.stores.commands.all()
+    moved = store.stores.commands.change(seen, msgspec.structs.replace(seen, replacements=("r",)))
     with pytest.raises(ConflictError):
-        store.memory.commands.remove(seen)
-    assert store.memory.commands.all() == (moved,)
+        store.stores.commands.remove(seen)
+    assert store.stores.commands.all() == (moved,)
 
 
 def test_more_claims_than_a_transaction_takes_go_together(table: DynamoTable) -> None:
     """A repacking may take hundreds of nodes at once."""
     store = dynamo(table, "crowded")
     claims = requested(store, *(f"c-{n:03d}" for n in range(95)))
-    store.memory.commands.add(a_command())
-    (seen,) = store.memory.commands.all()
-    done = store.memory.claims.disrupt(going(*claims), {"default": 95}, command=CommandChange(seen, seen))
+    store.stores.commands.add(a_command())
+    (seen,) = store.stores.commands.all()
+    done = store.stores.claims.disrupt(going(*claims), {"default": 95}, command=CommandChange(seen, seen))
     assert (len(done.claims), done.spent, counters(store)) == (95, (), ({}, 95))
-    assert store.memory.commands.get("x") == done.command
+    assert store.stores.commands.get("x") == done.command
 
 
 @pytest.mark.e2e
@@ -512,12 +512,12 @@ def test_a_limit_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable) 
     def ask(number: int) -> int:
         for _ in range(ATTEMPTS):
             with suppress(TransientError):
-                return len(store.memory.claims.request([claim(f"c-{number}")], limits, lease).accepted)
+                return len(store.stores.claims.request([claim(f"c-{number}")], limits, lease).accepted)
         return 0
 
     with ThreadPoolExecutor(CROWD) as crowd:
         assert sum(crowd.map(ask, range(CROWD))) == 5
-    assert len(store.memory.claims.all()) == 5
+    assert len(store.stores.claims.all()) == 5
 
 
 @pytest.mark.e2e
@@ -529,7 +529,7 @@ def test_a_budget_holds_however_many_ask_at_once(on_dynamodb_local: DynamoTable)
     def ask(found: ClaimRecord) -> int:
         for _ in range(ATTEMPTS):
             with suppress(TransientError):
-                return len(store.memory.claims.disrupt(going(found), {"default": 5}).claims)
+                return len(store.stores.claims.disrupt(going(found), {"default": 5}).claims)
         return 0
 
     with ThreadPoolExecutor(CROWD) as crowd:
@@ -561,25 +561,25 @@ def test_how_sweeps_fare_is_kept_whole(store: Store) -> None:
 
 def test_a_claim_whose_row_is_lost_is_stored_anew_whatever_the_limits(store: Store) -> None:
     """Else a table that lost rows forgets what they held, or a full NodePool keeps its own nodes from coming back."""
-    stored = store.memory.claims.restore(claim("a", nodes=5))
-    assert stored == store.memory.claims.get("a")
-    (usage,) = store.memory.claims.usage()
+    stored = store.stores.claims.restore(claim("a", nodes=5))
+    assert stored == store.stores.claims.get("a")
+    (usage,) = store.stores.claims.usage()
     assert usage.reserved == {"nodes": 5, "cpu": 2000}
 
 
 def test_a_claim_that_is_there_is_not_stored_over(store: Store) -> None:
-    (there,) = store.memory.claims.request([claim("a")], {}, store.planner()).accepted
-    assert store.memory.claims.restore(claim("a", nodes=5)) is None
-    assert store.memory.claims.get("a") == there
-    (usage,) = store.memory.claims.usage()
+    (there,) = store.stores.claims.request([claim("a")], {}, store.planner()).accepted
+    assert store.stores.claims.restore(claim("a", nodes=5)) is None
+    assert store.stores.claims.get("a") == there
+    (usage,) = store.stores.claims.usage()
     assert usage.reserved == there.reserved
 
 
 def test_the_last_change_is_the_one_that_was_told_last(store: Store) -> None:
     """If it were lost, functions would rest on a look at a cluster that is another by now."""
-    store.memory.changes.tell(NOW)
-    store.memory.changes.tell(NOW + MINUTE)
-    assert store.memory.changes.last() == NOW + MINUTE
+    store.stores.changes.tell(NOW)
+    store.stores.changes.tell(NOW + MINUTE)
+    assert store.stores.changes.last() == NOW + MINUTE
 
 
 def test_fences_grow_with_each_holder_and_with_the_time(store: Store) -> None:

@@ -17,9 +17,9 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
 from lambdas.controllers.batches.side_by_side import in_turn
-from lambdas.decisions import Outcome
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
+from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
@@ -101,31 +101,31 @@ class Lab:
         (only,) = self.claims
         return only
 
-    def provision(self, *messages: JsonObject) -> Outcome:
+    def provision(self, *messages: JsonObject) -> RunReport:
         """Woken by these messages of the queue, by the schedule where there are none."""
-        outcome, now = Outcome(), self.clock.now()
+        report, now = RunReport(), self.clock.now()
         bodies = [{"body": msgspec.json.encode(message).decode()} for message in messages]
         until = looks_until({"Records": bodies} if bodies else {}, now)
         deadline = now + timedelta(minutes=1)
-        self.app.provisioning.run(outcome, owner=f"request-{now}", deadline=deadline, until=until)
-        return outcome
+        self.app.provisioning.run(report, owner=f"request-{now}", deadline=deadline, until=until)
+        return report
 
-    def disrupt(self) -> Outcome:
-        outcome = Outcome()
-        self.app.disruption.run(outcome)
-        return outcome
+    def disrupt(self) -> RunReport:
+        report = RunReport()
+        self.app.disruption.run(report)
+        return report
 
-    def reconcile(self, *, time: timedelta | None = None) -> Outcome:
-        outcome = Outcome()
-        self.app.reconciliation.run(outcome, deadline=self.clock.now() + (time or timedelta(minutes=2)))
-        return outcome
+    def reconcile(self, *, time: timedelta | None = None) -> RunReport:
+        report = RunReport()
+        self.app.reconciliation.run(report, deadline=self.clock.now() + (time or timedelta(minutes=2)))
+        return report
 
-    def execute(self, *messages: JsonObject) -> Outcome:
-        outcome = Outcome()
+    def execute(self, *messages: JsonObject) -> RunReport:
+        report = RunReport()
         bodies = messages or tuple(self.work.take())
         records = [{"messageId": str(i), "body": msgspec.json.encode(body).decode()} for i, body in enumerate(bodies)]
-        self.app.execution.run(records, outcome, deadline=self.clock.now() + timedelta(minutes=1))
-        return outcome
+        self.app.execution.run(records, report, deadline=self.clock.now() + timedelta(minutes=1))
+        return report
 
     def boot(self) -> None:
         """Let a kubelet join for every instance that has none, ready at once."""
@@ -136,13 +136,13 @@ class Lab:
             if instance.provider_id not in known:
                 self.kubernetes.put(a_joining_node(instance.instance_id, instance.provider_id))
 
-    def tick(self, times: int = 1, **span: float) -> list[Outcome]:
+    def tick(self, times: int = 1, **span: float) -> list[RunReport]:
         """Move on, and handle what is in the work queue, so many times."""
-        outcomes = []
+        reports = []
         for _ in range(times):
             self.clock.advance(**(span or {"seconds": 5}))
-            outcomes.append(self.execute())
-        return outcomes
+            reports.append(self.execute())
+        return reports
 
     def settle(self) -> None:
         """Launch, join, register, initialize."""

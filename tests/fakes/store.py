@@ -10,7 +10,7 @@ import msgspec
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.values import resources
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import ConflictError
 from lambdas.store import ClaimChange, CommandChange, Disrupted, Lease, PoolUsage, Requested, SweepState
 from tests.fakes.brakes import FakeBrakes
@@ -32,9 +32,9 @@ class Rows:
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
-    def memory(self, brakes: FakeBrakes) -> Memory:
+    def stores(self, brakes: FakeBrakes) -> Stores:
         """The stores of one cluster."""
-        return Memory(
+        return Stores(
             claims=MemoryClaims(self),
             commands=MemoryCommands(self),
             unavailable=MemoryOfferings(self),

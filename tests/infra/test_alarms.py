@@ -76,9 +76,9 @@ def test_each_alarm_on_our_own_metrics_has_the_dimension_that_functions_write(
 def test_the_page_says_how_many_alarms_there_are_and_what_they_cost(alarms: dict[str, Alarm]) -> None:
     """CloudWatch bills each metric that an alarm looks at."""
     looked_at = [1 if "MetricName" in a else sum("MetricStat" in m for m in a["Metrics"]) for a in alarms.values()]
-    told = re.search(r"(\d+) alarms look at (\d+) metrics, \$(\d+\.\d+) a month", (ROOT / RUNBOOK).read_text())
-    assert told is not None
-    assert told.groups() == (str(len(alarms)), str(sum(looked_at)), f"{sum(looked_at) * 0.1:.2f}")
+    reported = re.search(r"(\d+) alarms look at (\d+) metrics, \$(\d+\.\d+) a month", (ROOT / RUNBOOK).read_text())
+    assert reported is not None
+    assert reported.groups() == (str(len(alarms)), str(sum(looked_at)), f"{sum(looked_at) * 0.1:.2f}")
 
 
 def test_every_function_and_every_queue_is_watched(alarms: dict[str, Alarm]) -> None:

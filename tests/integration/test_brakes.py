@@ -13,8 +13,8 @@ from lambdas.adapters.aws.brakes.alarms import PausingAlarms
 from lambdas.adapters.aws.brakes.parameter import KillSwitch
 from lambdas.adapters.aws.brakes.rows import DynamoBrakes
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
-from lambdas.adapters.aws.service import Service
-from lambdas.brakes.panel import FRESH_FOR, Panel
+from lambdas.adapters.aws.service import AwsService
+from lambdas.brakes.brake_reader import FRESH_FOR, Panel
 from lambdas.ports import DeniedError
 from tests.builders import NOW
 from tests.fakes.lab import SETTINGS, aws
@@ -50,7 +50,7 @@ def set_mode(session: boto3.Session, mode: str) -> None:
 def test_the_kill_switch_is_noticed_within_the_time_that_a_reading_serves(
     session: boto3.Session, clock: FakeClock
 ) -> None:
-    panel = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock)
+    panel = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock)
     set_mode(session, "run")
     assert kinds(panel.engaged()) == []
     set_mode(session, "stop")
@@ -62,7 +62,7 @@ def test_the_kill_switch_is_noticed_within_the_time_that_a_reading_serves(
 def test_a_parameter_that_is_gone_keeps_its_last_word_and_stops_voluntary_disruption(
     session: boto3.Session, clock: FakeClock
 ) -> None:
-    panel = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock)
+    panel = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock)
     set_mode(session, "stop")
     panel.engaged()
     session.client("ssm").delete_parameter(Name=PARAMETER)
@@ -71,7 +71,7 @@ def test_a_parameter_that_is_gone_keeps_its_last_word_and_stops_voluntary_disrup
 
 
 def test_a_kill_switch_that_was_never_read_lets_pods_have_nodes(session: boto3.Session, clock: FakeClock) -> None:
-    brakes = Panel([KillSwitch(Service(session.client("ssm")), PARAMETER)], clock).engaged()
+    brakes = Panel([KillSwitch(AwsService(session.client("ssm")), PARAMETER)], clock).engaged()
     assert brakes.stopping(Action.LAUNCH) is None
     assert brakes.stopping(Action.DISRUPT) is not None
 
@@ -89,7 +89,7 @@ def test_an_alarm_pauses_while_it_is_in_alarm_and_a_missing_one_always(session: 
             Statistic="Sum",
             ComparisonOperator="GreaterThanThreshold",
         )
-    alarms = PausingAlarms(Service(cloudwatch), ["errors", "latency", "typo"])
+    alarms = PausingAlarms(AwsService(cloudwatch), ["errors", "latency", "typo"])
     cloudwatch.set_alarm_state(AlarmName="errors", StateValue="ALARM", StateReason="test")
     cloudwatch.set_alarm_state(AlarmName="latency", StateValue="INSUFFICIENT_DATA", StateReason="test")
     assert [brake.message.split()[1] for brake in alarms.read()] == ["errors", "typo"]

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from core.ami_families.bootstrap import Cluster
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, JsonObject, NotFoundError
 
 FRESH_FOR: Final = timedelta(hours=1)
@@ -25,7 +25,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
 class EksCluster:
     """Describes one cluster."""
 
-    def __init__(self, eks: Service, name: str, clock: Clock) -> None:
+    def __init__(self, eks: AwsService, name: str, clock: Clock) -> None:
         self._eks = eks
         self._name = name
         self._clock = clock

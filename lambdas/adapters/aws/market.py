@@ -13,7 +13,7 @@ from core.catalogue.market import Market
 from core.catalogue.shape import Shape, read_shape
 from core.errors import InvalidInputError
 from core.model.values import quantity
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, JsonObject, PortError, TransientError
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ _FAMILIES: Final = (("Shared", "Compute Instance"), ("Dedicated", "Compute Insta
 class AwsMarket:
     """Reads shapes, zones and prices."""
 
-    def __init__(self, ec2: Service, pricing: Service, *, region: str, clock: Clock) -> None:
+    def __init__(self, ec2: AwsService, pricing: AwsService, *, region: str, clock: Clock) -> None:
         self._ec2 = ec2
         self._pricing = pricing
         self._region = region

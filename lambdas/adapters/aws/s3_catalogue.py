@@ -15,9 +15,9 @@ import msgspec
 
 from core.catalogue.build import DEFAULTS, CatalogueBuilder
 from core.catalogue.facts import MarketFacts
-from core.catalogue.sizing import Settings
+from core.catalogue.sizing import SizingSettings
 from core.model.catalogue import Catalogue
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import DeniedError, JsonObject, NotFoundError
 
 KEY: Final = "catalogue/market.json.gz"
@@ -27,7 +27,7 @@ _UNCHANGED: Final = "304"
 class S3CatalogueStore:
     """Keeps the reading in one bucket."""
 
-    def __init__(self, s3: Service, bucket: str, settings: Settings = DEFAULTS) -> None:
+    def __init__(self, s3: AwsService, bucket: str, settings: SizingSettings = DEFAULTS) -> None:
         self._s3 = s3
         self._bucket = bucket
         self._settings = settings

@@ -50,7 +50,7 @@ BRIEF: Final = _config(2, attempts=2)
 """For what is asked again within seconds and where silence is an answer, too (brakes): given up within 9 s."""
 
 
-class Service:
+class AwsService:
     """A client of one service."""
 
     def __init__(self, client: Any) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from core.errors import InvalidInputError
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.manifests.wire import decoding as wire
 from core.manifests.wire.api_resources import PODS, Resource
 from lambdas.adapters.kube import errors
@@ -38,7 +38,7 @@ class HttpKubernetes:
         """The objects of the kind in all namespaces that both selectors select, page by page. Raises PortError."""
         selectors = {"fieldSelector": fields, "labelSelector": labels}
         query = {name: selector for name, selector in selectors.items() if selector}
-        with collector_at_rest():
+        with collector_paused():
             for _ in range(RESTARTS_MAX):
                 listing = self._list_once(resource, query)
                 if listing is not None:

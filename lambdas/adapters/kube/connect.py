@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lambdas.adapters.aws.eks import EksCluster
-from lambdas.adapters.aws.service import QUICK, Service
+from lambdas.adapters.aws.service import QUICK, AwsService
 from lambdas.adapters.kube.client import HttpKubernetes
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.adapters.kube.transport import Endpoint, Transport
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKubernetes:
     """A client of the EKS cluster of this name, with the session's credentials; nothing is sent yet."""
-    described = EksCluster(Service(session.client("eks", config=QUICK)), cluster, clock)
+    described = EksCluster(AwsService(session.client("eks", config=QUICK)), cluster, clock)
 
     def endpoint() -> Endpoint:
         found = described.describe().cluster

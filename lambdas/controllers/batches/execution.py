@@ -15,8 +15,7 @@ from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_lists import NodeLists
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
 from lambdas.ports import (
@@ -30,6 +29,7 @@ from lambdas.ports import (
     ThrottledError,
     reason_of,
 )
+from lambdas.run_report import RunReport
 
 AFTER_CONFLICT: Final = timedelta(seconds=1)
 AFTER_FAULT: Final = timedelta(seconds=5)
@@ -55,7 +55,7 @@ class _Message(msgspec.Struct, frozen=True):
 
     id: str
     item: WorkItem
-    outcome: Outcome
+    report: RunReport
 
 
 class Execution:
@@ -80,71 +80,71 @@ class Execution:
         self._clock = clock
         self._run_tasks = run_tasks
 
-    def run(self, records: Iterable[dict[str, Any]], outcome: Outcome, *, deadline: datetime) -> None:
+    def run(self, records: Iterable[dict[str, Any]], report: RunReport, *, deadline: datetime) -> None:
         """Handle the messages of one SQS batch, claims beside each other and commands in turn.
 
         Messages that failed in a way we do not know, and those not through close to `deadline`, go back to the queue.
         """
-        look = ClusterLook(self._kubernetes, self._cloud, self._clock, self._node_lists)
-        messages = _read(records, outcome)
+        reader = NodeStateReader(self._kubernetes, self._cloud, self._clock, self._node_lists)
+        messages = _read(records, report)
         claims = [message for message in messages if message.item.claim]
         commands = [message for message in messages if message.item.command]
         # A command looks at the whole cluster: two at once would hold it twice.
         batches = [*((message,) for message in claims), *([tuple(commands)] if commands else [])]
-        tasks: list[Task] = [partial(self._handle_in_turn, batch, look, deadline) for batch in batches]
+        tasks: list[Task] = [partial(self._handle_in_turn, batch, reader, deadline) for batch in batches]
         ended = self._run_tasks(tasks, max(deadline - ANSWER_WITHIN - self._clock.now(), timedelta(0)))
         for batch, has_ended in zip(batches, ended, strict=True):
             for message in batch:
                 if has_ended:
-                    outcome.add(message.outcome)
+                    report.add(message.report)
                 else:
-                    outcome.count("unfinishedMessages")
-                    outcome.failed_messages.append(message.id)
+                    report.count("unfinishedMessages")
+                    report.failed_messages.append(message.id)
 
-    def _handle_in_turn(self, messages: Sequence[_Message], look: ClusterLook, deadline: datetime) -> None:
+    def _handle_in_turn(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
         for message in messages:
             try:
                 if self._clock.now() + BEGIN_WITHIN > deadline:
                     self._work.send([message.item.to_message()], delay=HAND_BACK_AFTER)
-                    message.outcome.count("handedBack")
+                    message.report.count("handedBack")
                 else:
-                    self._handle(message.item, look, message.outcome)
+                    self._handle(message.item, reader, message.report)
             except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others are handled
                 logger.exception("message failed", extra={"message_id": message.id})
-                message.outcome.failed_messages.append(message.id)
+                message.report.failed_messages.append(message.id)
 
-    def _handle(self, item: WorkItem, look: ClusterLook, outcome: Outcome) -> None:
+    def _handle(self, item: WorkItem, reader: NodeStateReader, report: RunReport) -> None:
         failures = 0
         try:
             if item.claim:
-                delay = self._claim_work.advance(item.claim, look, outcome)
+                delay = self._claim_work.advance(item.claim, reader, report)
             else:
-                delay = self._command_work.advance(item.command, look, outcome)
+                delay = self._command_work.advance(item.command, reader, report)
         except PortError as error:
             delay, failures = _after(error, item.failures), item.failures + 1
-            outcome.count("portErrors")
-            outcome.decide(DecisionKind.SKIP, item.claim or item.command, reason_of(error), str(error))
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, item.claim or item.command, reason_of(error), str(error))
         if delay is None:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:
             self._work.send([msgspec.structs.replace(item, failures=failures).to_message()], delay=delay)
 
 
-def _read(records: Iterable[dict[str, Any]], outcome: Outcome) -> list[_Message]:
+def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message]:
     """The messages, of each claim and command the one whose looks go on longest; what cannot be read is marked as failed."""
     found: dict[WorkItem, _Message] = {}
     for record in records:
         identifier = str(record.get("messageId", ""))
-        outcome.count("messages")
+        report.count("messages")
         try:
             item = read_work(record.get("body"))
         except InvalidInputError as error:
             logger.warning("message cannot be read", extra={"problem": str(error)})
-            outcome.failed_messages.append(identifier)
+            report.failed_messages.append(identifier)
             continue
         key = WorkItem(claim=item.claim, command=item.command)
         if key not in found or _lasts_until(item) > _lasts_until(found[key].item):
-            found[key] = _Message(identifier, item, outcome.part())
+            found[key] = _Message(identifier, item, report.part())
     return list(found.values())
 
 

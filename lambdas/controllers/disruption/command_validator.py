@@ -12,7 +12,7 @@ from core.brakes.brake import action_of
 from core.disruption.budgets.node_pool_budgets import places
 from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.validation import Validation
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.lifecycle.records import CommandPhase, CommandRecord
 from core.model.plan import Command
 from core.model.snapshot import Snapshot
@@ -23,10 +23,10 @@ from core.reasons.refusal import Refusal
 from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.claim_record import with_class_hash
-from lambdas.decisions import Outcome
-from lambdas.observation.cluster_state import View
-from lambdas.observation.observer import Memory, Observer
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import Clock, ConflictError
+from lambdas.run_report import RunReport
 from lambdas.store import DISRUPTION, ClaimChange, CommandChange, Disrupted, Lease, Leases
 
 LEASE_FOR: Final = timedelta(minutes=1)
@@ -39,43 +39,43 @@ CHECKS_FOR: Final = timedelta(seconds=20)
 class CommandValidator:
     """Starts commands that still hold and drops the others."""
 
-    def __init__(self, observer: Observer, memory: Memory, leases: Leases, clock: Clock) -> None:
+    def __init__(self, observer: Observer, stores: Stores, leases: Leases, clock: Clock) -> None:
         self._observer = observer
-        self._memory = memory
+        self._stores = stores
         self._leases = leases
         self._clock = clock
 
-    def run(self, owner: str, outcome: Outcome) -> None:
+    def run(self, owner: str, report: RunReport) -> None:
         """Validate what is due, unless another run does. Raises PortError."""
         lease = self._leases.acquire(DISRUPTION, owner, now=self._clock.now(), for_=LEASE_FOR)
         if lease is None:
             return
         try:
-            self._check(self._observer.look(), lease, outcome)
+            self._check(self._observer.look(), lease, report)
         finally:
             self._leases.release(lease)
 
-    def _check(self, view: View, lease: Lease, outcome: Outcome) -> None:
+    def _check(self, view: ClusterState, lease: Lease, report: RunReport) -> None:
         begun = self._clock.now()
         due = sorted(self._due(view), key=lambda record: (record.created_at, record.id))
-        with collector_at_rest():
+        with collector_paused():
             validation = Validation([record.command for record in due], view.snapshot)
         for record in due:
             if self._clock.now() - begun > CHECKS_FOR:
                 return
-            with collector_at_rest():
+            with collector_paused():
                 found = validation.check(record.command)
             if isinstance(found, Refusal):
-                self._drop(record, found, outcome)
+                self._drop(record, found, report)
                 continue
             command = _with_hashes(found, view.snapshot)
-            if self._starts(record, command, view, lease, outcome):
-                with collector_at_rest():
+            if self._starts(record, command, view, lease, report):
+                with collector_paused():
                     validation.carry_out(command)
 
-    def _due(self, view: View) -> Sequence[CommandRecord]:
+    def _due(self, view: ClusterState) -> Sequence[CommandRecord]:
         """Commands whose time has come and that no brake stops."""
-        brakes = self._memory.brakes.engaged()
+        brakes = self._stores.brakes.engaged()
         return [
             record
             for record in view.commands
@@ -88,7 +88,9 @@ class CommandValidator:
             )
         ]
 
-    def _starts(self, record: CommandRecord, command: Command, view: View, lease: Lease, outcome: Outcome) -> bool:
+    def _starts(
+        self, record: CommandRecord, command: Command, view: ClusterState, lease: Lease, report: RunReport
+    ) -> bool:
         """Store that it starts, with a place in the budgets for each of its nodes; whether that was possible."""
         states = state_nodes(view.snapshot)
         holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}.union(command.claims)
@@ -99,28 +101,28 @@ class CommandValidator:
         after = msgspec.structs.replace(record, phase=CommandPhase.STARTING, phase_since=now, command=command)
         changes = [ClaimChange(view.claims[name], view.claims[name]) for name in command.claims]
         try:
-            done = self._memory.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
+            done = self._stores.claims.disrupt(changes, bounds, command=CommandChange(record, after), lease=lease)
         except ConflictError as error:
-            outcome.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
+            report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return False
         if done.spent:
             self._give_back(done)
             message = f"NodePools {', '.join(done.spent)} let no more nodes go for {command.reason}"
-            self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), outcome)
+            self._drop(record, Refusal(CommandReason.BUDGET_SPENT, message), report)
         return not done.spent
 
     def _give_back(self, done: Disrupted) -> None:
         """Free the places of a command that took more than one transaction, of which a later one was refused."""
         for claim in done.claims:
-            self._memory.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
+            self._stores.claims.change(claim, msgspec.structs.replace(claim, is_disrupting=False))
 
-    def _drop(self, record: CommandRecord, refusal: Refusal, outcome: Outcome) -> None:
+    def _drop(self, record: CommandRecord, refusal: Refusal, report: RunReport) -> None:
         try:
-            self._memory.commands.remove(record)
+            self._stores.commands.remove(record)
         except ConflictError as error:
-            outcome.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
+            report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
         else:
-            outcome.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
+            report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:

@@ -13,14 +13,14 @@ from core.lifecycle.records import CommandRecord
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.command_validator import CommandValidator
-from lambdas.controllers.disruption.giving_up import GivingUp
+from lambdas.controllers.disruption.rollback import CommandRollback
 from lambdas.controllers.disruption.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, Queue
+from lambdas.run_report import RunReport
 
 MAX_STEPS: Final = 4
 BUSY: Final = timedelta(seconds=2)
@@ -31,15 +31,15 @@ class CommandWork:
 
     def __init__(
         self,
-        memory: Memory,
+        stores: Stores,
         validator: CommandValidator,
         start: CommandStarter,
-        giving_up: GivingUp,
+        giving_up: CommandRollback,
         claim_work: ClaimWork,
         work: Queue,
         clock: Clock,
     ) -> None:
-        self._memory = memory
+        self._stores = stores
         self._validator = validator
         self._start = start
         self._giving_up = giving_up
@@ -47,9 +47,9 @@ class CommandWork:
         self._work = work
         self._clock = clock
 
-    def advance(self, command_id: str, look: ClusterLook, outcome: Outcome) -> timedelta | None:
+    def advance(self, command_id: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
         """Take the steps that can be taken; when to look again, None if there is nothing to wait for."""
-        record = self._memory.commands.get(command_id)
+        record = self._stores.commands.get(command_id)
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
@@ -57,7 +57,7 @@ class CommandWork:
             step = next_command_step(record, facts, self._clock.now())
             brake = None if isinstance(step, steps.Abandon) else self._brake(record, facts)
             if brake is not None and brake.kind is BrakeKind.UNREADABLE:
-                skipped(brake, record.id, outcome)
+                skipped(brake, record.id, report)
                 return HELD_BACK
             if brake is not None:
                 step = steps.Abandon(brake.kind, brake.message)
@@ -65,44 +65,44 @@ class CommandWork:
                 case steps.Wait():
                     return step.delay
                 case steps.Verify():
-                    self._validator.run(f"command/{record.id}", outcome)
-                    record = self._memory.commands.get(command_id)
+                    self._validator.run(f"command/{record.id}", report)
+                    record = self._stores.commands.get(command_id)
                     if record is not None and not record.has_started:
                         return BUSY
                 case steps.Start():
-                    started = self._start.run(record, facts, look, outcome)
+                    started = self._start.run(record, facts, reader, report)
                     if started is None:
                         return BUSY
                     record = started
                 case steps.RemoveCandidates():
-                    self._remove(record, facts, outcome)
+                    self._remove(record, facts, report)
                     return None
                 case steps.Abandon():
-                    self._giving_up.run(record, facts, look, step, outcome)
+                    self._giving_up.run(record, facts, reader, step, report)
                     return None
         return BUSY
 
     def _facts(self, record: CommandRecord) -> CommandFacts:
         wanted = (*record.command.claims, *replacement_names(record))
-        found = {name: claim for name in wanted if (claim := self._memory.claims.get(name)) is not None}
+        found = {name: claim for name in wanted if (claim := self._stores.claims.get(name)) is not None}
         is_late = record.has_started and self._clock.now() - record.created_at > SHORTEST
-        started = [other for other in self._memory.commands.all() if other.has_started] if is_late else [record]
+        started = [other for other in self._stores.commands.all() if other.has_started] if is_late else [record]
         return CommandFacts(claims=found, queued=sum(len(other.command.claims) for other in started))
 
     def _brake(self, record: CommandRecord, facts: CommandFacts) -> Brake | None:
         """The brake that stops the command; one that cannot be read holds it back, any other ends it."""
-        brakes = self._memory.brakes.engaged()
+        brakes = self._stores.brakes.engaged()
         pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
         stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
         return next((brake for brake in stopping if brake is not None), None)
 
-    def _remove(self, record: CommandRecord, facts: CommandFacts, outcome: Outcome) -> None:
+    def _remove(self, record: CommandRecord, facts: CommandFacts, report: RunReport) -> None:
         """Let the candidates go, then drop the command: in this order, so that no crash leaves them marked by nobody."""
         going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
         for claim in going:
-            self._claim_work.begin_termination(claim, reason, message, outcome)
-        self._memory.commands.remove(record)
+            self._claim_work.begin_termination(claim, reason, message, report)
+        self._stores.commands.remove(record)
         now = self._clock.now()
         self._work.send(work_on_claim(claim.name, now) for claim in going)

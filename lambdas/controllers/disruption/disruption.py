@@ -14,7 +14,7 @@ from core.brakes.brake import Action, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan
@@ -23,12 +23,12 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
-from lambdas.decisions import Outcome
 from lambdas.messages import work_on_command
-from lambdas.observation.cluster_state import View
-from lambdas.observation.observer import Memory, Observer
-from lambdas.observation.plan_cache import LastThought, fingerprint
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.plan_cache import PlanCache, snapshot_digest
 from lambdas.ports import Clock, ConflictError, DeniedError, Queue
+from lambdas.run_report import RunReport
 
 THINK_AGAIN: Final = timedelta(minutes=30)
 """A world in which nothing was to be done is not thought through again for so long while it stays the same.
@@ -43,56 +43,56 @@ POD_EVENTS_PER_LOOK: Final = 500
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
-class Disruption:
+class DisruptionController:
     """What `disrupt` does. One run at a time: the function's reserved concurrency is one."""
 
-    def __init__(self, observer: Observer, memory: Memory, rest: DisruptionRest, work: Queue, clock: Clock) -> None:
+    def __init__(self, observer: Observer, stores: Stores, rest: DisruptionRest, work: Queue, clock: Clock) -> None:
         self._observer = observer
         self._rest = rest
-        self._memory = memory
+        self._stores = stores
         self._work = work
         self._clock = clock
-        self._quiet: LastThought[DisruptionPlan] = LastThought(THINK_AGAIN)
+        self._quiet: PlanCache[DisruptionPlan] = PlanCache(THINK_AGAIN)
 
-    def run(self, outcome: Outcome, *, is_window: bool = False) -> None:
+    def run(self, report: RunReport, *, is_window: bool = False) -> None:
         """Decide, and store what was decided. `is_window`: a budget window has just opened or closed."""
-        records = self._memory.claims.all()
+        records = self._stores.claims.all()
         if not any(record.is_resting for record in records):
-            outcome.count("candidates", 0)
+            report.count("candidates", 0)
             return
-        brakes = self._memory.brakes.engaged()
+        brakes = self._stores.brakes.engaged()
         brake = brakes.stopping(Action.DISRUPT)
         if brake is not None:
-            skipped(brake, "disruption", outcome)
+            skipped(brake, "disruption", report)
             return
         sign = self._sign(records, brakes)
         if self._rest.holds(sign, self._clock.now()) and not is_window:
-            outcome.count("resting")
+            report.count("resting")
             return
         looked_at = self._clock.now()
-        view = _paused(self._observer.look(claims=records), brakes, outcome)
-        write_pod_events(self._memory, view)
+        view = _paused(self._observer.look(claims=records), brakes, report)
+        write_pod_events(self._stores, view)
         if any(not command.has_started for command in view.commands):
-            outcome.decide(
+            report.decide(
                 DecisionKind.SKIP,
                 view.snapshot.cluster,
                 CommandReason.COMMAND_PENDING,
                 "a command is to be validated first",
             )
             return
-        world, now = fingerprint(view.snapshot), self._clock.now()
+        world, now = snapshot_digest(view.snapshot), self._clock.now()
         plan = None if is_window else self._quiet.recall(world, now)
         if plan is None:
-            with collector_at_rest():
+            with collector_paused():
                 plan = disrupt(view.snapshot)
         else:
-            outcome.count("unchanged")
-        self._report(plan, outcome)
+            report.count("unchanged")
+        self._report(plan, report)
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
-        free = [found for found in startable(plan) if not _is_stopped(found, pool_of, brakes, outcome)]
+        free = [found for found in startable(plan) if not _is_stopped(found, pool_of, brakes, report)]
         for command in one_at_a_time(free, under_way, pool_of, brakes.probed_pools):
-            self._store(command, outcome)
+            self._store(command, report)
         if not plan.commands and not _awaits_repair(view):
             self._quiet.keep(world, now, plan)
             self._rest.begin(sign, looked_at, view.snapshot)
@@ -103,13 +103,13 @@ class Disruption:
         """Asked in each run, so that all looks come as long after the schedule."""
         return Sign(
             claims=records,
-            commands=self._memory.commands.all(),
+            commands=self._stores.commands.all(),
             brakes=brakes,
             market=self._observer.market_read_at(),
-            unavailable=self._memory.unavailable.active(self._clock.now()),
+            unavailable=self._stores.unavailable.active(self._clock.now()),
         ).digest()
 
-    def _store(self, command: Command, outcome: Outcome) -> None:
+    def _store(self, command: Command, report: RunReport) -> None:
         """Store a command and ask for its next step; drift is not validated later (Karpenter)."""
         now = self._clock.now()
         record = CommandRecord(
@@ -120,32 +120,32 @@ class Disruption:
             verify_at=now if command.reason == TerminationReason.DRIFTED else now + VERIFY_AFTER,
         )
         try:
-            self._memory.commands.add(record)
+            self._stores.commands.add(record)
         except ConflictError:
-            outcome.decide(
+            report.decide(
                 DecisionKind.SKIP, record.id, CommandReason.ALREADY_DECIDED, "an earlier try of this run stored it"
             )
         except DeniedError as error:  # too long a row: the other commands are stored all the same
-            outcome.count("refusedCommands")
-            outcome.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
+            report.count("refusedCommands")
+            report.decide(DecisionKind.SKIP, record.id, CommandReason.COMMAND_REFUSED, str(error))
             return
         self._work.send([work_on_command(record.id, now)], delay=record.verify_at - now)
         prices = f"saves {command.savings / 10**9:.4f} USD/h with {len(command.replacements)} replacements"
         for node in command.nodes:
-            outcome.decide(
+            report.decide(
                 DecisionKind.DISRUPT,
                 node,
                 TerminationReason.stored(command.reason),
                 f"{command.method}, {prices}, checked again first",
             )
 
-    def _report(self, plan: DisruptionPlan, outcome: Outcome) -> None:
-        outcome.count("commands", len(plan.commands))
+    def _report(self, plan: DisruptionPlan, report: RunReport) -> None:
+        report.count("commands", len(plan.commands))
         for reason, number in sorted(Counter(blocked.reason for blocked in plan.blocked).items()):
-            outcome.count(f"blocked{reason}", number)
+            report.count(f"blocked{reason}", number)
 
 
-def write_pod_events(memory: Memory, view: View) -> None:
+def write_pod_events(stores: Stores, view: ClusterState) -> None:
     """Write down on which nodes pods came or went; another writer's word goes first, the next look sees it again.
 
     Where there are many, those go first whose last event is the oldest. A node whose event is not written down counts as one
@@ -154,34 +154,34 @@ def write_pod_events(memory: Memory, view: View) -> None:
     oldest_first = sorted(view.pod_events, key=lambda event: (event[0].last_pod_event_at or _NEVER, event[0].name))
     for before, after in oldest_first[:POD_EVENTS_PER_LOOK]:
         try:
-            memory.claims.change(before, after)
+            stores.claims.change(before, after)
         except ConflictError:
             continue
 
 
-def _awaits_repair(view: View) -> bool:
+def _awaits_repair(view: ClusterState) -> bool:
     """Whether time alone may change the decision: an ill node is replaced once it has been so for long."""
     return view.snapshot.options.feature_gates.node_repair and is_anyone_ill(view.snapshot.nodes)
 
 
-def _paused(view: View, brakes: EngagedBrakes, outcome: Outcome) -> View:
+def _paused(view: ClusterState, brakes: EngagedBrakes, report: RunReport) -> ClusterState:
     """The view with the NodePools told that a brake stops disruption in."""
     paused: dict[str, str] = {}
     for pool in sorted(view.node_pools):
         brake = brakes.stopping(Action.DISRUPT, pool)
         if brake is not None:
-            skipped(brake, pool, outcome)
+            skipped(brake, pool, report)
             paused[pool] = brake.message
     snapshot = msgspec.structs.replace(view.snapshot, paused_pools=paused)
     return msgspec.structs.replace(view, snapshot=snapshot) if paused else view
 
 
-def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, outcome: Outcome) -> bool:
+def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBrakes, report: RunReport) -> bool:
     """Whether a brake stops what the command is an instance of; some stop repair and leave consolidation a try."""
     stopping = (brakes.stopping(action_of(command.reason), pool_of.get(claim, "")) for claim in command.claims)
     brake = next((found for found in stopping if found is not None), None)
     if brake is not None:
-        skipped(brake, ", ".join(command.nodes), outcome)
+        skipped(brake, ", ".join(command.nodes), report)
     return brake is not None
 
 

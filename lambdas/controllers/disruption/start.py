@@ -20,11 +20,11 @@ from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import Memory, Observer
+from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
+from lambdas.run_report import RunReport
 from lambdas.store import PLANNER, Leases, Requested
 
 LEASE_FOR: Final = timedelta(seconds=30)
@@ -37,7 +37,7 @@ class CommandStarter:
     def __init__(
         self,
         kubernetes: Kubernetes,
-        memory: Memory,
+        stores: Stores,
         leases: Leases,
         launcher: Launcher,
         observer: Observer,
@@ -45,7 +45,7 @@ class CommandStarter:
         clock: Clock,
     ) -> None:
         self._kubernetes = kubernetes
-        self._memory = memory
+        self._stores = stores
         self._leases = leases
         self._launcher = launcher
         self._observer = observer
@@ -53,27 +53,27 @@ class CommandStarter:
         self._clock = clock
 
     def run(
-        self, record: CommandRecord, facts: CommandFacts, look: ClusterLook, outcome: Outcome
+        self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport
     ) -> CommandRecord | None:
         """Start the command, each part of which may be repeated after a crash; None while another plans. Raises PortError."""
-        self._taint(record, look)
+        self._taint(record, reader)
         for name in record.command.claims:
             claim = facts.claims.get(name)
             if claim is not None and claim.reserved:
-                self._memory.claims.change(claim, tainted(claim, self._clock.now()))
-        if record.command.replacements and not self._replace(record, outcome):
+                self._stores.claims.change(claim, tainted(claim, self._clock.now()))
+        if record.command.replacements and not self._replace(record, report):
             return None
         reason = TerminationReason.stored(record.command.reason)
-        outcome.decide(DecisionKind.DISRUPT, record.id, reason, ", ".join(record.command.nodes))
+        report.decide(DecisionKind.DISRUPT, record.id, reason, ", ".join(record.command.nodes))
         after = msgspec.structs.replace(
             record,
             phase=CommandPhase.REPLACING,
             phase_since=self._clock.now(),
             replacements=replacement_names(record),
         )
-        return self._memory.commands.change(record, after)
+        return self._stores.commands.change(record, after)
 
-    def _replace(self, record: CommandRecord, outcome: Outcome) -> bool:
+    def _replace(self, record: CommandRecord, report: RunReport) -> bool:
         """Store the replacements' claims; whether the planner's lease was to be had.
 
         A replacement that cannot be launched is never stored: the next step misses it and gives the command up.
@@ -82,7 +82,7 @@ class CommandStarter:
         claims = list[ClaimRecord]()
         for claim in self._replacements(record, market):
             if isinstance(claim, Refusal):
-                outcome.decide(DecisionKind.SKIP, record.id, claim.reason, claim.message)
+                report.decide(DecisionKind.SKIP, record.id, claim.reason, claim.message)
                 return True
             claims.append(claim)
         requested = self._request(record, claims, market)
@@ -91,7 +91,7 @@ class CommandStarter:
         now = self._clock.now()
         self._work.send(work_on_claim(claim.name, now) for claim in requested.accepted)
         if requested.refused:
-            outcome.decide(
+            report.decide(
                 DecisionKind.SKIP,
                 record.id,
                 CommandReason.LIMIT_REACHED,
@@ -105,7 +105,7 @@ class CommandStarter:
         if lease is None:
             return None
         try:
-            return self._memory.claims.request(claims, limits, lease)
+            return self._stores.claims.request(claims, limits, lease)
         finally:
             self._leases.release(lease)
 
@@ -114,9 +114,9 @@ class CommandStarter:
         named = zip(record.command.replacements, replacement_names(record), strict=True)
         return [self._launcher.record(planned, name, market, now) for planned, name in named]
 
-    def _taint(self, record: CommandRecord, look: ClusterLook) -> None:
+    def _taint(self, record: CommandRecord, reader: NodeStateReader) -> None:
         for name in record.command.nodes:
-            seen = look.node(name)
+            seen = reader.node(name)
             if seen is None:
                 continue
             wanted = taint_of(seen.node, record.command.reason)
@@ -126,4 +126,4 @@ class CommandStarter:
                 patch_node(self._kubernetes, seen, annotations=wanted.annotations, taints=wanted.taints)
             except NotFoundError:
                 continue
-            look.look_again(name)
+            reader.look_again(name)

@@ -24,9 +24,9 @@ from lambdas.controllers.draining.drain_events import DrainEvents
 from lambdas.controllers.draining.evictor import Evictor
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.nodes.node_patches import delete_node, patch_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.ports import Clock, ConflictError, Kubernetes
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
@@ -41,20 +41,20 @@ class Draining:
         self._surge = surge
         self._events = DrainEvents(kubernetes, clock)
 
-    def taint(self, record: ClaimRecord, step: steps.TaintNode, look: ClusterLook) -> ClaimRecord:
+    def taint(self, record: ClaimRecord, step: steps.TaintNode, reader: NodeStateReader) -> ClaimRecord:
         """Mark the node. The first time is noted: terminationGracePeriod starts then, and the limits are free."""
-        deletion, seen = _deletion_of(record), look.node(step.node)
+        deletion, seen = _deletion_of(record), reader.node(step.node)
         if seen is not None:
             patch_node(self._kubernetes, seen, labels=step.labels, annotations=step.annotations, taints=step.taints)
-            look.look_again(step.node)
+            reader.look_again(step.node)
         if deletion.tainted_at is not None:
             return record
         return self._claims.change(record, tainted(record, self._clock.now()))
 
-    def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, outcome: Outcome) -> timedelta:
+    def drain(self, record: ClaimRecord, step: steps.Drain, facts: ClaimFacts, report: RunReport) -> timedelta:
         """Evict and force off what the step names, and remember how that went; when to look again."""
         deletion, begun = _deletion_of(record), self._clock.now()
-        done = self._evictor.carry_out(step, deletion, record.node_name, outcome)
+        done = self._evictor.carry_out(step, deletion, record.node_name, report)
         waiting = [pod for pod in facts.pods if is_drainable(pod, begun)]
         now = self._clock.now()
         after = after_tries(deletion, waiting, done.refused, now, moved=done.moved > 0)
@@ -62,31 +62,31 @@ class Draining:
             self._changed(record, after)
         for pod in waiting:
             if pod.key in done.refused and needs_surge(after.tries[identity(pod)]):
-                self._surge.restart(pod, record.name, outcome)
+                self._surge.restart(pod, record.name, report)
         return max(next_check(after, waiting, now), done.wait)
 
-    def escalate(self, record: ClaimRecord, step: steps.Escalate, outcome: Outcome) -> ClaimRecord:
+    def escalate(self, record: ClaimRecord, step: steps.Escalate, report: RunReport) -> ClaimRecord:
         """Report that the drain makes no progress: once for each level, so the level is stored first."""
         deletion = msgspec.structs.replace(_deletion_of(record), escalation_level=step.escalation_level)
         changed = self._changed(record, deletion)
-        outcome.decide(
+        report.decide(
             DecisionKind.DRAIN, record.node_name, _REASONS[EscalationLevel(step.escalation_level)], step.message
         )
         self._events.tell(record.node_name, step)
         return changed
 
     def delete_node(
-        self, record: ClaimRecord, step: steps.DeleteNode, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.DeleteNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord:
         """Delete the Node object, this very one; say so where others' finalizers keep it."""
-        seen = look.node(step.node)
+        seen = reader.node(step.node)
         if seen is not None:
             with suppress(ConflictError):
                 delete_node(self._kubernetes, seen)
-        look.look_again(step.node)
-        left = look.node(step.node)
+        reader.look_again(step.node)
+        left = reader.node(step.node)
         if left is not None and left.node.finalizers:
-            outcome.decide(
+            report.decide(
                 DecisionKind.TERMINATE, record.name, ClaimReason.AWAITING_FINALIZERS, awaited_finalizers(left.node)
             )
         return record

@@ -15,7 +15,6 @@ from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.termination import TerminationReason
-from lambdas.decisions import Outcome
 from lambdas.ports import (
     Clock,
     ConflictError,
@@ -28,6 +27,7 @@ from lambdas.ports import (
     SeveralBudgetsError,
     ThrottledError,
 )
+from lambdas.run_report import RunReport
 
 ROUND_FOR: Final = timedelta(seconds=10)
 """How long one round asks: a webhook that hangs may take as long for each pod, and the invocation has a minute for all."""
@@ -57,23 +57,23 @@ class Evictor:
         self._kubernetes = kubernetes
         self._clock = clock
 
-    def carry_out(self, step: Drain, deletion: Deletion, node: str, outcome: Outcome) -> EvictionRound:
+    def carry_out(self, step: Drain, deletion: Deletion, node: str, report: RunReport) -> EvictionRound:
         """Ask each pod in its turn, until the round's time is up or the server wants to be left alone."""
         done = EvictionRound()
         until = self._clock.now() + ROUND_FOR
         for asked, (pod, grace) in enumerate(step.force):
             if self._clock.now() >= until:
-                outcome.count("postponedEvictions", len(step.force) - asked)
+                report.count("postponedEvictions", len(step.force) - asked)
                 break
-            self._force(pod, grace, node, done, outcome)
+            self._force(pod, grace, node, done, report)
         for asked, pod in enumerate(step.evict):
             if done.wait or self._clock.now() >= until:
-                outcome.count("postponedEvictions", len(step.evict) - asked)
+                report.count("postponedEvictions", len(step.evict) - asked)
                 break
-            self._evict(pod, deletion, node, done, outcome)
+            self._evict(pod, deletion, node, done, report)
         return done
 
-    def _evict(self, pod: Pod, deletion: Deletion, node: str, done: EvictionRound, outcome: Outcome) -> None:
+    def _evict(self, pod: Pod, deletion: Deletion, node: str, done: EvictionRound, report: RunReport) -> None:
         try:
             self._kubernetes.evict(pod.namespace, pod.name, uid=pod.uid)
         except (NotFoundError, ConflictError):
@@ -84,23 +84,23 @@ class Evictor:
             done.wait = max(done.wait, refusal.retry_after)
             before = deletion.tries.get(identity(pod))
             if before is None or before.reason != refusal.reason:
-                outcome.decide(DecisionKind.DRAIN, pod.key, refusal.reason, str(error))
+                report.decide(DecisionKind.DRAIN, pod.key, refusal.reason, str(error))
         else:
             done.moved += 1
-            outcome.decide(
+            report.decide(
                 DecisionKind.DRAIN, pod.key, TerminationReason.stored(deletion.reason), f"evicted from {node}"
             )
 
-    def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, outcome: Outcome) -> None:
+    def _force(self, pod: Pod, grace: int, node: str, done: EvictionRound, report: RunReport) -> None:
         try:
             self._kubernetes.delete(kinds.PODS, pod.name, namespace=pod.namespace, uid=pod.uid, grace_seconds=grace)
         except (NotFoundError, ConflictError):
             return
         except PortError as error:
-            outcome.decide(DecisionKind.DRAIN, pod.key, _refusal(error).reason, f"{error}: it could not be deleted")
+            report.decide(DecisionKind.DRAIN, pod.key, _refusal(error).reason, f"{error}: it could not be deleted")
         else:
             done.moved += 1
-            outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
+            report.decide(DecisionKind.DRAIN, pod.key, DrainReason.DEADLINE_REACHED, f"deleted from {node}")
 
 
 def _refusal(error: PortError) -> EvictionRefusal:

@@ -10,8 +10,8 @@ from core.manifests.wire.api_resources import Resource
 from core.model.pod import Pod
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason
-from lambdas.decisions import Outcome
 from lambdas.ports import DeniedError, Kubernetes, PortError
+from lambdas.run_report import RunReport
 
 
 class Surge:
@@ -21,35 +21,35 @@ class Surge:
         self._kubernetes = kubernetes
         self._is_on = is_on
 
-    def restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
+    def restart(self, pod: Pod, claim: str, report: RunReport) -> None:
         """Restart the pod's Deployment for the drain of `claim`, once; what is in the way is told, never raised."""
         if not self._is_on or not pod.may_surge:
             return
         try:
-            self._restart(pod, claim, outcome)
+            self._restart(pod, claim, report)
         except PortError as error:
             reason = DrainReason.SURGE_DENIED if isinstance(error, DeniedError) else DrainReason.SURGE_FAILED
-            outcome.decide(DecisionKind.DRAIN, pod.key, reason, str(error))
+            report.decide(DecisionKind.DRAIN, pod.key, reason, str(error))
 
-    def _restart(self, pod: Pod, claim: str, outcome: Outcome) -> None:
+    def _restart(self, pod: Pod, claim: str, report: RunReport) -> None:
         replica_set = self._owner(kinds.REPLICA_SETS, pod.namespace, pod.controller)
         deployment = self._owner(kinds.DEPLOYMENTS, pod.namespace, _controller_of(replica_set))
         if deployment is None:
-            outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, "no Deployment stands behind it")
+            report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, "no Deployment stands behind it")
             return
         if surge.is_restarted(deployment, claim):
             return
         name = deployment.metadata.name
         why = surge.hindrance(deployment)
         if why:
-            outcome.decide(
+            report.decide(
                 DecisionKind.DRAIN, pod.key, DrainReason.SURGE_REFUSED, f"Deployment {name} is not restarted: {why}"
             )
             return
         self._kubernetes.patch(kinds.DEPLOYMENTS, name, surge.restart(deployment, claim), namespace=pod.namespace)
-        outcome.count("surgeRestarts")
+        report.count("surgeRestarts")
         message = f"Deployment {name} is restarted, so that its new pod is up elsewhere before this one goes"
-        outcome.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
+        report.decide(DecisionKind.DRAIN, pod.key, DrainReason.SURGE_RESTART, message)
 
     def _owner(self, kind: Resource, namespace: str, name: str) -> Any:
         """One object, found by a list: the functions may list workloads and need no further verb for this."""

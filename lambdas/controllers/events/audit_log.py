@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from lambdas.decisions import Outcome
 from lambdas.messages import wake_up
 from lambdas.ports import Clock, Queue
+from lambdas.run_report import RunReport
 
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
@@ -31,7 +31,7 @@ class AuditLog:
         self._wake_ups = wake_ups
         self._clock = clock
 
-    def run(self, event: Any, outcome: Outcome) -> None:
+    def run(self, event: Any, report: RunReport) -> None:
         """Read one delivery of CloudWatch Logs and wake `provision` once if anything in it calls for that.
 
         Raises:
@@ -40,19 +40,19 @@ class AuditLog:
         reasons: dict[str, int] = {}
         latest: datetime | None = None
         for entry in read_delivery(event):
-            outcome.count("auditEvents")
+            report.count("auditEvents")
             reason = reason_to_wake(entry)
             if not reason:
                 continue
             reasons[reason] = reasons.get(reason, 0) + 1
             latest = max(filter(None, (latest, _received(entry))), default=None)
         for reason, number in sorted(reasons.items()):
-            outcome.count(f"audit{reason}", number)
+            report.count(f"audit{reason}", number)
         if latest is not None:
-            outcome.count("auditLagSeconds", max(0, int((self._clock.now() - latest).total_seconds())))
+            report.count("auditLagSeconds", max(0, int((self._clock.now() - latest).total_seconds())))
         if reasons:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
-            outcome.count("wakeUps")
+            report.count("wakeUps")
 
 
 def read_delivery(event: Any) -> Iterator[dict[str, Any]]:

@@ -24,10 +24,10 @@ from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
-from lambdas.decisions import Outcome
 from lambdas.messages import wake_up, work_on_claim
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, ConflictError, PortError, Queue, TransientError, reason_of
+from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
 _STATES: Final = {
@@ -55,88 +55,88 @@ class Interruptions:
     """What `interrupt` does."""
 
     def __init__(
-        self, memory: Memory, claim_work: ClaimWork, queues: tuple[Queue, Queue], settings: Settings, clock: Clock
+        self, stores: Stores, claim_work: ClaimWork, queues: tuple[Queue, Queue], settings: Settings, clock: Clock
     ) -> None:
-        self._memory = memory
+        self._stores = stores
         self._claim_work = claim_work
         self._wake_ups, self._work = queues
         self._settings = settings
         self._clock = clock
 
-    def run(self, event: Any, outcome: Outcome) -> None:
+    def run(self, event: Any, report: RunReport) -> None:
         """Act on one EventBridge event; one about other instances or of another kind is passed over."""
         found = read_event(event)
         if found is None:
-            outcome.count("ignoredEvents")
+            report.count("ignoredEvents")
             return
-        boundary = Boundary(outcome)
+        boundary = Boundary(report)
         for instance_id in found.instance_ids:
-            boundary.attempt(instance_id, partial(self._interrupted, instance_id, found, outcome))
+            boundary.attempt(instance_id, partial(self._interrupted, instance_id, found, report))
         if boundary.failed:
             raise TransientError("interrupt", f"not all was done for {', '.join(boundary.failed)}: do it again")
 
-    def _interrupted(self, instance_id: str, found: Interruption, outcome: Outcome) -> None:
+    def _interrupted(self, instance_id: str, found: Interruption, report: RunReport) -> None:
         """Let the instance's claim go; for one that goes already only ask again, as the asking may have failed."""
-        record = self._memory.claims.of_instance(instance_id)
+        record = self._stores.claims.of_instance(instance_id)
         if record is None:
             return
         if found.reason == TerminationReason.SCHEDULED_CHANGE:
-            self._announced(record, found, outcome)
+            self._announced(record, found, report)
             return
         if record.deletion is None or hurried(record, found.reason, "", found.ends_at) is not record:
-            self._interrupt(record, found, outcome)
+            self._interrupt(record, found, report)
             return
         if record.deletion.tainted_at is None:
             self._wake_ups.send([wake_up(found.reason)])
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
-    def _announced(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+    def _announced(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         """Remember the date, the earliest counts; one that is near or past is acted on at once."""
         now = self._clock.now()
         retires_at = found.ends_at or now
         if record.retires_at is None or retires_at < record.retires_at:
             message = f"instance {record.instance_id} at {retires_at:%Y-%m-%dT%H:%M:%SZ}"
-            outcome.decide(DecisionKind.INTERRUPT, record.name, found.reason, message)
-            record = self._memory.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
+            report.decide(DecisionKind.INTERRUPT, record.name, found.reason, message)
+            record = self._stores.claims.change(record, msgspec.structs.replace(record, retires_at=retires_at))
         if is_due(record, now):
             ends_at = min(retires_at, now + REPLACED_WITHIN)
             self._interrupt(
-                record, Interruption(TerminationReason.SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), outcome
+                record, Interruption(TerminationReason.SCHEDULED_CHANGE_DUE, found.instance_ids, ends_at), report
             )
 
-    def _interrupt(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
-        outcome.decide(DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id}")
+    def _interrupt(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
+        report.decide(DecisionKind.INTERRUPT, record.name, found.reason, f"instance {record.instance_id}")
         now = self._clock.now()
         if found.reason == TerminationReason.SPOT_INTERRUPTED and record.machine is not None:
             offering = record.machine.offering
-            self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), outcome)
+            self._avoid(OfferingKey(offering.instance_type, offering.zone, labels.SPOT), report)
         if found.reason == TerminationReason.REBALANCE_RECOMMENDED and self._settings.rebalance_policy == "ignore":
             return
-        brake = self._memory.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
+        brake = self._stores.brakes.engaged().stopping(Action.EVACUATE, record.plan.node_pool)
         if brake is not None:
-            skipped(brake, record.name, outcome)
+            skipped(brake, record.name, report)
             return
         try:
-            self._begin(record, found, outcome)
+            self._begin(record, found, report)
         except ConflictError:
-            latest = self._memory.claims.get(record.name)
+            latest = self._stores.claims.get(record.name)
             if latest is not None:
-                self._begin(latest, found, outcome)
+                self._begin(latest, found, report)
         self._work.send([work_on_claim(record.name, now)])
 
-    def _begin(self, record: ClaimRecord, found: Interruption, outcome: Outcome) -> None:
+    def _begin(self, record: ClaimRecord, found: Interruption, report: RunReport) -> None:
         message = f"instance {record.instance_id}"
-        self._claim_work.begin_termination(record, found.reason, message, outcome, ends_at=found.ends_at)
+        self._claim_work.begin_termination(record, found.reason, message, report, ends_at=found.ends_at)
         if record.deletion is not None:  # what its pods wait for is to be noted only now
             self._wake_ups.send([wake_up(found.reason)])
 
-    def _avoid(self, offering: OfferingKey, outcome: Outcome) -> None:
+    def _avoid(self, offering: OfferingKey, report: RunReport) -> None:
         """Note that the offering is short; not to know it costs a vain launch, and the node has two minutes."""
         try:
-            self._memory.unavailable.mark([offering], self._clock.now())
+            self._stores.unavailable.mark([offering], self._clock.now())
         except PortError as error:
-            outcome.count("portErrors")
-            outcome.decide(DecisionKind.SKIP, offering.instance_type, reason_of(error), str(error))
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, offering.instance_type, reason_of(error), str(error))
 
 
 def read_event(event: Any) -> Interruption | None:

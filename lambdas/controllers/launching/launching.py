@@ -21,7 +21,6 @@ from lambdas.brakes.joining import went
 from lambdas.brakes.ports import Breakers
 from lambdas.controllers.launching.claim_record import order_of, requested
 from lambdas.controllers.launching.instance_description import machine_of
-from lambdas.decisions import Outcome
 from lambdas.ports import (
     CloudProvider,
     ConflictError,
@@ -33,6 +32,7 @@ from lambdas.ports import (
     TransientError,
     reason_of,
 )
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, UnavailableOfferings
 
 STORE_ATTEMPTS: Final = 3
@@ -62,7 +62,7 @@ class Launcher:
         return requested(planned, name, self._token(name, 0), snapshot, now)
 
     def launch(
-        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, outcome: Outcome
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, now: datetime, report: RunReport
     ) -> ClaimRecord | None:
         """Launch the claim's instance and store it.
 
@@ -76,23 +76,23 @@ class Launcher:
         try:
             launched = self._cloud.launch(order_of(record, node_class, catalogue, cluster=self._cluster))
         except InsufficientCapacityError as error:
-            self._avoid((key for key, _ in error.refused), now, outcome)
-            outcome.count("refusedLaunches")
-            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
+            self._avoid((key for key, _ in error.refused), now, report)
+            report.count("refusedLaunches")
+            report.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
             self._claims.forget(record)
             return None
         except DeniedError as error:
-            outcome.count("deniedLaunches")
-            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
+            report.count("deniedLaunches")
+            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
             self._claims.forget(record)
-            went(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, outcome)
+            went(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, report)
             return None
         except (TransientError, ConflictError) as error:
-            outcome.count("unclearLaunches")
+            report.count("unclearLaunches")
             return self._claims.change(record, self._tried(record, error))
-        outcome.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
+        report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
         stored = self._stored(record, launched.instance, catalogue, now)
-        self._avoid((key for key, _ in launched.refused), now, outcome)
+        self._avoid((key for key, _ in launched.refused), now, report)
         return stored
 
     def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
@@ -112,7 +112,7 @@ class Launcher:
                 current = latest
         raise ConflictError("store", f"claim {record.name} was not tried to be stored")
 
-    def _avoid(self, refused: Iterable[OfferingKey], now: datetime, outcome: Outcome) -> None:
+    def _avoid(self, refused: Iterable[OfferingKey], now: datetime, report: RunReport) -> None:
         """Note what EC2 refused. Not to know it costs a vain launch, which is no reason to lose this one's answer."""
         keys = tuple(refused)
         if not keys:
@@ -120,8 +120,8 @@ class Launcher:
         try:
             self._unavailable.mark(keys, now)
         except PortError as error:
-            outcome.count("portErrors")
-            outcome.decide(DecisionKind.SKIP, f"{len(keys)} offerings", reason_of(error), str(error))
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, f"{len(keys)} offerings", reason_of(error), str(error))
 
     def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
         """Store that the claim became this instance; what it reserved shrinks to what the instance has."""

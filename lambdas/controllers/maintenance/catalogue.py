@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
-from lambdas.decisions import Outcome
 from lambdas.ports import CatalogueSource, CatalogueStore
+from lambdas.run_report import RunReport
 
 
 class CatalogueRefresh:
@@ -15,7 +15,7 @@ class CatalogueRefresh:
         self._source = source
         self._store = store
 
-    def refresh(self, outcome: Outcome) -> None:
+    def refresh(self, report: RunReport) -> None:
         """Read what is due and store it; parts that cannot be read stay as they were and are told.
 
         Raises:
@@ -25,10 +25,10 @@ class CatalogueRefresh:
         facts = self._source.read(previous)
         if facts != previous:
             self._store.save(facts)
-            outcome.count("catalogueSaved")
-        outcome.count("instanceTypes", len(facts.shapes))
-        outcome.count("onDemandPrices", len(facts.market.on_demand))
-        outcome.count("spotPrices", sum(map(len, (facts.market.spot or {}).values())))
+            report.count("catalogueSaved")
+        report.count("instanceTypes", len(facts.shapes))
+        report.count("onDemandPrices", len(facts.market.on_demand))
+        report.count("spotPrices", sum(map(len, (facts.market.spot or {}).values())))
         for problem in facts.problems:
-            outcome.count("catalogueProblems")
-            outcome.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)
+            report.count("catalogueProblems")
+            report.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)

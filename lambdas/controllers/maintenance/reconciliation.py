@@ -12,12 +12,12 @@ from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.resting.reconciliation_rest import Look, ReconciliationRest
 from lambdas.controllers.sweeps.order import in_order
-from lambdas.controllers.sweeps.sweep import Round, Seen, Sweep
-from lambdas.decisions import Outcome
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
 from lambdas.metric_names import CHANGED_NODE_CLASSES, FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
+from lambdas.run_report import RunReport
 from lambdas.store import SweepLog, SweepState
 
 WRITES_EVERY: Final = timedelta(minutes=5)
@@ -43,29 +43,29 @@ class Reconciliation:
         self._log = log
         self._clock = clock
 
-    def run(self, outcome: Outcome, *, deadline: datetime) -> None:
+    def run(self, report: RunReport, *, deadline: datetime) -> None:
         """One round. Nothing new is begun close to `deadline`; what was left out is told, and comes first another time."""
-        boundary = Boundary(outcome)
+        boundary = Boundary(report)
         seen = self._look(boundary)
         if seen is None:
-            outcome.count("resting")
-            outcome.count(OLDEST_CLEAN_SWEEP, 1)  # every sweep was clean when the rest began; zeros become no metric
+            report.count("resting")
+            report.count(OLDEST_CLEAN_SWEEP, 1)  # every sweep was clean when the rest began; zeros become no metric
             return
         stored = self._stored(boundary)
-        states = {sweep.name: self._swept(sweep, seen, stored, outcome, deadline) for sweep in self._in_order()}
+        states = {sweep.name: self._swept(sweep, seen, stored, report, deadline) for sweep in self._in_order()}
         now = self._clock.now()
         overdue = max((now - states[sweep.name].clean_at - sweep.every for sweep in self._sweeps), default=timedelta(0))
         # At least one: zeros become no metric, and an alarm takes silence for bad news.
-        outcome.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
+        report.count(OLDEST_CLEAN_SWEEP, max(1, int(overdue.total_seconds())))
         if _worth_writing(stored, states):
             boundary.attempt("sweep states", lambda: self._log.write(states))
-        if outcome.counts.get(
+        if report.counts.get(
             CHANGED_NODE_CLASSES
         ):  # `disrupt` asks for drift, and need not wait until we see it ourselves
             self._rest.tell(now)
-        if boundary.failed or outcome.decisions or any(state.failures for state in states.values()):
+        if boundary.failed or report.decisions or any(state.failures for state in states.values()):
             self._rest.end()
-        _report(seen, outcome)
+        _report(seen, report)
 
     def _in_order(self) -> tuple[Sweep, ...]:
         return in_order(self._sweeps, self._clock.now())
@@ -73,14 +73,14 @@ class Reconciliation:
     def _look(self, boundary: Boundary) -> Seen | None:
         """Instances first, then claims; None for a round at rest. Sweeps that need what cannot be seen fail, no others."""
         instances: list[tuple[Instance, ...]] = []
-        views: list[View | None] = []
+        views: list[ClusterState | None] = []
         boundary.attempt("instances", lambda: instances.append(self._cloud.instances()))
         boundary.attempt("look", lambda: views.append(self._view(instances[0] if instances else None)))
         if views == [None]:
             return None
         return Seen(instances[0] if instances else None, views[0] if views else None)
 
-    def _view(self, instances: tuple[Instance, ...] | None) -> View | None:
+    def _view(self, instances: tuple[Instance, ...] | None) -> ClusterState | None:
         """The cluster, without pods where that is enough; None where the last look is good still."""
         due = Look.WHOLE if instances is None else self._rest.due(instances, self._clock.now())
         if due is Look.NONE:
@@ -104,23 +104,23 @@ class Reconciliation:
         return {sweep.name: found.get(sweep.name, SweepState(now - sweep.every)) for sweep in self._sweeps}
 
     def _swept(
-        self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], outcome: Outcome, deadline: datetime
+        self, sweep: Sweep, seen: Seen, stored: Mapping[str, SweepState], report: RunReport, deadline: datetime
     ) -> SweepState:
         """The sweep's state after its turn."""
         before, now = stored[sweep.name], self._clock.now()
         if not before.failures and now < before.clean_at + sweep.every:
             return before
-        round_ = Round(seen, outcome, deadline, self._clock)
+        round_ = ReconcileRound(seen, report, deadline, self._clock)
         if round_.has_time():
             round_.attempt(f"sweep {sweep.name}", lambda: sweep.run(round_))
         else:
-            outcome.count(SKIPPED_SWEEPS)
+            report.count(SKIPPED_SWEEPS)
             round_.leave(
                 f"sweep {sweep.name}", RunReason.TIME_SHORT, f"left out, last clean at {before.clean_at:%H:%M:%S}"
             )
         if not round_.failed:
             return SweepState(self._clock.now())
-        outcome.count(FAILED_SWEEPS)
+        report.count(FAILED_SWEEPS)
         return SweepState(before.clean_at, before.failures + 1, ", ".join(round_.failed)[:300])
 
 
@@ -131,15 +131,15 @@ def _worth_writing(stored: Mapping[str, SweepState], states: Mapping[str, SweepS
     )
 
 
-def _report(seen: Seen, outcome: Outcome) -> None:
+def _report(seen: Seen, report: RunReport) -> None:
     if seen.instances is not None:
-        outcome.count("instances", len(seen.instances))
+        report.count("instances", len(seen.instances))
     if seen.view is None:
         return
-    outcome.count("claims", len(seen.view.claims))
-    outcome.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
+    report.count("claims", len(seen.view.claims))
+    report.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
     for problem in seen.view.problems:
-        outcome.decide(
+        report.decide(
             DecisionKind.SKIP,
             problem.subject,
             RunReason.CANNOT_BE_READ if not problem.is_warning else RunReason.READ_WITH_RESERVATION,

@@ -23,19 +23,18 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.joining import became_ready, went
 from lambdas.brakes.ports import skipped
+from lambdas.controllers.draining.drain_cancellation import DrainCancellation
 from lambdas.controllers.draining.draining import Draining
-from lambdas.controllers.draining.giving_back import GivingBack
-from lambdas.controllers.draining.replacing import Replacing
+from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.controllers.nodes.node_events import NodeNews
+from lambdas.controllers.nodes.node_events import NodeEvents
 from lambdas.controllers.nodes.node_patches import patch_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.nodes.nominating import Nominator
-from lambdas.decisions import Outcome
 from lambdas.messages import wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
-from lambdas.observation.observer import Memory, Observer
+from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import (
     Clock,
     CloudProvider,
@@ -44,6 +43,7 @@ from lambdas.ports import (
     NotFoundError,
     Queue,
 )
+from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import ClaimChange
 
@@ -62,7 +62,7 @@ class ClaimWork:
         self,
         kubernetes: Kubernetes,
         cloud: CloudProvider,
-        memory: Memory,
+        stores: Stores,
         launcher: Launcher,
         observer: Observer,
         settings: Settings,
@@ -71,21 +71,21 @@ class ClaimWork:
     ) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
-        self._claims = memory.claims
+        self._claims = stores.claims
         self._launcher = launcher
         self._observer = observer
         self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
-        self._node_news = NodeNews(kubernetes, clock)
+        self._node_news = NodeEvents(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
-        self._draining = Draining(kubernetes, memory.claims, surge, clock)
-        self._replacing = Replacing(memory.claims)
-        self._giving_back = GivingBack(kubernetes, memory.claims, clock)
-        self._brakes = memory.brakes
-        self._breakers = memory.breakers
+        self._draining = Draining(kubernetes, stores.claims, surge, clock)
+        self._replacing = Replacing(stores.claims)
+        self._giving_back = DrainCancellation(kubernetes, stores.claims, clock)
+        self._brakes = stores.brakes
+        self._breakers = stores.breakers
         self._wake_ups = wake_ups
         self._clock = clock
 
-    def advance(self, name: str, look: ClusterLook, outcome: Outcome) -> timedelta | None:
+    def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
         """Take the steps that can be taken.
 
         Returns:
@@ -95,71 +95,71 @@ class ClaimWork:
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
-            facts = self._replacing.with_replacements(record, look.facts(record))
+            facts = self._replacing.with_replacements(record, reader.facts(record))
             step = next_claim_step(record, facts, self._clock.now())
             if isinstance(step, steps.Rest):
                 return None
             if isinstance(step, steps.Wait):
                 return step.delay
-            if self._is_held_back(record, step, outcome):
+            if self._is_held_back(record, step, report):
                 return HELD_BACK
             if isinstance(step, steps.Drain):
-                return self._draining.drain(record, step, facts, outcome)
+                return self._draining.drain(record, step, facts, report)
             if step == last:
                 return recheck_after(_since(record), self._clock.now())
             last, before = step, record
-            record = self._take(record, step, look, outcome)
+            record = self._take(record, step, reader, report)
             self._tell_of_room(before, record)
             if record is not None and record.attempts > before.attempts:
                 return recheck_after(record.requested_at, self._clock.now())
         return SOON
 
-    def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, outcome: Outcome) -> bool:
+    def _is_held_back(self, record: ClaimRecord, step: steps.ClaimStep, report: RunReport) -> bool:
         """Whether a brake stops the step."""
         action = action_of_step(record, step)
         brake = self._brakes.engaged().stopping(action, record.plan.node_pool) if action is not None else None
         if brake is not None:
-            skipped(brake, record.name, outcome)
+            skipped(brake, record.name, report)
         return brake is not None
 
     def _take(
-        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
         """Do one step; the claim as it is then, None once it is forgotten."""
         match step:
             case steps.Launch():
-                return self._launch(record, look, outcome)
+                return self._launch(record, reader, report)
             case steps.Adopt():
-                return self._adopt(record, step, look, outcome)
+                return self._adopt(record, step, reader, report)
             case steps.Register():
-                return self._register(record, step, look, outcome)
+                return self._register(record, step, reader, report)
             case steps.MarkInitialized():
-                return self._mark_initialized(record, step, look, outcome)
+                return self._mark_initialized(record, step, reader, report)
             case steps.ReportNode():
-                return self._report(record, step, look, outcome)
+                return self._report(record, step, reader, report)
             case steps.BeginTermination():
-                return self.begin_termination(record, step.reason, step.message, outcome)
+                return self.begin_termination(record, step.reason, step.message, report)
             case steps.Forget():
-                self._forget(record, step, outcome)
+                self._forget(record, step, report)
                 return None
             case _:
-                return self._take_to_its_end(record, step, look, outcome)
+                return self._take_to_its_end(record, step, reader, report)
 
     def _take_to_its_end(
-        self, record: ClaimRecord, step: steps.ClaimStep, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.ClaimStep, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
         """Do one step of a claim that goes."""
         match step:
             case steps.GiveBack():
-                return self._giving_back.carry_out(record, step, look, outcome)
+                return self._giving_back.carry_out(record, step, reader, report)
             case steps.Escalate():
-                return self._draining.escalate(record, step, outcome)
+                return self._draining.escalate(record, step, report)
             case steps.TaintNode():
-                return self._draining.taint(record, step, look)
+                return self._draining.taint(record, step, reader)
             case steps.TerminateInstance():
-                return self._terminate(record, outcome)
+                return self._terminate(record, report)
             case steps.DeleteNode():
-                return self._draining.delete_node(record, step, look, outcome)
+                return self._draining.delete_node(record, step, reader, report)
             case _:
                 invariant(False, f"{step} is no step to take")
                 return None
@@ -169,7 +169,7 @@ class ClaimWork:
         record: ClaimRecord,
         reason: TerminationReason,
         message: str,
-        outcome: Outcome,
+        report: RunReport,
         *,
         ends_at: datetime | None = None,
     ) -> ClaimRecord:
@@ -182,10 +182,10 @@ class ClaimWork:
             after = deletion.hurried(record, reason, message, ends_at)
             if after is record:
                 return record
-            outcome.decide(DecisionKind.TERMINATE, record.name, reason, message)
+            report.decide(DecisionKind.TERMINATE, record.name, reason, message)
             return self._claims.change(record, after)
         changed = self._claims.change(record, deletion.leaving(record, reason, message, self._clock.now(), ends_at))
-        self._has_begun(changed, reason, message, outcome)
+        self._has_begun(changed, reason, message, report)
         return changed
 
     def begin_within(
@@ -194,7 +194,7 @@ class ClaimWork:
         reason: TerminationReason,
         message: str,
         places: Mapping[str, int],
-        outcome: Outcome,
+        report: RunReport,
         *,
         ends_at: datetime | None = None,
     ) -> bool:
@@ -207,18 +207,18 @@ class ClaimWork:
             self._claims.change(record, after)
         elif self._claims.disrupt([ClaimChange(record, after)], places).spent:
             return False
-        self._has_begun(after, reason, message, outcome)
+        self._has_begun(after, reason, message, report)
         return True
 
-    def _has_begun(self, record: ClaimRecord, reason: TerminationReason, message: str, outcome: Outcome) -> None:
-        outcome.decide(DecisionKind.TERMINATE, record.name, reason, message)
-        went(self._breakers, record, reason, self._clock.now(), outcome)
+    def _has_begun(self, record: ClaimRecord, reason: TerminationReason, message: str, report: RunReport) -> None:
+        report.decide(DecisionKind.TERMINATE, record.name, reason, message)
+        went(self._breakers, record, reason, self._clock.now(), report)
         self._wake_ups.send([wake_up(reason)])
 
-    def _launch(self, record: ClaimRecord, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
+    def _launch(self, record: ClaimRecord, reader: NodeStateReader, report: RunReport) -> ClaimRecord | None:
         now = self._clock.now()
-        if record.awaits_pods and not record.attempts and not look.unbound_pods(record.plan.pods):
-            outcome.decide(
+        if record.awaits_pods and not record.attempts and not reader.unbound_pods(record.plan.pods):
+            report.decide(
                 DecisionKind.FORGET,
                 record.name,
                 ClaimReason.PODS_PLACED_ELSEWHERE,
@@ -226,51 +226,53 @@ class ClaimWork:
             )
             self._claims.forget(record)
             return None
-        obstacle = self._limit_in_the_way(record, look) if not record.attempts else ""
+        obstacle = self._limit_in_the_way(record, reader) if not record.attempts else ""
         if obstacle:
-            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, obstacle)
+            report.decide(DecisionKind.FORGET, record.name, ClaimReason.LIMIT_REACHED, obstacle)
             self._claims.forget(record)
             self._wake_ups.send([wake_up("limit reached")])
             return None
         try:
             node_class = self._observer.node_class(record.plan.node_class.name)
         except NotFoundError as error:
-            outcome.decide(DecisionKind.FORGET, record.name, ClaimReason.NODE_CLASS_NOT_FOUND, str(error))
+            report.decide(DecisionKind.FORGET, record.name, ClaimReason.NODE_CLASS_NOT_FOUND, str(error))
             self._claims.forget(record)
             return None
         catalogue = self._observer.catalogue([node_class], now)
-        launched = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        launched = self._launcher.launch(record, node_class, catalogue, now, report)
         if launched is None:
             self._wake_ups.send([wake_up("refused launch")])
         return launched
 
-    def _limit_in_the_way(self, record: ClaimRecord, look: ClusterLook) -> str:
+    def _limit_in_the_way(self, record: ClaimRecord, reader: NodeStateReader) -> str:
         """Which limit of its NodePool is exceeded by now, empty for none: rows were lost since, or the limit was lowered."""
         name = record.plan.node_pool
-        limits = {key: limit for key, limit in look.limits(name).items() if record.reserved.get(key, 0) > 0}
+        limits = {key: limit for key, limit in reader.limits(name).items() if record.reserved.get(key, 0) > 0}
         if not limits:
             return ""
         used = next((usage.reserved for usage in self._claims.usage() if usage.node_pool == name), {})
         over = next((key for key, limit in sorted(limits.items()) if used.get(key, 0) > limit), "")
         return f"NodePool {name} is over its limit of {over} without this claim's instance" if over else ""
 
-    def _adopt(self, record: ClaimRecord, step: steps.Adopt, look: ClusterLook, outcome: Outcome) -> ClaimRecord | None:
-        instance = look.instance(step.instance_id)
+    def _adopt(
+        self, record: ClaimRecord, step: steps.Adopt, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord | None:
+        instance = reader.instance(step.instance_id)
         if instance is None:
             raise ConflictError("ec2:DescribeInstances", f"instance {step.instance_id} is gone again")
         now = self._clock.now()
         node_classes = [self._observer.node_class(record.plan.node_class.name)]
-        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
         return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
 
     def _register(
-        self, record: ClaimRecord, step: steps.Register, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        seen = look.node(step.node)
+        seen = reader.node(step.node)
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
         record = with_labels_of(record, seen.node)
-        nominated = self._nominator.nominate(record, step.node, look, outcome)
+        nominated = self._nominator.nominate(record, step.node, reader, report)
         # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
         step = registration_of(record, seen.node)
         patch_node(
@@ -281,45 +283,45 @@ class ClaimWork:
             taints=step.taints,
             finalizers=step.finalizers,
         )
-        look.look_again(step.node)
-        outcome.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
+        reader.look_again(step.node)
+        report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
         return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
 
     def _mark_initialized(
-        self, record: ClaimRecord, step: steps.MarkInitialized, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        seen = look.node(step.node)
+        seen = reader.node(step.node)
         if seen is None:
             raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
         patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
-        outcome.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
+        report.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
         plan = msgspec.structs.replace(record.plan, pods=())
-        became_ready(self._breakers, record, self._clock.now(), outcome)
+        became_ready(self._breakers, record, self._clock.now(), report)
         return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
 
     def _report(
-        self, record: ClaimRecord, step: steps.ReportNode, look: ClusterLook, outcome: Outcome
+        self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
         """Store it first: then it is told once."""
         told = msgspec.structs.replace(record, reason=step.reason, message=step.message)
         changed = self._claims.change(record, told)
-        outcome.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
-        self._node_news.tell(step, look.unbound_pods(step.pods) if step.pods else ())
+        report.decide(DecisionKind.SKIP, step.node, step.reason, step.message)
+        self._node_news.tell(step, reader.unbound_pods(step.pods) if step.pods else ())
         return changed
 
-    def _terminate(self, record: ClaimRecord, outcome: Outcome) -> ClaimRecord | None:
+    def _terminate(self, record: ClaimRecord, report: RunReport) -> ClaimRecord | None:
         self._cloud.terminate([record.instance_id])
         reason = TerminationReason.stored(record.deletion.reason if record.deletion else "")
-        outcome.decide(DecisionKind.TERMINATE, record.instance_id, reason, f"instance of {record.name}")
+        report.decide(DecisionKind.TERMINATE, record.instance_id, reason, f"instance of {record.name}")
         if record.deletion is not None and record.deletion.terminated_at is None:
-            outcome.count(INSTANCES_TERMINATED)
+            report.count(INSTANCES_TERMINATED)
         return self._claims.change(record, deletion.terminated(record, self._clock.now()))
 
-    def _forget(self, record: ClaimRecord, step: steps.Forget, outcome: Outcome) -> None:
-        outcome.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
+    def _forget(self, record: ClaimRecord, step: steps.Forget, report: RunReport) -> None:
+        report.decide(DecisionKind.FORGET, record.name, step.reason, step.message)
         self._claims.forget(record)
         if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
-            went(self._breakers, record, step.reason, self._clock.now(), outcome)
+            went(self._breakers, record, step.reason, self._clock.now(), report)
 
     def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
         after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)

@@ -15,7 +15,7 @@ PODS_TOLD: Final = 10
 """Pods that get an event of their own; the others read it on the node."""
 
 
-class NodeNews:
+class NodeEvents:
     """Writes an event for the node, and one for each pod."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:

@@ -30,7 +30,7 @@ FRESH_FOR: Final = timedelta(seconds=2)
 so a node registers a second later on average, and a sandbox makes thirty such lists a minute however many claims boot."""
 
 
-class SeenNode(msgspec.Struct, frozen=True):
+class ObservedNode(msgspec.Struct, frozen=True):
     """A node and the version of the object that it was read from."""
 
     node: Node
@@ -39,7 +39,7 @@ class SeenNode(msgspec.Struct, frozen=True):
 
 class _Listed(msgspec.Struct, frozen=True):
     begun_at: datetime
-    nodes: tuple[SeenNode, ...]
+    nodes: tuple[ObservedNode, ...]
 
 
 class NodeLists:
@@ -51,11 +51,11 @@ class NodeLists:
         self._lock = Lock()
         self._listed: dict[str, _Listed] = {}
 
-    def lately(self, selector: str) -> tuple[SeenNode, ...]:
+    def lately(self, selector: str) -> tuple[ObservedNode, ...]:
         """The nodes that had these labels at most `FRESH_FOR` ago. Raises PortError."""
         return self.since(selector, self._clock.now() - FRESH_FOR)
 
-    def since(self, selector: str, moment: datetime) -> tuple[SeenNode, ...]:
+    def since(self, selector: str, moment: datetime) -> tuple[ObservedNode, ...]:
         """By a list begun at `moment` or later; who asks while another lists waits for that list. Raises PortError."""
         with self._lock:
             known = self._listed.get(selector)
@@ -69,7 +69,7 @@ class NodeLists:
             return known.nodes
 
 
-def readable(items: Iterable[Any]) -> Iterable[SeenNode]:
+def readable(items: Iterable[Any]) -> Iterable[ObservedNode]:
     """The nodes that can be understood, as decoded from the wire."""
     for written in items:
         try:
@@ -78,6 +78,6 @@ def readable(items: Iterable[Any]) -> Iterable[SeenNode]:
             logger.exception("node cannot be read", extra={"node": written.metadata.name})
 
 
-def seen_node(written: Any) -> SeenNode:
+def seen_node(written: Any) -> ObservedNode:
     """A node as decoded from the wire. Raises InvalidInputError."""
-    return SeenNode(nodes.node(written), written.metadata.resource_version)
+    return ObservedNode(nodes.node(written), written.metadata.resource_version)

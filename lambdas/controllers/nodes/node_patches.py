@@ -8,13 +8,13 @@ from core import labels
 from core.lifecycle.draining.termination import EXCLUDED_BY_US, REASON_ANNOTATION
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED, Taint
-from lambdas.controllers.nodes.node_lists import SeenNode
+from lambdas.controllers.nodes.node_lists import ObservedNode
 from lambdas.ports import JsonObject, Kubernetes, NotFoundError
 
 
 def patch_node(
     kubernetes: Kubernetes,
-    seen: SeenNode,
+    seen: ObservedNode,
     *,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
@@ -37,7 +37,7 @@ def patch_node(
     kubernetes.patch(kinds.NODES, seen.node.name, body)
 
 
-def delete_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
+def delete_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
     """Take our finalizer off and delete the Node, this very one; gone is fine. Raises ConflictError if it has changed."""
     node = seen.node
     try:
@@ -50,7 +50,7 @@ def delete_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
         return
 
 
-def release_node(kubernetes: Kubernetes, seen: SeenNode) -> None:
+def release_node(kubernetes: Kubernetes, seen: ObservedNode) -> None:
     """Take the marks of a disruption off a node that is to stay."""
     others = [taint for taint in seen.node.taints if taint.key != DISRUPTED.key]
     metadata: JsonObject = {"resourceVersion": seen.resource_version, "annotations": {REASON_ANNOTATION: None}}

@@ -23,7 +23,7 @@ from core.model.pod import Pod
 from core.model.policy import PodDisruptionBudget
 from core.model.storage import VolumeAttachment
 from core.pods.disposition import is_drainable
-from lambdas.controllers.nodes.node_lists import JOINING, NodeLists, SeenNode, seen_node
+from lambdas.controllers.nodes.node_lists import JOINING, NodeLists, ObservedNode, seen_node
 from lambdas.observability import logger
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernetes, NotFoundError
@@ -31,24 +31,24 @@ from lambdas.ports import Clock, CloudProvider, DeniedError, Instance, Kubernete
 T = TypeVar("T")
 
 
-def _once(look: Callable[[ClusterLook], T]) -> Callable[[ClusterLook], T]:
+def _once(reader: Callable[[NodeStateReader], T]) -> Callable[[NodeStateReader], T]:
     """Keep the answer for the look's short life; whoever asks while another reads waits for that answer.
 
     Python 3.11's `cached_property` would hold one lock for all looks of the process across a call to the world.
     """
 
-    def answer(self: ClusterLook) -> T:
+    def answer(self: NodeStateReader) -> T:
         kept: dict[str, Any] = self.kept
         with self.lock:
-            if look.__name__ not in kept:
-                kept[look.__name__] = look(self)
-            found: T = kept[look.__name__]
+            if reader.__name__ not in kept:
+                kept[reader.__name__] = reader(self)
+            found: T = kept[reader.__name__]
         return found
 
     return answer
 
 
-class ClusterLook:
+class NodeStateReader:
     """A short-lived view for claims' next steps: each thing as it was at the first question about it.
 
     Nothing is listed whole but what is small: a node is read by its name once the claim knows it, pods by their node.
@@ -64,9 +64,9 @@ class ClusterLook:
         self._lists = lists or NodeLists(kubernetes, clock)
         self.kept: dict[str, Any] = {}
         self.lock = RLock()
-        self._by_name: dict[str, SeenNode | None] = {}
+        self._by_name: dict[str, ObservedNode | None] = {}
 
-    def node(self, name: str) -> SeenNode | None:
+    def node(self, name: str) -> ObservedNode | None:
         """The node of this name, None if there is none."""
         if name not in self._by_name:
             self.look_again(name)
@@ -147,11 +147,11 @@ class ClusterLook:
                 seen = self._of_provider(record, self._listed(_like(record), record))
         return tuple(s.node for s in seen if s is not None and s.node.provider_id == record.provider_id)
 
-    def _of_provider(self, record: ClaimRecord, nodes: Iterable[SeenNode]) -> list[SeenNode | None]:
+    def _of_provider(self, record: ClaimRecord, nodes: Iterable[ObservedNode]) -> list[ObservedNode | None]:
         mine = [seen for seen in nodes if seen.node.provider_id == record.provider_id]
         return [self._by_name.get(seen.node.name, seen) for seen in mine]
 
-    def _listed(self, selector: str, record: ClaimRecord) -> tuple[SeenNode, ...]:
+    def _listed(self, selector: str, record: ClaimRecord) -> tuple[ObservedNode, ...]:
         """Nodes by label. Where a missing node decides that the claim or its instance ends, no list from before this look."""
         if record.deletion is None:
             is_waiting = self._clock.now() - record.phase_since < REGISTRATION_TIMEOUT

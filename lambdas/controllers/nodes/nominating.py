@@ -11,10 +11,10 @@ from typing import Final
 
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.observability import logger
 from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
+from lambdas.run_report import RunReport
 
 FAILURES: Final = 3
 """So many refusals, and the other pods of a claim go without: a nomination is a hint, and the node waits."""
@@ -27,7 +27,7 @@ class Nominator:
         self._kubernetes = kubernetes
         self._is_on = is_on
 
-    def nominate(self, record: ClaimRecord, node: str, look: ClusterLook, outcome: Outcome) -> tuple[str, ...]:
+    def nominate(self, record: ClaimRecord, node: str, reader: NodeStateReader, report: RunReport) -> tuple[str, ...]:
         """Nominate the claim's waiting pods for its node; the pods whose status names it then.
 
         Raises:
@@ -37,7 +37,7 @@ class Nominator:
             return ()
         named: list[str] = []
         failures = 0
-        for pod in look.unbound_pods(frozenset(record.plan.pods)):
+        for pod in reader.unbound_pods(frozenset(record.plan.pods)):
             body = {"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}
             try:
                 if pod.nominated_node_name != node:
@@ -51,6 +51,6 @@ class Nominator:
                     break
             else:
                 named.append(pod.key)
-        outcome.count("nominatedPods", len(named))
-        outcome.count("failedNominations", failures)
+        report.count("nominatedPods", len(named))
+        report.count("failedNominations", failures)
         return tuple(named)

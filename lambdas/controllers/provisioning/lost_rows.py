@@ -13,11 +13,11 @@ from functools import partial
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.pool_usage import mismatches, recount
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
-from lambdas.controllers.sweeps.instances.strangers import untracked
-from lambdas.decisions import Outcome
-from lambdas.observation.cluster_state import View
+from lambdas.controllers.sweeps.instances.unclaimed import untracked
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
@@ -33,7 +33,7 @@ class LostRows:
         self._claims = claims
         self._clock = clock
 
-    def look(self, outcome: Outcome) -> View:
+    def look(self, report: RunReport) -> ClusterState:
         """A look in which every instance with our tag has its claim, as far as one can be rebuilt.
 
         What fails here is told and left to `reconcile`: that EC2 lists nothing now is no reason to leave pods waiting.
@@ -41,16 +41,18 @@ class LostRows:
         Raises:
             PortError: If the look itself fails.
         """
-        boundary = Boundary(outcome)
+        boundary = Boundary(report)
         instances: list[Instance] = []
         boundary.attempt("instances", lambda: instances.extend(self._cloud.instances()))
         view = self._observer.look()
-        if self._rebuilt(instances, view, boundary, outcome):
+        if self._rebuilt(instances, view, boundary, report):
             view = self._observer.look()
-        boundary.attempt("usage", lambda: self._recount(view, outcome))
+        boundary.attempt("usage", lambda: self._recount(view, report))
         return view
 
-    def _rebuilt(self, instances: Sequence[Instance], view: View, boundary: Boundary, outcome: Outcome) -> bool:
+    def _rebuilt(
+        self, instances: Sequence[Instance], view: ClusterState, boundary: Boundary, report: RunReport
+    ) -> bool:
         """Rebuild the claims of instances that were listed before the look; whether there was any to rebuild."""
         found = untracked(instances, view, self._clock.now(), min_age=timedelta(0)).rebuildable
         if not found:
@@ -58,12 +60,12 @@ class LostRows:
 
         def rebuild() -> None:
             for stranger in self._rebuilding.still_there(found):
-                work = partial(self._rebuilding.rebuild, stranger, view, outcome)
+                work = partial(self._rebuilding.rebuild, stranger, view, report)
                 boundary.attempt(stranger.instance.instance_id, work)
 
         boundary.attempt("untracked instances", rebuild)
         return True
 
-    def _recount(self, view: View, outcome: Outcome) -> None:
+    def _recount(self, view: ClusterState, report: RunReport) -> None:
         for mismatch in mismatches(self._claims, view.claims.values()):
-            recount(self._claims, mismatch, outcome)
+            recount(self._claims, mismatch, report)

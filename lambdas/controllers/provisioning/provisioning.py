@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from core.brakes.brake import Action
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -26,20 +26,20 @@ from core.scheduling import Planner
 from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
-from lambdas.controllers.draining.replacing import Replacing
+from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
-from lambdas.controllers.provisioning.unschedulable_events import PodNews
+from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
-from lambdas.decisions import Outcome
 from lambdas.messages import wake_up, work_on_claim
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import awaits_pods
-from lambdas.observation.observer import Memory, Observer
-from lambdas.observation.plan_cache import LastThought, fingerprint
+from lambdas.observation.observer import Observer, Stores
+from lambdas.observation.plan_cache import PlanCache, snapshot_digest
 from lambdas.ports import Clock, JsonObject, PortError, Queue
+from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases, Requested
 
@@ -64,50 +64,50 @@ class Provisioning:
     def __init__(
         self,
         looks: tuple[Observer, PodBatcher, LostRows],
-        memory: Memory,
+        stores: Stores,
         leases: Leases,
         launcher: Launcher,
         queues: tuple[Queue, Queue],
-        news: tuple[PodNews, BufferStatus],
+        news: tuple[UnschedulableEvents, BufferStatus],
         settings: Settings,
         clock: Clock,
     ) -> None:
         self._observer, self._batch, self._lost_rows = looks
-        self._memory = memory
+        self._stores = stores
         self._leases = leases
         self._launcher = launcher
-        self._replacing = Replacing(memory.claims)
+        self._replacing = Replacing(stores.claims)
         self._wake_ups, self._work = queues
         self._news, self._buffers = news
         self._settings = settings
         self._clock = clock
-        self._last: LastThought[Plan] = LastThought(THINK_AGAIN)
+        self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
         self._told_of = ""
 
-    def run(self, outcome: Outcome, *, owner: str, deadline: datetime, until: datetime) -> None:
+    def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime) -> None:
         """Launch what pending pods need.
 
         Args:
-            outcome: Collects what was decided.
+            report: Collects what was decided.
             owner: Names this invocation, for the lease.
             deadline: Nothing new is begun close to it.
             until: A further look is asked for only if it comes by then, see `looks_until`.
         """
-        brake = self._memory.brakes.engaged().stopping(Action.LAUNCH)
+        brake = self._stores.brakes.engaged().stopping(Action.LAUNCH)
         if brake is not None:
-            skipped(brake, "launches", outcome)
+            skipped(brake, "launches", report)
             return
         now = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
-            outcome.decide(
+            report.decide(
                 DecisionKind.SKIP, self._settings.cluster_name, RunReason.PLANNER_BUSY, "another run is planning"
             )
             self._look_again("planner was busy", until, BUSY)
             return
         try:
-            if self._has_work(outcome, deadline, until):
-                self._plan_in_rounds(lease, outcome, deadline, until)
+            if self._has_work(report, deadline, until):
+                self._plan_in_rounds(lease, report, deadline, until)
         except Exception:
             self._leases.release(lease)
             raise
@@ -116,64 +116,64 @@ class Provisioning:
     def tell_of_change(self) -> None:
         """Say that the cluster is no longer as it was, so that `disrupt` and `reconcile` look. They do some time later, too."""
         with suppress(PortError):  # pods need not wait for that
-            self._memory.changes.tell(self._clock.now())
+            self._stores.changes.tell(self._clock.now())
 
-    def _has_work(self, outcome: Outcome, deadline: datetime, until: datetime) -> bool:
+    def _has_work(self, report: RunReport, deadline: datetime, until: datetime) -> bool:
         """Whether there is anything to plan, once pods have stopped coming in."""
         pods = self._batch.pods(deadline - MARGIN)
-        records = self._memory.claims.all()
+        records = self._stores.claims.all()
         found = pending_work(pods, records)
-        outcome.count("pendingPods", found.marked)
+        report.count("pendingPods", found.marked)
         if found.unmarked and not found.is_any:
             self._look_again("pods that the scheduler has not looked at", until)
         return found.is_any or displaces_pods(self._observer, records, self._clock.now()) or self._observer.keeps_room()
 
-    def _plan_in_rounds(self, lease: Lease, outcome: Outcome, deadline: datetime, until: datetime) -> None:
+    def _plan_in_rounds(self, lease: Lease, report: RunReport, deadline: datetime, until: datetime) -> None:
         used = 0
         for number in range(1, self._settings.plan_rounds + 1):
-            view = self._lost_rows.look(outcome) if number == 1 else self._observer.look()
-            self._hand_over(view, outcome)
-            plan = self._planned(view.snapshot, outcome)
+            view = self._lost_rows.look(report) if number == 1 else self._observer.look()
+            self._hand_over(view, report)
+            plan = self._planned(view.snapshot, report)
             records, plan = self._records(plan, view, lease, used)
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
-            requested = self._memory.claims.request(records, limits, lease) if records else Requested(())
-            refused = self._launch(requested.accepted, view, outcome, deadline)
-            self._replacing.note(plan, requested, refused, view, outcome)
-            self._nominate(plan, view, outcome)
-            self._buffers.write(view, plan, outcome)
+            requested = self._stores.claims.request(records, limits, lease) if records else Requested(())
+            refused = self._launch(requested.accepted, view, report, deadline)
+            self._replacing.note(plan, requested, refused, view, report)
+            self._nominate(plan, view, report)
+            self._buffers.write(view, plan, report)
             if not refused:
-                self._report(plan, requested.refused, outcome)
+                self._report(plan, requested.refused, report)
                 return
             if self._clock.now() + MARGIN > deadline or number == self._settings.plan_rounds:
-                self._report(plan, (), outcome)
+                self._report(plan, (), report)
                 self._look_again("EC2 had no capacity", until)
                 return
 
-    def _planned(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
+    def _planned(self, snapshot: Snapshot, report: RunReport) -> Plan:
         """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
-        world, now = fingerprint(snapshot), self._clock.now()
+        world, now = snapshot_digest(snapshot), self._clock.now()
         if world != self._told_of:  # pods that wait for ever are no news
             self._told_of = world
             self.tell_of_change()
         plan = self._last.recall(world, now)
         if plan is None:
-            with collector_at_rest():
-                plan = self._improved(snapshot, outcome)
-            outcome.count("plannedMicrodollars", plan.cost.hourly // 1000)
-            outcome.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
+            with collector_paused():
+                plan = self._improved(snapshot, report)
+            report.count("plannedMicrodollars", plan.cost.hourly // 1000)
+            report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
             if not plan.claims:
                 self._last.keep(world, now, plan)
         return plan
 
-    def _improved(self, snapshot: Snapshot, outcome: Outcome) -> Plan:
+    def _improved(self, snapshot: Snapshot, report: RunReport) -> Plan:
         """The best plan that the time allows; the greedy one where the search for cheaper nodes breaks down."""
         planner = Planner(snapshot)
         try:
             return planner.plan(stopwatch(self._clock, self._settings.improving(planner.pods)))
         except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
-            outcome.count("failedImprovements")
-            outcome.decide(
+            report.count("failedImprovements")
+            report.decide(
                 DecisionKind.SKIP,
                 self._settings.cluster_name,
                 RunReason.IMPROVEMENT_FAILED,
@@ -181,14 +181,14 @@ class Provisioning:
             )
             return planner.outcome().plan
 
-    def _hand_over(self, view: View, outcome: Outcome) -> None:
+    def _hand_over(self, view: ClusterState, report: RunReport) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
         stored = [record for record in view.claims.values() if is_unlaunched(record)]
         now = self._clock.now()
         self._work.send(work_on_claim(record.name, now) for record in stored)
-        outcome.count("handedOver", len(stored))
+        report.count("handedOver", len(stored))
 
-    def _records(self, plan: Plan, view: View, lease: Lease, used: int) -> tuple[list[ClaimRecord], Plan]:
+    def _records(self, plan: Plan, view: ClusterState, lease: Lease, used: int) -> tuple[list[ClaimRecord], Plan]:
         """Records for the planned claims, and the plan without the claims that cannot be launched: their pods are told why.
 
         The lease's stamp makes the names unique for ever.
@@ -207,13 +207,15 @@ class Provisioning:
             records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
-    def _launch(self, records: Iterable[ClaimRecord], view: View, outcome: Outcome, deadline: datetime) -> list[str]:
+    def _launch(
+        self, records: Iterable[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
+    ) -> list[str]:
         """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused.
 
         What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
         """
         refused: list[str] = []
-        boundary, handed_on, launched = Boundary(outcome), list[str](), 0
+        boundary, handed_on, launched = Boundary(report), list[str](), 0
         for record in records:
             node_class = view.node_classes.get(record.plan.node_class.name)
             is_late = self._clock.now() + MARGIN > deadline
@@ -221,7 +223,7 @@ class Provisioning:
                 handed_on.append(record.name)
                 continue
             launched += 1
-            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, outcome)
+            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, report)
             boundary.attempt(record.name, launch)
         now, failed = self._clock.now(), tuple(boundary.failed)
         boundary.attempt("work queue", lambda: self._work.send(work_on_claim(name, now) for name in handed_on))
@@ -231,25 +233,25 @@ class Provisioning:
         return refused
 
     def _launch_one(
-        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], outcome: Outcome
+        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], report: RunReport
     ) -> None:
         now = self._clock.now()
-        claim = self._launcher.launch(record, node_class, catalogue, now, outcome)
+        claim = self._launcher.launch(record, node_class, catalogue, now, report)
         if claim is None:
             refused.append(record.name)
         else:
             self._work.send([work_on_claim(claim.name, now)], delay=BOOT_AT_LEAST if claim.machine else TRY_AGAIN)
 
-    def _nominate(self, plan: Plan, view: View, outcome: Outcome) -> None:
+    def _nominate(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
         now = self._clock.now()
         for binding in plan.bindings:
-            outcome.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
+            report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
         names = {binding.node for binding in plan.bindings}
         names |= {record.name for record in view.claims.values() if awaits_pods(record, now)}
         if names:
-            self._memory.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
+            self._stores.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 
-    def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], outcome: Outcome) -> None:
+    def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
         # The same words at each try: an event is written once for each.
         refused = (
             Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
@@ -258,8 +260,8 @@ class Provisioning:
         )
         unschedulable = (*plan.unschedulable, *refused)
         for found in unschedulable:
-            outcome.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
-        outcome.count("unschedulablePods", len(unschedulable))
+            report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        report.count("unschedulablePods", len(unschedulable))
         self._news.tell(unschedulable)
 
     def _look_again(self, reason: str, until: datetime, delay: timedelta | None = None) -> None:

@@ -15,7 +15,7 @@ PER_RUN: Final = 10
 REMEMBERED: Final = 10_000
 
 
-class PodNews:
+class UnschedulableEvents:
     """Writes FailedScheduling events. The API server refuses a name that exists, so a repeated event costs one call."""
 
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:

@@ -14,8 +14,8 @@ import msgspec
 from core import labels
 from core.disruption.conditions.expiration import expired
 from core.lifecycle.records import ClaimRecord
-from lambdas.observation.cluster_state import View
-from lambdas.observation.observer import Memory
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Stores
 from lambdas.ports import Instance, JsonObject, PortError
 
 LOOKS_EVERY: Final = timedelta(minutes=4)
@@ -39,8 +39,8 @@ class Look(Enum):
 class ReconciliationRest:
     """One sandbox's rest. A new sandbox has none, so it looks at everything."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
         self._looked_at: datetime | None = None
         self._whole_at: datetime | None = None
         self._told_at: datetime | None = None
@@ -54,25 +54,25 @@ class ReconciliationRest:
         """
         looked_at, whole_at = self._looked_at, self._whole_at
         # What NodePools' status tells besides: which brakes are engaged, and how launches fared.
-        brakes = msgspec.json.encode((self._memory.brakes.engaged(), self._memory.breakers.breakers()))
+        brakes = msgspec.json.encode((self._stores.brakes.engaged(), self._stores.breakers.breakers()))
         is_braked_anew, self._brakes = brakes != self._brakes, brakes
         if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_LOOKS_EVERY:
             return Look.WHOLE
-        claims = self._memory.claims.all()
-        told = self._memory.changes.last()
+        claims = self._stores.claims.all()
+        told = self._stores.changes.last()
         has_changed = told is not None and told != self._told_at and told >= looked_at
-        if has_changed or self._memory.commands.all() or not is_in_order(claims, instances):
+        if has_changed or self._stores.commands.all() or not is_in_order(claims, instances):
             return Look.WHOLE
         # Without claims `disrupt` asks the API server nothing, and the first NodePool's user waits for its status.
         if not claims or now - looked_at >= LOOKS_EVERY - PUNCTUALITY:
             return Look.WITHOUT_PODS
         return Look.NONE
 
-    def suffices(self, view: View) -> bool:
+    def suffices(self, view: ClusterState) -> bool:
         """Whether a look without pods is enough, as nothing in it is new or due."""
         return _world(view) == self._world and not expired(view.snapshot)
 
-    def seen(self, view: View, looked_at: datetime, now: datetime, *, is_whole: bool) -> None:
+    def seen(self, view: ClusterState, looked_at: datetime, now: datetime, *, is_whole: bool) -> None:
         """Rest on this look, which began at `looked_at`. `disrupt` is told of what is new, and looks at its next run.
 
         That word may get lost: `disrupt` looks some time without it, too, so this round goes on.
@@ -88,7 +88,7 @@ class ReconciliationRest:
         """Say that something is new, and know that it was us."""
         self._told_at = now
         with suppress(PortError):
-            self._memory.changes.tell(now)
+            self._stores.changes.tell(now)
 
     def end(self) -> None:
         """Look at everything in the next round: something failed, or could not be seen."""
@@ -104,7 +104,7 @@ def is_in_order(claims: Collection[ClaimRecord], instances: Iterable[Instance]) 
     return len(running) == len(ours) and running == sorted(claim.instance_id for claim in claims)
 
 
-def _world(view: View) -> bytes:
+def _world(view: ClusterState) -> bytes:
     """Stands for what a look without pods shows and users or kubelets may change."""
     nodes = [
         (node.name, node.uid, node.provider_id, node.is_ready, node.deleted_at, node.labels, node.taints)

@@ -9,9 +9,9 @@ from core.manifests.wire.buffer import WireCapacityBuffer
 from core.model.plan import BufferRoom, Plan
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition
-from lambdas.decisions import Outcome
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, JsonObject, Kubernetes, PortError, reason_of
+from lambdas.run_report import RunReport
 
 READY: Final = "ReadyForProvisioning"
 PROVISIONING: Final = "Provisioning"
@@ -27,7 +27,7 @@ class BufferStatus:
     def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
         self._statuses = StatusWriter(kubernetes, clock)
 
-    def write(self, view: View, plan: Plan, outcome: Outcome) -> None:
+    def write(self, view: ClusterState, plan: Plan, report: RunReport) -> None:
         """Bring the status of every buffer up to date; one that fails never keeps the others."""
         rooms = {room.buffer: room for room in plan.buffers}
         for written in view.buffers:
@@ -40,11 +40,11 @@ class BufferStatus:
             try:
                 self._statuses.write(present, status)
             except PortError as error:
-                outcome.count("portErrors")
-                outcome.decide(DecisionKind.SKIP, f"CapacityBuffer {key}", reason_of(error), str(error))
+                report.count("portErrors")
+                report.decide(DecisionKind.SKIP, f"CapacityBuffer {key}", reason_of(error), str(error))
 
 
-def _status(written: WireCapacityBuffer, view: View, room: BufferRoom | None) -> JsonObject:
+def _status(written: WireCapacityBuffer, view: ClusterState, room: BufferRoom | None) -> JsonObject:
     status: JsonObject = {"provisioningStrategy": written.spec.provisioning_strategy}
     key = _key(written)
     read = next((buffer for buffer in view.snapshot.buffers if f"{buffer.namespace}/{buffer.name}" == key), None)

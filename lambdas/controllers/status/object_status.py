@@ -19,11 +19,11 @@ from core.model.values import resources
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
-from lambdas.decisions import Outcome
 from lambdas.metric_names import CHANGED_NODE_CLASSES
-from lambdas.observation.cluster_state import View
-from lambdas.observation.observer import Memory
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, CloudProvider, JsonObject, Kubernetes
+from lambdas.run_report import RunReport
 
 Attempt = Callable[[str, Callable[[], object]], bool]
 
@@ -37,21 +37,21 @@ REGISTRATION: Final = "NodeRegistrationHealthy"
 class ObjectStatus:
     """Writes status only where it differs from what is there."""
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, memory: Memory, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
-        self._brakes = memory.brakes
-        self._breakers = memory.breakers
+        self._brakes = stores.brakes
+        self._breakers = stores.breakers
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
 
-    def write(self, view: View, outcome: Outcome, attempt: Attempt) -> None:
+    def write(self, view: ClusterState, report: RunReport, attempt: Attempt) -> None:
         """Bring the status of every class, then of every pool, up to date.
 
         Args:
             view: The look.
-            outcome: Collects what was decided.
+            report: Collects what was decided.
             attempt: Does a piece of work under its subject, so that one that fails never keeps the others.
         """
         known = {found.name: found for found in view.snapshot.node_classes}
@@ -59,7 +59,7 @@ class ObjectStatus:
         ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
 
         def write_class(name: str, manifest: JsonObject) -> None:
-            ready[name] = self._write_class(manifest, known[name], outcome)
+            ready[name] = self._write_class(manifest, known[name], report)
 
         breakers: dict[str, Breaker] = {}
         are_read = attempt(
@@ -68,19 +68,19 @@ class ObjectStatus:
 
         def write_pool(name: str, manifest: JsonObject) -> None:
             found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
-            self._write_pool(manifest, pools[name], found, ready, view.claims.values(), outcome)
+            self._write_pool(manifest, pools[name], found, ready, view.claims.values(), report)
 
         for name, manifest in view.node_classes.items():
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
 
-    def _write_class(self, manifest: JsonObject, node_class: NodeClass, outcome: Outcome) -> bool | None:
+    def _write_class(self, manifest: JsonObject, node_class: NodeClass, report: RunReport) -> bool | None:
         """Resolve and write; whether the class is ready now."""
         name = node_class.name
         if node_class.problem:
-            outcome.count("invalidNodeClasses")
-            outcome.decide(DecisionKind.SKIP, f"EC2NodeClass {name}", RunReason.VALIDATION_FAILED, node_class.problem)
+            report.count("invalidNodeClasses")
+            report.decide(DecisionKind.SKIP, f"EC2NodeClass {name}", RunReason.VALIDATION_FAILED, node_class.problem)
             status: JsonObject = {"conditions": [condition("ValidationSucceeded", "False", node_class.problem)]}
             status["conditions"].append(condition("Ready", "False", node_class.problem))
             self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
@@ -91,7 +91,7 @@ class ObjectStatus:
         status = self._cloud.resolve(manifest)
         self._resolved[key] = now
         if self._patch(kinds.EC2_NODE_CLASSES, manifest, status):
-            outcome.count(CHANGED_NODE_CLASSES)
+            report.count(CHANGED_NODE_CLASSES)
         hashes = {labels.NODECLASS_HASH: node_class.spec_hash, labels.NODECLASS_HASH_VERSION: HASH_VERSION}
         self._annotate(kinds.EC2_NODE_CLASSES, manifest, hashes)
         return _is_ready({"status": status})
@@ -103,14 +103,14 @@ class ObjectStatus:
         registration: JsonObject | None,
         ready_classes: Mapping[str, bool | None],
         claims: Iterable[ClaimRecord],
-        outcome: Outcome,
+        report: RunReport,
     ) -> None:
         mine = [claim for claim in claims if claim.plan.node_pool == pool.name and claim.machine is not None]
         staying = [claim.machine.capacity for claim in mine if claim.machine is not None and claim.deletion is None]
         used = resources.add(*staying, {"nodes": len(staying)})
         if pool.problem:
-            outcome.count("invalidNodePools")
-            outcome.decide(DecisionKind.SKIP, f"NodePool {pool.name}", RunReason.VALIDATION_FAILED, pool.problem)
+            report.count("invalidNodePools")
+            report.decide(DecisionKind.SKIP, f"NodePool {pool.name}", RunReason.VALIDATION_FAILED, pool.problem)
         conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
         if registration is not None:
             conditions.append(registration)
@@ -120,7 +120,9 @@ class ObjectStatus:
             hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
             self._annotate(kinds.NODE_POOLS, manifest, hashes)
 
-    def _registration(self, manifest: JsonObject, pool: NodePool, view: View, breaker: Breaker | None) -> JsonObject:
+    def _registration(
+        self, manifest: JsonObject, pool: NodePool, view: ClusterState, breaker: Breaker | None
+    ) -> JsonObject:
         """NodeRegistrationHealthy: how the last few launches went since NodePool and EC2NodeClass last changed (Karpenter).
 
         Results of other generations are let go here, where generations are seen.

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.lifecycle.draining.escalation import EscalationLevel
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.metric_names import DRAINS_BLOCKED, DRAINS_BLOCKED_FOR_A_DAY
 
 
@@ -17,14 +17,14 @@ class BlockedDrains:
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Count."""
         levels = [
             record.deletion.escalation_level for record in round_.view.claims.values() if record.deletion is not None
         ]
-        round_.outcome.count(
+        round_.report.count(
             DRAINS_BLOCKED, sum(escalation_level >= EscalationLevel.BLOCKED for escalation_level in levels)
         )
-        round_.outcome.count(
+        round_.report.count(
             DRAINS_BLOCKED_FOR_A_DAY, sum(escalation_level >= EscalationLevel.ALARMING for escalation_level in levels)
         )

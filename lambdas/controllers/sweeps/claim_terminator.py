@@ -13,10 +13,10 @@ from core.model.state_node import state_nodes
 from core.reasons.termination import BUDGETED, TerminationReason
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
-from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Queue
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
@@ -31,15 +31,15 @@ class ClaimTerminator:
         self._clock = clock
 
     def begin(
-        self, name: str, reason: TerminationReason, message: str, outcome: Outcome, *, ends_at: datetime | None = None
+        self, name: str, reason: TerminationReason, message: str, report: RunReport, *, ends_at: datetime | None = None
     ) -> None:
         """Store that the claim is to go, and ask for its next step; one that is gone or going is fine. Raises PortError.
 
         What a brake stops stays as it is, and is told. `ends_at`: how long replacements may be waited for.
         """
-        record = self._staying(name, reason, outcome)
+        record = self._staying(name, reason, report)
         if record is not None:
-            self._claim_work.begin_termination(record, reason, message, outcome, ends_at=ends_at)
+            self._claim_work.begin_termination(record, reason, message, report, ends_at=ends_at)
             self._work.send([work_on_claim(name, self._clock.now())])
 
     def begin_within(
@@ -48,20 +48,20 @@ class ClaimTerminator:
         reason: TerminationReason,
         message: str,
         bounds: Mapping[str, int],
-        outcome: Outcome,
+        report: RunReport,
         *,
         ends_at: datetime | None = None,
     ) -> bool:
         """As `begin`, if the NodePool's budgets have a place for the claim; False where they have none."""
-        record = self._staying(name, reason, outcome)
+        record = self._staying(name, reason, report)
         if record is None:
             return True
-        if not self._claim_work.begin_within(record, reason, message, bounds, outcome, ends_at=ends_at):
+        if not self._claim_work.begin_within(record, reason, message, bounds, report, ends_at=ends_at):
             return False
         self._work.send([work_on_claim(name, self._clock.now())])
         return True
 
-    def _staying(self, name: str, reason: TerminationReason, outcome: Outcome) -> ClaimRecord | None:
+    def _staying(self, name: str, reason: TerminationReason, report: RunReport) -> ClaimRecord | None:
         """The claim as it is now, None where it is gone or going, or a brake stops what is to be done.
 
         One that goes by our own choice is not going yet for a reason for which it must.
@@ -73,12 +73,12 @@ class ClaimTerminator:
             return None
         brake = self._brakes.engaged().stopping(action_of(reason), record.plan.node_pool)
         if brake is not None:
-            skipped(brake, name, outcome)
+            skipped(brake, name, report)
             return None
         return record
 
 
-def places_for_any_reason(view: View) -> dict[str, int]:
+def places_for_any_reason(view: ClusterState) -> dict[str, int]:
     """How many claims of each NodePool may go together where budgets cannot name the reason: as for the strictest."""
     holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
     return places(view.snapshot, state_nodes(view.snapshot), BUDGETED, holding)

@@ -9,7 +9,7 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Kubernetes, NotFoundError
 
 
@@ -24,21 +24,21 @@ class DeletedPools:
         self._kubernetes = kubernetes
         self._terminator = terminator
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Let the claims of each pool go that is truly gone."""
         view = round_.view
         present = {pool.name for pool in view.snapshot.node_pools if pool.deleted_at is None}
         gone = sorted({record.plan.node_pool for record in view.claims.values()} - present)
         round_.each(gone, lambda pool: self._terminate_claims_of(pool, round_), subject=lambda pool: f"NodePool {pool}")
 
-    def _terminate_claims_of(self, pool: str, round_: Round) -> None:
+    def _terminate_claims_of(self, pool: str, round_: ReconcileRound) -> None:
         if self._exists(pool):
             return
         claims = [r for r in round_.view.claims.values() if r.plan.node_pool == pool and r.deletion is None]
 
         def terminate(record: ClaimRecord) -> None:
             self._terminator.begin(
-                record.name, TerminationReason.NODE_POOL_DELETED, f"NodePool {pool} is gone", round_.outcome
+                record.name, TerminationReason.NODE_POOL_DELETED, f"NodePool {pool} is gone", round_.report
             )
 
         round_.each(claims, terminate, subject=lambda record: record.name)

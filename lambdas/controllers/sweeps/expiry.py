@@ -10,7 +10,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for_any_reason
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 
 
 class Expiry:
@@ -23,7 +23,7 @@ class Expiry:
     def __init__(self, terminator: ClaimTerminator) -> None:
         self._terminator = terminator
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Let those go that may."""
         view = round_.view
         bounds = places_for_any_reason(view)
@@ -33,13 +33,13 @@ class Expiry:
         def terminate(name: str) -> None:
             message = f"older than {view.claims[name].plan.expire_after}"
             if name in kept:
-                round_.outcome.count("expiredButBlocked")
-                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.EXPIRED_BUT_BLOCKED, kept[name])
+                round_.report.count("expiredButBlocked")
+                round_.report.decide(DecisionKind.SKIP, name, ClaimReason.EXPIRED_BUT_BLOCKED, kept[name])
             elif self._terminator.begin_within(
-                name, TerminationReason.EXPIRED, "expireAfter has passed", bounds, round_.outcome
+                name, TerminationReason.EXPIRED, "expireAfter has passed", bounds, round_.report
             ):
-                round_.outcome.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
+                round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
             else:
-                round_.outcome.count("expiredButBlocked")
+                round_.report.count("expiredButBlocked")
 
         round_.each(due, terminate, subject=lambda name: name)

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from lambdas.controllers.disruption.disruption import write_pod_events
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.observation.observer import Memory
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.observation.observer import Stores
 
 
 class PodEvents:
@@ -17,9 +17,9 @@ class PodEvents:
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Write the claims that differ from the look."""
-        write_pod_events(self._memory, round_.view)
+        write_pod_events(self._stores, round_.view)

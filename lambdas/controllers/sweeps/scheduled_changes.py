@@ -13,7 +13,7 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for_any_reason
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock
 
 
@@ -28,7 +28,7 @@ class ScheduledChanges:
         self._terminator = terminator
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Let those go that must, then those that may."""
         view, now = round_.view, self._clock.now()
         must = [record for record in view.claims.values() if is_due(record, now)]
@@ -39,26 +39,26 @@ class ScheduledChanges:
 
         def terminate(name: str) -> None:
             if name in kept:
-                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.SCHEDULED_CHANGE_BLOCKED, kept[name])
+                round_.report.decide(DecisionKind.SKIP, name, ClaimReason.SCHEDULED_CHANGE_BLOCKED, kept[name])
             elif self._terminator.begin_within(
                 name,
                 TerminationReason.SCHEDULED_CHANGE,
                 _told(view.claims[name]),
                 bounds,
-                round_.outcome,
+                round_.report,
                 ends_at=now + REPLACED_WITHIN,
             ):
                 return
-            round_.outcome.count("scheduledChangesBlocked")
+            round_.report.count("scheduledChangesBlocked")
 
         round_.each(may, terminate, subject=lambda name: name)
 
-    def _must_go(self, record: ClaimRecord, round_: Round) -> None:
+    def _must_go(self, record: ClaimRecord, round_: ReconcileRound) -> None:
         ends_at = self._clock.now() + REPLACED_WITHIN
         if record.retires_at is not None:
             ends_at = min(ends_at, record.retires_at)
         self._terminator.begin(
-            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _told(record), round_.outcome, ends_at=ends_at
+            record.name, TerminationReason.SCHEDULED_CHANGE_DUE, _told(record), round_.report, ends_at=ends_at
         )
 
 

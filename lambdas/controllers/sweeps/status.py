@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from lambdas.controllers.status.object_status import ObjectStatus
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 
 
 class Statuses:
@@ -19,6 +19,6 @@ class Statuses:
     def __init__(self, status: ObjectStatus) -> None:
         self._status = status
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Write what differs, each object on its own."""
-        self._status.write(round_.view, round_.outcome, round_.attempt)
+        self._status.write(round_.view, round_.report, round_.attempt)

@@ -11,9 +11,9 @@ import msgspec
 from core.reasons.code import ReasonCode
 from core.reasons.run import RunReason
 from lambdas.controllers.boundary import Boundary
-from lambdas.decisions import Outcome
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, Instance, TransientError
+from lambdas.run_report import RunReport
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Sweep(Protocol):
         """Whether pods or money are lost while it waits."""
         ...
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Put right what is wrong now; doing it twice does no harm.
 
         What concerns one object goes through `Round.attempt` or `Round.each`, so that the others do not suffer from it.
@@ -56,21 +56,21 @@ class Seen(msgspec.Struct, frozen=True):
     """
 
     instances: tuple[Instance, ...] | None
-    view: View | None
+    view: ClusterState | None
 
 
-class Round:
+class ReconcileRound:
     """One sweep's part of one round: what was seen, and how far the sweep came."""
 
-    def __init__(self, seen: Seen, outcome: Outcome, deadline: datetime, clock: Clock) -> None:
+    def __init__(self, seen: Seen, report: RunReport, deadline: datetime, clock: Clock) -> None:
         self._seen = seen
         self._deadline = deadline
         self._clock = clock
-        self._boundary = Boundary(outcome)
-        self.outcome = outcome
+        self._boundary = Boundary(report)
+        self.report = report
 
     @property
-    def view(self) -> View:
+    def view(self) -> ClusterState:
         """The look. Raises TransientError if it failed."""
         if self._seen.view is None:
             raise TransientError("observer:look", "the cluster could not be looked at in this round")

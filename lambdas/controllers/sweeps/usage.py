@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from lambdas.controllers.pool_usage import mismatches, recount
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.store import ClaimStore
 
 
@@ -20,11 +20,11 @@ class Usage:
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Compare, and recount what differs."""
         wrong = mismatches(self._claims, round_.view.claims.values())
         round_.each(
             wrong,
-            lambda mismatch: recount(self._claims, mismatch, round_.outcome),
+            lambda mismatch: recount(self._claims, mismatch, round_.report),
             subject=lambda mismatch: f"NodePool {mismatch[0].node_pool}",
         )

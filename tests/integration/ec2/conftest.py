@@ -16,7 +16,7 @@ from moto.ssm.models import Parameter, ssm_backends
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
-from lambdas.adapters.aws.service import PATIENT, Service
+from lambdas.adapters.aws.service import PATIENT, AwsService
 from lambdas.ports import JsonObject
 from tests.builders import NOW, a_class_manifest, a_type
 
@@ -75,7 +75,7 @@ class Account:
         return Ec2Cloud(AwsServices(*self._services, region=REGION), cluster=CLUSTER, clock=self.clock)
 
     def _service(self, name: str) -> Any:
-        service = Service(boto3.client(name, region_name=REGION, config=PATIENT))
+        service = AwsService(boto3.client(name, region_name=REGION, config=PATIENT))
         events = service._client.meta.events
         events.register(f"before-parameter-build.{name}", self._note)
         events.register("before-call.ec2.CreateFleet", self._maybe_answer)

@@ -14,10 +14,10 @@ from moto import mock_aws
 
 from lambdas.adapters.aws.market import PRICES_FRESH_FOR, SHAPES_FRESH_FOR, AwsMarket, pricing_region
 from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
-from lambdas.decisions import Outcome
 from lambdas.ports import JsonObject, NotFoundError, PortError, TransientError
+from lambdas.run_report import RunReport
 from simulator.market.embedded import builtin_shapes
 from tests.builders import NOW
 
@@ -194,16 +194,16 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def a_store(bucket: str) -> S3CatalogueStore:
-    return S3CatalogueStore(Service(boto3.client("s3", region_name="us-east-1")), bucket)
+    return S3CatalogueStore(AwsService(boto3.client("s3", region_name="us-east-1")), bucket)
 
 
 def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -> None:
     """Provision would have no catalogue, or one of its own."""
     with pytest.raises(NotFoundError, match="refresh_catalogue"):
         a_store(bucket).catalogue([])
-    outcome = Outcome()
-    CatalogueRefresh(market, a_store(bucket)).refresh(outcome)
-    assert outcome.counts == {"catalogueSaved": 1, "instanceTypes": 3, "onDemandPrices": 3, "spotPrices": 2}
+    report = RunReport()
+    CatalogueRefresh(market, a_store(bucket)).refresh(report)
+    assert report.counts == {"catalogueSaved": 1, "instanceTypes": 3, "onDemandPrices": 3, "spotPrices": 2}
     store = a_store(bucket)
     assert store.facts() == market.read(store.facts())
     assert [found.name for found in store.catalogue([]).default] == sorted(TYPES)
@@ -214,19 +214,19 @@ def test_a_warm_function_sees_a_new_reading_and_decodes_an_old_one_once(
 ) -> None:
     """Stale prices would last as long as the sandbox; decoding each time would cost every run its start."""
     refresh, store = CatalogueRefresh(market, a_store(bucket)), a_store(bucket)
-    refresh.refresh(Outcome())
+    refresh.refresh(RunReport())
     first = store.catalogue([])
     assert store.catalogue([]).default is first.default
     clock.time += PRICES_FRESH_FOR
     region.on_demand["m5.large"] = "0.2"
-    refresh.refresh(Outcome())
+    refresh.refresh(RunReport())
     prices = {o.price for t in store.catalogue([]).default if t.name == "m5.large" for o in t.offerings}
     assert 200_000_000 in prices
 
 
 def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: str) -> None:
     """Pods would be planned by the old kubelet settings until the next hourly reading."""
-    CatalogueRefresh(market, a_store(bucket)).refresh(Outcome())
+    CatalogueRefresh(market, a_store(bucket)).refresh(RunReport())
     store = a_store(bucket)
     for max_pods in (20, 30):
         node_class = {"metadata": {"name": "c"}, "spec": {"kubelet": {"maxPods": max_pods}}}
@@ -236,10 +236,10 @@ def test_a_changed_class_has_its_own_sizes_at_once(market: AwsMarket, bucket: st
 def test_what_could_not_be_read_is_told(market: AwsMarket, region: Region, clock: Clock, bucket: str) -> None:
     """Prices that are days old must not go unnoticed."""
     refresh = CatalogueRefresh(market, a_store(bucket))
-    refresh.refresh(Outcome())
+    refresh.refresh(RunReport())
     clock.time += PRICES_FRESH_FOR
     region.broken.add("GetProducts")
-    outcome = Outcome()
-    refresh.refresh(outcome)
-    assert outcome.counts["catalogueProblems"] == 1
-    assert outcome.decisions[0].reason == "NotRead"
+    report = RunReport()
+    refresh.refresh(report)
+    assert report.counts["catalogueProblems"] == 1
+    assert report.decisions[0].reason == "NotRead"

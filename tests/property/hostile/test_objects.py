@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from core.ami_families.bootstrap import Cluster
 from core.ami_families.registry import FAMILIES
-from core.catalogue.node_class import NodeClass, read_node_class
+from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.launch.render import render_launch
 from core.manifests.assemble import assemble
@@ -162,7 +162,7 @@ def planned(pod: dict[str, Any], pool: dict[str, Any]) -> Plan:
     return Planner(seen(pod, pool)).outcome().plan
 
 
-def told(claim: PlannedClaim, node_class: NodeClass) -> str:
+def told(claim: PlannedClaim, node_class: EC2NodeClass) -> str:
     """User data of the claim's node."""
     order = LaunchOrder(
         claim="general-1",
@@ -179,7 +179,7 @@ def told(claim: PlannedClaim, node_class: NodeClass) -> str:
     return base64.b64decode(template.data["UserData"]).decode()
 
 
-def of_family(name: str, manifest: dict[str, Any] | None = None) -> NodeClass:
+def of_family(name: str, manifest: dict[str, Any] | None = None) -> EC2NodeClass:
     written = CLASS if manifest is None else manifest
     return read_node_class({**written, "spec": {**written["spec"], "amiFamily": name}})
 

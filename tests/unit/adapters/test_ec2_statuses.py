@@ -7,7 +7,7 @@ import boto3
 from botocore.stub import Stubber
 
 from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Impairment
 
 SINCE = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -33,6 +33,6 @@ def test_both_checks_are_asked_in_pages_and_only_failed_details_with_a_time_coun
     with Stubber(client) as stub:
         for expected, answer in pages:
             stub.add_response("describe_instance_status", answer, expected)
-        found = InstanceStatuses(Service(client)).impaired()
+        found = InstanceStatuses(AwsService(client)).impaired()
         stub.assert_no_pending_responses()
     assert found == (Impairment("i-1", "system", SINCE), Impairment("i-2", "instance", SINCE))

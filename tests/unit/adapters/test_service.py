@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lambdas.adapters.aws.service import PAGES_MAX, PATIENT, QUICK, Service, longest
+from lambdas.adapters.aws.service import PAGES_MAX, PATIENT, QUICK, AwsService, longest
 from lambdas.ports import TransientError
 from lambdas.wiring import FUNCTIONS, FunctionSpec
 
@@ -32,19 +32,19 @@ class Pager:
 
 def test_all_pages_are_read_with_the_same_question() -> None:
     """Types, instances or prices beyond the first page would not exist for us."""
-    assert list(Service(Pager(3)).items("DescribeThings", "Things", Kind="x")) == ["x-0", "x-1", "x-2"]
+    assert list(AwsService(Pager(3)).items("DescribeThings", "Things", Kind="x")) == ["x-0", "x-1", "x-2"]
 
 
 def test_a_listing_without_end_is_given_up() -> None:
     """A token that never ends would keep the function busy until it is killed."""
     with pytest.raises(TransientError, match=str(PAGES_MAX)):
-        list(Service(Pager(None)).items("DescribeThings", "Things", Kind="x"))
+        list(AwsService(Pager(None)).items("DescribeThings", "Things", Kind="x"))
 
 
 def test_half_a_listing_is_none() -> None:
     """Half of the instances would make orphans of the others' claims."""
     with pytest.raises(TransientError, match="ec2:DescribeThings"):
-        list(Service(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
+        list(AwsService(Pager(5)).items("DescribeThings", "Things", Kind="throttled"))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from core.brakes.brake import Action, Brake, BrakeKind
-from lambdas.brakes.panel import FRESH_FOR, Panel
+from lambdas.brakes.brake_reader import FRESH_FOR, Panel
 from lambdas.brakes.ports import skipped
-from lambdas.decisions import Outcome
 from lambdas.metric_names import STOPPED, stopped_by
 from lambdas.ports import TransientError
+from lambdas.run_report import RunReport
 from tests.fakes.world import FakeClock
 
 
@@ -44,8 +44,8 @@ def test_a_source_that_does_not_answer_is_not_waited_for_at_each_question() -> N
 
 def test_a_brake_that_cannot_be_read_is_not_counted_with_those_that_are_engaged() -> None:
     """Else one hiccup of SSM pages as an engaged brake, although the alarm on unreadable ones waits for a second."""
-    outcome = Outcome()
-    skipped(Brake(BrakeKind.UNREADABLE, "m"), "s", outcome)
-    assert outcome.counts == {stopped_by(BrakeKind.UNREADABLE): 1}
-    skipped(Brake(BrakeKind.PAUSE, "m"), "s", outcome)
-    assert outcome.counts[STOPPED] == 1
+    report = RunReport()
+    skipped(Brake(BrakeKind.UNREADABLE, "m"), "s", report)
+    assert report.counts == {stopped_by(BrakeKind.UNREADABLE): 1}
+    skipped(Brake(BrakeKind.PAUSE, "m"), "s", report)
+    assert report.counts[STOPPED] == 1

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from core.catalogue.build import build_catalogue, instance_types
-from core.catalogue.sizing import Settings
+from core.catalogue.sizing import SizingSettings
 from core.model.catalogue import InstanceType
 from simulator.market.embedded import builtin_market, builtin_shapes
 
@@ -23,7 +23,7 @@ def a_class(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "c"}, "spec": {"amiSelectorTerms": [{"alias": "al2023@latest"}], **spec}}
 
 
-def one_type(name: str, settings: Settings | None = None, /, **spec: Any) -> InstanceType:
+def one_type(name: str, settings: SizingSettings | None = None, /, **spec: Any) -> InstanceType:
     shapes = [shape for shape in builtin_shapes(REGION) if shape.instance_type == name]
-    built = build_catalogue(shapes, builtin_market(REGION), [a_class(**spec)], settings or Settings())
+    built = build_catalogue(shapes, builtin_market(REGION), [a_class(**spec)], settings or SizingSettings())
     return built.types_for("c")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
-from core.catalogue.sizing import Settings, settings_from
+from core.catalogue.sizing import SizingSettings, settings_from
 from tests.unit.catalogue.sized_types import (
     MIB,
     default_types,
@@ -95,4 +95,4 @@ def test_windows_nodes_admit_a_fixed_number_of_pods_and_count_addresses() -> Non
 
 def test_interfaces_that_are_all_set_aside_leave_no_pods() -> None:
     """A negative count would go through every sum."""
-    assert one_type("t3.nano", Settings(reserved_enis=9)).capacity["pods"] == 0
+    assert one_type("t3.nano", SizingSettings(reserved_enis=9)).capacity["pods"] == 0

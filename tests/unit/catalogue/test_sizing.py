@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.catalogue.node_class import read_node_class
-from core.catalogue.sizing import Settings, settings_from, sizing_of
+from core.catalogue.sizing import SizingSettings, settings_from, sizing_of
 from core.errors import InvalidInputError
 from tests.unit.catalogue.sized_types import (
     a_class,
@@ -61,7 +61,7 @@ def test_a_memory_overhead_that_is_no_share_is_refused(share: str) -> None:
 def test_a_class_that_cannot_be_sized_names_itself_and_the_field(spec: dict[str, Any], field: str) -> None:
     """Its NodePools launch nothing; the user must learn why."""
     with pytest.raises(InvalidInputError, match=rf"EC2NodeClass c: {field}"):
-        sizing_of(read_node_class(a_class(**spec)), Settings())
+        sizing_of(read_node_class(a_class(**spec)), SizingSettings())
 
 
 def test_a_custom_image_lives_on_its_last_volume() -> None:

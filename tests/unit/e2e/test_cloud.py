@@ -22,7 +22,7 @@ from lambdas import wiring
 from lambdas.adapters.kube.token import EksToken, presigner
 from lambdas.bootstrap import Application
 from lambdas.clock import SystemClock
-from lambdas.decisions import Outcome
+from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.wiring import BY_NAME
 from simulator.aws.exchange import NO_CAPACITY, Selection
@@ -185,7 +185,7 @@ def test_the_catalogue_is_read_and_kept_as_the_function_does_it(cloud: Cloud, mo
     for name, value in cloud.environment(BY_NAME["refresh_catalogue"]).items():
         monkeypatch.setenv(name, value)
     application = Application(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock())
-    application.catalogue_refresh.refresh(Outcome())
+    application.catalogue_refresh.refresh(RunReport())
     found = {t.name: t for t in application.catalogues.catalogue([]).default}
     assert set(found) == {t.name for t in cloud.region.types}
     sold = {(o.zone, o.capacity_type): o.price for o in found["m5.large"].offerings}

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import InvalidInputError
 from lambdas.controllers.events.audit_log import AuditLog, reason_to_wake
-from lambdas.decisions import Outcome
+from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.world import FakeClock, FakeQueue
 
@@ -60,21 +60,21 @@ def test_only_what_may_mean_work_wakes_anybody(entry: dict[str, Any], reason: st
 
 def test_many_events_make_one_wake_up() -> None:
     """Else a rollout of a thousand pods floods the queue."""
-    queue, clock, outcome = FakeQueue(), FakeClock(NOW + timedelta(seconds=9)), Outcome()
+    queue, clock, report = FakeQueue(), FakeClock(NOW + timedelta(seconds=9)), RunReport()
     lines = [json.dumps(an_entry(requestObject=UNSCHEDULABLE))] * 3 + [
         "no json",
         json.dumps(an_entry("delete", part="")),
     ]
-    AuditLog(queue, clock).run(a_delivery(*lines), outcome)
+    AuditLog(queue, clock).run(a_delivery(*lines), report)
     assert queue.take() == [{"wakeUp": "PodDeleted,PodUnschedulable"}]
-    assert outcome.counts["auditPodUnschedulable"] == 3
-    assert outcome.counts["auditLagSeconds"] == 9
+    assert report.counts["auditPodUnschedulable"] == 3
+    assert report.counts["auditLagSeconds"] == 9
 
 
 def test_a_control_message_wakes_nobody() -> None:
     """CloudWatch Logs sends one when the subscription is made."""
     queue = FakeQueue()
-    AuditLog(queue, FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), Outcome())
+    AuditLog(queue, FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), RunReport())
     assert queue.sent == []
 
 
@@ -83,7 +83,7 @@ def test_a_control_message_wakes_nobody() -> None:
 )
 def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
-        AuditLog(FakeQueue(), FakeClock(NOW)).run(event, Outcome())
+        AuditLog(FakeQueue(), FakeClock(NOW)).run(event, RunReport())
 
 
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])

@@ -10,7 +10,7 @@ import pytest
 
 from lambdas.controllers.batches.execution import BEGIN_WITHIN
 from lambdas.controllers.batches.side_by_side import in_threads
-from lambdas.decisions import Outcome
+from lambdas.run_report import RunReport
 from lambdas.wiring import BY_NAME, WORK
 from tests.fakes.lab import Lab, a_pending_pod
 
@@ -28,27 +28,27 @@ def lab() -> Lab:
             "detail-type": "EC2 Spot Instance Interruption Warning",
             "detail": {"instance-id": claim.instance_id},
         }
-        found.app.interruptions.run(event, Outcome())
+        found.app.interruptions.run(event, RunReport())
     return found
 
 
-def deliver(lab: Lab, *, left: timedelta) -> Outcome:
-    outcome = Outcome()
+def deliver(lab: Lab, *, left: timedelta) -> RunReport:
+    report = RunReport()
     records = [
         {"messageId": str(i), "body": msgspec.json.encode(message).decode()}
         for i, message in enumerate(lab.work.take())
     ]
-    lab.app.execution.run(records, outcome, deadline=lab.clock.now() + left)
-    return outcome
+    lab.app.execution.run(records, report, deadline=lab.clock.now() + left)
+    return report
 
 
 def test_messages_for_which_no_time_is_left_are_delivered_anew_soon(lab: Lab) -> None:
     """A function that is killed in the middle hides its whole batch; a spot notice is two minutes."""
     lab.kubernetes.before_call = lambda _: lab.clock.advance(seconds=5)
-    outcome = deliver(lab, left=timedelta(seconds=40))
+    report = deliver(lab, left=timedelta(seconds=40))
     handed_back = [message for message, delay in lab.work.sent if delay == timedelta(seconds=1)]
-    assert outcome.counts["handedBack"] == len(handed_back) == 2
-    assert outcome.failed_messages == []
+    assert report.counts["handedBack"] == len(handed_back) == 2
+    assert report.failed_messages == []
     lab.kubernetes.before_call = lambda _: None
     assert "handedBack" not in deliver(lab, left=timedelta(minutes=1)).counts
 
@@ -91,6 +91,6 @@ def test_what_hangs_does_not_hide_the_others() -> None:
 
 def test_a_message_that_is_not_through_goes_back_to_the_queue(lab: Lab) -> None:
     lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
-    outcome = deliver(lab, left=timedelta(minutes=1))
-    assert outcome.failed_messages == ["0"]
-    assert outcome.counts["unfinishedMessages"] == 1
+    report = deliver(lab, left=timedelta(minutes=1))
+    assert report.failed_messages == ["0"]
+    assert report.counts["unfinishedMessages"] == 1

@@ -7,9 +7,9 @@ import pytest
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.nodes.node_lists import JOINING
-from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.observation.observer import UNBOUND
+from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_pending_pod
 
 
@@ -21,7 +21,7 @@ def interrupt(lab: Lab) -> None:
                 "detail-type": "EC2 Spot Instance Interruption Warning",
                 "detail": {"instance-id": claim.instance_id},
             },
-            Outcome(),
+            RunReport(),
         )
 
 

@@ -91,8 +91,8 @@ def test_an_expiry_between_look_and_start_is_counted() -> None:
     lab.rows.commands[command.id] = msgspec.structs.replace(command, command=of_younger)
     lab.clock.advance(minutes=2)
     once(lab, "list priorityclasses", lab.reconcile)
-    outcome = lab.execute(message)
-    assert [decision.reason for decision in outcome.decisions if decision.kind == "abandon"] == ["BudgetSpent"]
+    report = lab.execute(message)
+    assert [decision.reason for decision in report.decisions if decision.kind == "abandon"] == ["BudgetSpent"]
     assert younger in lab.claims
     assert lab.rows.usage["default"].disrupting == 1
     assert sum(claim.deletion is not None for claim in lab.claims) == 1

@@ -11,9 +11,9 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import OfferingKey
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.events.interruption import read_event
-from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
 from lambdas.ports import DeniedError, TransientError
+from lambdas.run_report import RunReport
 from lambdas.wiring import ENDING_STATES
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -33,33 +33,33 @@ def taints_of(lab: Lab) -> list[str]:
     return [taint["key"] for taint in lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]]
 
 
-def interrupt(lab: Lab, kind: str = "EC2 Spot Instance Interruption Warning", **detail: Any) -> Outcome:
-    outcome = Outcome()
+def interrupt(lab: Lab, kind: str = "EC2 Spot Instance Interruption Warning", **detail: Any) -> RunReport:
+    report = RunReport()
     event = {"source": "aws.ec2", "detail-type": kind, "detail": {"instance-id": lab.claim.instance_id, **detail}}
-    lab.app.interruptions.run(event, outcome)
-    return outcome
+    lab.app.interruptions.run(event, report)
+    return report
 
 
 def test_a_message_that_cannot_be_read_does_not_fail_the_others(lab: Lab) -> None:
     """Else one bad message holds up nine claims until it reaches the dead-letter queue."""
     interrupt(lab)
-    outcome = Outcome()
+    report = RunReport()
     good = lab.work.take()[0]
     records = [
         {"messageId": "bad", "body": "{"},
         {"messageId": "both", "body": '{"claim": "a", "command": "b"}'},
         {"messageId": "good", "body": f'{{"claim": "{good["claim"]}"}}'},
     ]
-    lab.app.execution.run(records, outcome, deadline=lab.clock.now() + timedelta(minutes=1))
-    assert outcome.to_response()["batchItemFailures"] == [{"itemIdentifier": "bad"}, {"itemIdentifier": "both"}]
+    lab.app.execution.run(records, report, deadline=lab.clock.now() + timedelta(minutes=1))
+    assert report.to_response()["batchItemFailures"] == [{"itemIdentifier": "bad"}, {"itemIdentifier": "both"}]
     assert lab.kubernetes.evicted == ["default/p"]
 
 
 def test_one_message_twice_is_handled_once(lab: Lab) -> None:
     interrupt(lab)
     (message,) = lab.work.take()
-    outcome = lab.execute(message, message)
-    assert [d.subject for d in outcome.decisions if d.kind == "drain"] == ["default/p"]
+    report = lab.execute(message, message)
+    assert [d.subject for d in report.decisions if d.kind == "drain"] == ["default/p"]
     assert len(lab.work.sent) == 1
 
 
@@ -78,8 +78,8 @@ def test_of_two_messages_the_one_that_goes_on_longer_counts(lab: Lab) -> None:
 
 def test_a_message_about_a_claim_that_is_gone_is_dropped(lab: Lab) -> None:
     """Messages come late; claims end."""
-    outcome = lab.execute(work_on_claim("long-gone", lab.clock.now()))
-    assert outcome.failed_messages == []
+    report = lab.execute(work_on_claim("long-gone", lab.clock.now()))
+    assert report.failed_messages == []
     assert lab.work.sent == []
 
 
@@ -98,8 +98,8 @@ def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
     """Else a PodDisruptionBudget protects nobody."""
     lab.kubernetes.protected = {"default/p"}
     interrupt(lab)
-    outcomes = lab.tick(3)
-    assert {d.reason for outcome in outcomes for d in outcome.decisions} == {"PodDisruptionBudget"}
+    reports = lab.tick(3)
+    assert {d.reason for report in reports for d in report.decisions} == {"PodDisruptionBudget"}
     assert len(lab.cloud.instances()) == 1
     lab.kubernetes.protected = set()
     lab.tick(5)
@@ -109,8 +109,8 @@ def test_a_disruption_budget_holds_a_pod_and_its_node(lab: Lab) -> None:
 def test_an_interrupted_instance_is_drained_at_once_and_its_offering_avoided(lab: Lab) -> None:
     """Spot leaves two minutes."""
     offering = lab.claim.machine.offering  # type: ignore[union-attr]  # it is launched
-    outcome = interrupt(lab)
-    assert [d.kind for d in outcome.decisions] == ["interrupt", "terminate"]
+    report = interrupt(lab)
+    assert [d.kind for d in report.decisions] == ["interrupt", "terminate"]
     assert [message for message, _ in lab.wake_ups.sent][-1] == {"wakeUp": "SpotInterrupted"}
     assert OfferingKey(offering.instance_type, offering.zone, "spot") in lab.rows.refused
     lab.tick()
@@ -147,7 +147,7 @@ def test_events_of_other_instances_read_no_claims(lab: Lab) -> None:
     calls: list[str] = []
     lab.rows.before_call = calls.append
     event = an_event("aws.ec2", "EC2 Spot Instance Interruption Warning", **{"instance-id": "i-foreign"})
-    lab.app.interruptions.run(event, Outcome())
+    lab.app.interruptions.run(event, RunReport())
     assert calls == ["read one"]
 
 
@@ -218,8 +218,8 @@ def test_a_command_that_the_table_refuses_fails_nobody(lab: Lab) -> None:
             raise DeniedError("dynamodb:PutItem", "Item size has exceeded the maximum allowed size")
 
     lab.rows.before_call = refuse
-    outcome = lab.disrupt()
-    assert [found.reason for found in outcome.decisions] == ["CommandRefused"]
+    report = lab.disrupt()
+    assert [found.reason for found in report.decisions] == ["CommandRefused"]
     assert (lab.rows.commands, lab.work.sent) == ({}, [])
 
 
@@ -230,8 +230,8 @@ def test_a_command_is_dropped_when_the_world_has_changed(lab: Lab) -> None:
     lab.disrupt()
     lab.kubernetes.put(a_pending_pod("q"))
     lab.bind("q")
-    (outcome,) = lab.tick(seconds=15)
-    assert [(d.kind, d.reason) for d in outcome.decisions] == [("abandon", "ValidationFailed")]
+    (report,) = lab.tick(seconds=15)
+    assert [(d.kind, d.reason) for d in report.decisions] == [("abandon", "ValidationFailed")]
     assert lab.rows.commands == {}
     assert lab.claim.deletion is None
 
@@ -265,8 +265,8 @@ def test_pods_whose_replacement_is_being_launched_are_not_planned_again(lab: Lab
     """Else `provision` launches a second node for the pods that a command moves (found by a real control plane)."""
     drift(lab)
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.REQUESTED, ClaimPhase.INITIALIZED}
-    outcome = lab.provision()
-    assert [decision.kind for decision in outcome.decisions] == []
+    report = lab.provision()
+    assert [decision.kind for decision in report.decisions] == []
     assert len(lab.claims) == 2
 
 
@@ -304,8 +304,8 @@ def test_the_grace_period_runs_from_the_taint_on() -> None:
     lab.kubernetes.protected = {"default/p"}
     interrupt(lab)
     lab.clock.advance(minutes=2)
-    outcome = lab.execute()
-    assert [decision.reason for decision in outcome.decisions] == ["PodDisruptionBudget"]
+    report = lab.execute()
+    assert [decision.reason for decision in report.decisions] == ["PodDisruptionBudget"]
     lab.tick(8)
     assert lab.kubernetes.names(kinds.PODS) == []
 

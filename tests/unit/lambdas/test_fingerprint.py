@@ -9,7 +9,7 @@ import pytest
 
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Snapshot
-from lambdas.observation.plan_cache import fingerprint
+from lambdas.observation.plan_cache import snapshot_digest
 from tests.builders import NOW, a_pod
 
 WORLD = Snapshot(now=NOW, pods=(a_pod("a"), a_pod("b")))
@@ -33,12 +33,12 @@ def with_pod(**changes: object) -> Snapshot:
 
 def test_time_alone_changes_nothing() -> None:
     later = msgspec.structs.replace(WORLD, now=NOW + timedelta(minutes=1))
-    assert fingerprint(later) == fingerprint(WORLD)
+    assert snapshot_digest(later) == snapshot_digest(WORLD)
 
 
 @pytest.mark.parametrize("field", sorted(CHANGES))
 def test_every_field_of_a_pod_counts(field: str) -> None:
-    assert fingerprint(with_pod(**{field: CHANGES[field]})) != fingerprint(WORLD)
+    assert snapshot_digest(with_pod(**{field: CHANGES[field]})) != snapshot_digest(WORLD)
 
 
 def test_equal_pods_are_equal_whoever_shares_what() -> None:
@@ -46,9 +46,9 @@ def test_equal_pods_are_equal_whoever_shares_what() -> None:
     copies = tuple(msgspec.json.decode(msgspec.json.encode(pod), type=Pod) for pod in WORLD.pods)
     again = msgspec.structs.replace(WORLD, pods=copies)
     assert again.pods[0].spec is not WORLD.pods[0].spec
-    assert fingerprint(again) == fingerprint(WORLD)
+    assert snapshot_digest(again) == snapshot_digest(WORLD)
 
 
 def test_one_more_of_anything_counts() -> None:
-    assert fingerprint(msgspec.structs.replace(WORLD, marked_for_deletion=("c",))) != fingerprint(WORLD)
-    assert fingerprint(msgspec.structs.replace(WORLD, pods=WORLD.pods[:1])) != fingerprint(WORLD)
+    assert snapshot_digest(msgspec.structs.replace(WORLD, marked_for_deletion=("c",))) != snapshot_digest(WORLD)
+    assert snapshot_digest(msgspec.structs.replace(WORLD, pods=WORLD.pods[:1])) != snapshot_digest(WORLD)

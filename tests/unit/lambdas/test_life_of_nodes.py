@@ -17,11 +17,11 @@ from core.model.node_claim import Hold
 from lambdas.controllers.resting.reconciliation_rest import LOOKS_EVERY
 from lambdas.controllers.sweeps.instances.impaired import IMPAIRED_FOR
 from lambdas.controllers.sweeps.nodes.stray import STRAY_AFTER
-from lambdas.controllers.sweeps.sweep import Round, Seen
-from lambdas.decisions import Outcome
+from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen
 from lambdas.messages import work_on_claim
 from lambdas.metric_names import LOST_INSTANCES_HELD
 from lambdas.ports import Impairment
+from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_joining_node, a_node_pool, a_pending_pod
 
 NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
@@ -72,8 +72,8 @@ def test_pods_of_a_node_that_does_not_start_in_time_are_planned_anew_and_it_goes
     lab.clock.advance(seconds=INITIALIZATION_TIMEOUT.total_seconds())
     lab.provision()
     assert len(lab.claims) == 2
-    outcome = lab.reconcile()
-    told = next(d for d in outcome.decisions if d.reason == "InitializationTimeout")
+    report = lab.reconcile()
+    told = next(d for d in report.decisions if d.reason == "InitializationTimeout")
     assert (told.subject, "not ready" in told.message) == ("node", True)
     lab.tick(4)
     assert first.instance_id not in {found.instance_id for found in lab.cloud.instances()}
@@ -128,8 +128,8 @@ def test_a_node_that_is_smaller_than_what_was_launched_is_told_once_and_stays() 
     """Else nobody learns why pods that were planned for it do not fit (Karpenter, consistency checks)."""
     lab = a_small_node("1799m")
     for _ in range(2):
-        outcome = lab.reconcile()
-        assert outcome.counts["inconsistentNodes"] == 1
+        report = lab.reconcile()
+        assert report.counts["inconsistentNodes"] == 1
         lab.tick(2)
         lab.clock.advance(minutes=70)
     (name,) = lab.kubernetes.names(kinds.NODES)
@@ -141,9 +141,9 @@ def test_a_node_that_is_smaller_than_what_was_launched_is_told_once_and_stays() 
 def test_a_node_with_nine_tenths_of_what_was_launched_is_large_enough() -> None:
     """Memory is estimated before a first boot."""
     lab = a_small_node("1800m")
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     lab.tick(2)
-    assert not outcome.counts.get("inconsistentNodes")
+    assert not report.counts.get("inconsistentNodes")
     assert told(lab, "FailedConsistencyCheck") == []
 
 
@@ -201,9 +201,9 @@ def test_a_deleted_node_object_that_stands_for_nothing_is_let_go() -> None:
     lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
     lab.kubernetes.delete(kinds.NODES, name)
     assert lab.kubernetes.names(kinds.NODES) == [name]
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert lab.kubernetes.names(kinds.NODES) == []
-    assert ("forget", name, "StrayNode") in {(d.kind, d.subject, d.reason) for d in outcome.decisions}
+    assert ("forget", name, "StrayNode") in {(d.kind, d.subject, d.reason) for d in report.decisions}
 
 
 def test_node_objects_of_others_are_not_ours_to_delete() -> None:
@@ -237,9 +237,9 @@ def test_impaired_instances_wait_for_a_place_in_the_budgets() -> None:
     lab = a_working_node()
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "0"}]}))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "instance", lab.clock.now() - 2 * IMPAIRED_FOR)]
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert lab.claim.deletion is None
-    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+    assert "UnhealthyButBlocked" in {d.reason for d in report.decisions}
 
 
 def test_an_impaired_node_that_is_not_ready_does_not_stand_in_its_own_way() -> None:
@@ -267,9 +267,9 @@ def test_an_impaired_instance_is_left_to_a_pod_that_must_not_be_disrupted() -> N
     veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.PODS, "p", veto, namespace="default")
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert lab.claim.deletion is None
-    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+    assert "UnhealthyButBlocked" in {d.reason for d in report.decisions}
 
 
 def test_an_impaired_instance_is_left_to_whoever_marked_its_node() -> None:
@@ -278,9 +278,9 @@ def test_an_impaired_instance_is_left_to_whoever_marked_its_node() -> None:
     veto = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.NODES, lab.claim.node_name, veto)
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert lab.claim.deletion is None
-    assert "UnhealthyButBlocked" in {d.reason for d in outcome.decisions}
+    assert "UnhealthyButBlocked" in {d.reason for d in report.decisions}
 
 
 def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
@@ -291,8 +291,10 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
     lab.bind("p")
     lab.app._memory.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
-    outcome = Outcome()
-    round_ = Round(Seen((), lab.app._observer.look()), outcome, lab.clock.now() + timedelta(minutes=5), lab.clock)
+    report = RunReport()
+    round_ = ReconcileRound(
+        Seen((), lab.app._observer.look()), report, lab.clock.now() + timedelta(minutes=5), lab.clock
+    )
     next(sweep for sweep in lab.app._sweeps if sweep.name == "impairedInstances").run(round_)
     assert lab.claim.deletion is None
 
@@ -322,9 +324,9 @@ def test_a_half_open_breaker_stops_repair(*, is_stopped: bool) -> None:
     lab.clock.advance(hours=1)
     if is_stopped:
         lab.brakes.hold(Brake(BrakeKind.POOL_PROBE, "half open", node_pool="default"), lab.clock.now())
-    outcome = lab.disrupt()
+    report = lab.disrupt()
     assert len(lab.rows.commands) == (not is_stopped)
-    assert (BrakeKind.POOL_PROBE in {d.reason for d in outcome.decisions}) == is_stopped
+    assert (BrakeKind.POOL_PROBE in {d.reason for d in report.decisions}) == is_stopped
 
 
 def test_two_ill_nodes_are_repaired_one_after_the_other() -> None:
@@ -393,10 +395,10 @@ def test_few_claims_go_at_once_because_their_instances_vanished() -> None:
         lab.kubernetes.amend(kinds.NODES, name, NOT_READY)
     lab.cloud.terminate([found.instance_id for found in lab.cloud.instances()])
     lab.clock.advance(minutes=5)
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert len([claim for claim in lab.claims if claim.deletion is not None]) == 1
-    assert outcome.counts[LOST_INSTANCES_HELD] == 2
-    assert "ManyInstancesGone" in {d.reason for d in outcome.decisions}
+    assert report.counts[LOST_INSTANCES_HELD] == 2
+    assert "ManyInstancesGone" in {d.reason for d in report.decisions}
     lab.tick(6)
     for _ in range(4):
         lab.clock.advance(minutes=2)

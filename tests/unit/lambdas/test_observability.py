@@ -16,8 +16,8 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from lambdas import observability
-from lambdas.decisions import Outcome
 from lambdas.ports import DeniedError, TransientError
+from lambdas.run_report import RunReport
 from simulator.clock import VirtualClock
 from simulator.sandbox import Context
 from tests.builders import NOW
@@ -82,9 +82,9 @@ def metrics_of(lines: list[dict[str, Any]]) -> dict[str, float]:
 def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -> None:
     """If this failed, a launch could stand in no log because a later call failed."""
 
-    def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
-        outcome.count("pendingPods", 40)
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
+        report.count("pendingPods", 40)
         raise TransientError("kube:list nodes", "timeout")
 
     lines = run(work, written, TransientError)
@@ -96,8 +96,8 @@ def test_a_run_that_fails_has_told_its_decisions_and_counts(written: StringIO) -
 def test_a_run_that_is_cut_off_has_told_its_decisions(written: StringIO) -> None:
     """Nothing runs after a time-out, so a decision is written when it is made."""
 
-    def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.part().decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.part().decide(DecisionKind.LAUNCH, "general-1-0", ClaimReason.LAUNCHED, "i-0123")
         assert "general-1-0" in written.getvalue()
         raise Cut
 
@@ -116,13 +116,13 @@ def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
 
     monkeypatch.setattr(observability, "Timer", timer)
 
-    def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.count("pendingPods", 40)
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.count("pendingPods", 40)
         (ringing,) = timers
         assert (ringing.seconds, ringing.runs) == (60 - observability.LAST_SECONDS, True)
         ringing.function()
-        outcome.count("pendingPods", 2)
-        outcome.decide(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
+        report.count("pendingPods", 2)
+        report.decide(DecisionKind.SKIP, "test", RunReason.PLANNER_BUSY)
         raise Cut
 
     lines = run(work, written, Cut)
@@ -135,8 +135,8 @@ def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
 def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
     """If this failed, a missing permission would be one line among thousands."""
 
-    def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.decide(
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.decide(
             DecisionKind.FORGET, "general-1-0", ClaimReason.LAUNCH_DENIED, "ec2:CreateFleet: UnauthorizedOperation: no"
         )
         raise DeniedError("eks:DescribeCluster", "AccessDenied: no")
@@ -150,8 +150,8 @@ def test_a_denied_call_is_told_by_its_action(written: StringIO) -> None:
 def test_what_is_zero_is_not_written(written: StringIO) -> None:
     """A custom metric costs for each hour in which it is written."""
 
-    def work(event: Any, context: Any, outcome: Outcome) -> None:
-        outcome.count("pendingPods", 0)
+    def work(event: Any, context: Any, report: RunReport) -> None:
+        report.count("pendingPods", 0)
         raise TransientError("kube:list nodes", "timeout")
 
     assert "PendingPods" not in metrics_of(run(work, written, TransientError))

@@ -85,8 +85,8 @@ def test_nobody_looks_while_another_plans(lab: Lab) -> None:
     assert lease is not None
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
-    outcome = lab.provision()
-    assert ([found.reason for found in outcome.decisions], calls) == (["PlannerBusy"], [])
+    report = lab.provision()
+    assert ([found.reason for found in report.decisions], calls) == (["PlannerBusy"], [])
 
 
 def an_owned_pod(name: str, kind: str) -> JsonObject:
@@ -108,8 +108,8 @@ def test_a_pod_that_no_plan_is_made_for_is_no_work(lab: Lab, pod: JsonObject) ->
     lab.kubernetes.put(pod)
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
-    outcome = lab.provision()
-    assert outcome.counts["pendingPods"] == 0
+    report = lab.provision()
+    assert report.counts["pendingPods"] == 0
     assert "list nodes" not in calls
 
 

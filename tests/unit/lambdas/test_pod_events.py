@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from lambdas.controllers.disruption.disruption import POD_EVENTS_PER_LOOK, write_pod_events
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from tests.builders import NOW
 from tests.fakes.lab import Lab
 from tests.unit.lifecycle.records_for_tests import a_record
@@ -28,7 +28,7 @@ def test_the_events_of_one_look_are_bounded_and_none_is_starved() -> None:
             (record, msgspec.structs.replace(record, last_pod_event_at=now, pods_digest=str(look)))
             for record in rows.claims.values()
         ]
-        write_pod_events(lab.app._memory, cast(View, cast(Any, SimpleNamespace(pod_events=tuple(events)))))
+        write_pod_events(lab.app._memory, cast(ClusterState, cast(Any, SimpleNamespace(pod_events=tuple(events)))))
         written = [record for record in rows.claims.values() if record.last_pod_event_at == now]
         assert len(written) == POD_EVENTS_PER_LOOK
     assert all(record.last_pod_event_at != NOW for record in rows.claims.values())

@@ -27,8 +27,8 @@ def lab() -> Lab:
     return Lab()
 
 
-def kinds_of(outcome: Any) -> list[str]:
-    return [decision.kind for decision in outcome.decisions]
+def kinds_of(report: Any) -> list[str]:
+    return [decision.kind for decision in report.decisions]
 
 
 def test_the_intent_is_stored_before_anything_is_launched(lab: Lab) -> None:
@@ -91,8 +91,8 @@ def test_pods_of_a_launch_under_way_are_not_planned_again(lab: Lab) -> None:
     """Else each run launches the same nodes once more."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.provision()
-    outcome = lab.provision()
-    assert kinds_of(outcome) == []
+    report = lab.provision()
+    assert kinds_of(report) == []
     assert len(lab.cloud.instances()) == 1
     assert lab.claim.name in lab.rows.nominated
 
@@ -141,10 +141,10 @@ def test_without_any_capacity_nothing_is_left_behind_and_it_is_tried_again(lab: 
     """Else claims without instances use up the NodePool's limits."""
     lab.cloud.scarce = {(t.name, o.zone, o.capacity_type) for t in lab.types for o in t.offerings}
     lab.kubernetes.put(a_pending_pod("p"))
-    outcome = lab.provision()
+    report = lab.provision()
     assert lab.claims == ()
     assert lab.rows.usage["default"].reserved == {}
-    assert "unschedulable" in kinds_of(outcome)
+    assert "unschedulable" in kinds_of(report)
     lab.cloud.scarce = set()
     lab.clock.advance(minutes=4)
     lab.provision()
@@ -194,8 +194,8 @@ def test_a_launch_that_is_not_allowed_does_not_stop_the_others(lab: Lab, monkeyp
         return launch(order)
 
     monkeypatch.setattr(lab.cloud, "launch", deny)
-    outcome = lab.provision()
-    assert ("forget", "LaunchDenied") in {(d.kind, d.reason) for d in outcome.decisions}
+    report = lab.provision()
+    assert ("forget", "LaunchDenied") in {(d.kind, d.reason) for d in report.decisions}
     assert [claim.plan.node_pool for claim in lab.claims] == ["default"]
 
 
@@ -246,17 +246,17 @@ def test_a_machine_offers_the_fast_network_only_where_it_is_attached(
 
 def test_a_limit_is_never_overshot(lab: Lab) -> None:
     lab.kubernetes.put(a_node_pool(limits={"cpu": "4"}), *(a_pending_pod(f"p{n}", cpu="1500m") for n in range(4)))
-    outcome = lab.provision()
+    report = lab.provision()
     assert sum(claim.machine.capacity["cpu"] for claim in lab.claims if claim.machine) <= 4000
-    assert "unschedulable" in kinds_of(outcome)
+    assert "unschedulable" in kinds_of(report)
 
 
 def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
     """Else both launch for the same pods."""
     lab.kubernetes.put(a_pending_pod("p"))
     lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
-    outcome = lab.provision()
-    assert [decision.reason for decision in outcome.decisions] == ["PlannerBusy"]
+    report = lab.provision()
+    assert [decision.reason for decision in report.decisions] == ["PlannerBusy"]
     assert len(lab.wake_ups.sent) == 1
     lab.clock.advance(minutes=2)
     lab.provision()
@@ -283,10 +283,10 @@ def test_a_pod_that_fits_nowhere_is_told_so_once_an_hour(lab: Lab) -> None:
     """Else users see a silent pod, or the cluster's events are flooded."""
     lab.kubernetes.put(a_pending_pod("huge", cpu="500"))
     for _ in range(3):
-        outcome = lab.provision()
+        report = lab.provision()
         lab.clock.advance(minutes=1)
         lab.restart()
-    assert outcome.counts["unschedulablePods"] == 1
+    assert report.counts["unschedulablePods"] == 1
     (event,) = lab.kubernetes.names(kinds.EVENTS)
     written = lab.kubernetes.raw(kinds.EVENTS, event, "default")
     assert written["involvedObject"]["name"] == "huge"
@@ -334,10 +334,10 @@ def test_a_search_for_cheaper_nodes_that_breaks_down_costs_money_not_pods(
 
     monkeypatch.setattr("core.scheduling.planner.improved", broken)
     lab.kubernetes.put(a_pending_pod("p"))
-    outcome = lab.provision()
+    report = lab.provision()
     assert lab.claim.phase is ClaimPhase.LAUNCHED
-    assert outcome.counts["failedImprovements"] == 1
-    assert [d.message for d in outcome.decisions if d.reason == "ImprovementFailed"] == [
+    assert report.counts["failedImprovements"] == 1
+    assert [d.message for d in report.decisions if d.reason == "ImprovementFailed"] == [
         "ArithmeticError: two columns are one"
     ]
 
@@ -378,9 +378,9 @@ def test_a_claim_that_cannot_be_stored_does_not_stop_the_others(lab: Lab) -> Non
     """And `execute` brings it in soon, by the token that EC2 knows: no second instance."""
     a_burst(lab)
     lab.rows.before_call = after(LEASE_AND_REQUEST, TransientError("store", "throttled"), times=3)
-    outcome = lab.provision()
+    report = lab.provision()
     assert [claim.phase for claim in lab.claims] == [ClaimPhase.REQUESTED, *[ClaimPhase.LAUNCHED] * 3]
-    assert outcome.counts["portErrors"] == 1
+    assert report.counts["portErrors"] == 1
     lab.rows.before_call = lambda _: None
     lab.tick()
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.LAUNCHED}
@@ -418,9 +418,9 @@ def test_a_claim_whose_pods_found_a_place_is_not_launched_by_execute(lab: Lab) -
     lab.provision()
     assert lab.claim.phase is ClaimPhase.REQUESTED
     lab.kubernetes.amend(kinds.PODS, "p", {"spec": {"nodeName": "elsewhere"}}, "default")
-    (outcome,) = lab.tick()
+    (report,) = lab.tick()
     assert (lab.claims, lab.cloud.instances()) == ((), ())
-    assert "PodsPlacedElsewhere" in [decision.reason for decision in outcome.decisions]
+    assert "PodsPlacedElsewhere" in [decision.reason for decision in report.decisions]
 
 
 def test_a_node_pool_that_demands_families_gets_them_from_ec2(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,8 +449,8 @@ def test_pods_are_told_of_min_values_that_no_request_to_ec2_can_meet() -> None:
     lab = Lab(types=(*by_family, *by_size))
     demands = [{"key": key, "operator": "Exists", "minValues": 40} for key in (FAMILY, SIZE)]
     lab.kubernetes.put(a_node_pool(template={"requirements": demands}), a_pending_pod("p"))
-    outcome = lab.provision()
+    report = lab.provision()
     assert lab.claims == ()
     assert ("unschedulable", "default/p", "MinValuesNotMet") in {
-        (d.kind, d.subject, d.reason) for d in outcome.decisions
+        (d.kind, d.subject, d.reason) for d in report.decisions
     }

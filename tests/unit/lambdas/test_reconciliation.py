@@ -120,9 +120,9 @@ def test_expired_nodes_go_within_the_budget() -> None:
     assert all(claim.deletion is None for claim in lab.claims)
     lab.clock.advance(hours=1)
     for _ in range(2):
-        outcome = lab.reconcile()
+        report = lab.reconcile()
         assert sum(claim.deletion is not None for claim in lab.claims) == 1
-    assert outcome.counts["expiredButBlocked"] == 2
+    assert report.counts["expiredButBlocked"] == 2
 
 
 def test_nodes_go_with_their_node_pool_but_not_with_a_stale_list(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,12 +253,12 @@ def test_an_invalid_node_pool_says_so_and_the_rest_goes_on(lab: Lab) -> None:
     lab.kubernetes.put(
         a_node_pool("broken", template={"requirements": [{"key": "a", "operator": "Near", "values": ["b"]}]})
     )
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     conditions = lab.kubernetes.raw(kinds.NODE_POOLS, "broken")["status"]["conditions"]
     failed = next(c for c in conditions if c["type"] == "ValidationSucceeded")
     assert failed["status"] == "False"
     assert "operator" in failed["message"]
-    assert outcome.counts["invalidNodePools"] == 1
+    assert report.counts["invalidNodePools"] == 1
     assert lab.kubernetes.raw(kinds.NODE_POOLS, "default")["status"]["nodes"] == 1
 
 
@@ -269,9 +269,9 @@ def test_a_failing_part_does_not_stop_the_others(lab: Lab, monkeypatch: pytest.M
     monkeypatch.setattr(lab.cloud, "resolve", fail)
     lab.clock.advance(minutes=2)
     lab.kubernetes.drop(kinds.NODE_POOLS, "default")
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert lab.claim.deletion is not None
-    assert outcome.counts["portErrors"] == 1
+    assert report.counts["portErrors"] == 1
 
 
 def test_budget_windows_become_schedules(lab: Lab) -> None:

@@ -8,9 +8,9 @@ from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
 from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.order import ROUND, in_order
-from lambdas.decisions import Outcome
 from lambdas.metric_names import FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
 from lambdas.ports import TransientError
+from lambdas.run_report import RunReport
 from lambdas.wiring import BY_NAME
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_pending_pod
@@ -33,8 +33,8 @@ def failing(error: Exception) -> object:
     return fail
 
 
-def told(outcome: Outcome) -> set[tuple[str, str]]:
-    return {(d.subject, d.reason) for d in outcome.decisions if d.kind == "skip"}
+def told(report: RunReport) -> set[tuple[str, str]]:
+    return {(d.subject, d.reason) for d in report.decisions if d.kind == "skip"}
 
 
 def mark(lab: Lab) -> None:
@@ -51,10 +51,10 @@ def test_an_error_that_no_port_raises_stops_one_sweep_and_no_other(lab: Lab, mon
     """Else a defect in what writes a status keeps orphans, expiry and lost messages from ever being put right."""
     monkeypatch.setattr(ObjectStatus, "write", failing(AttributeError("no such thing")))
     mark(lab)
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert not is_marked(lab)
-    assert ("sweep status", "UnexpectedError") in told(outcome)
-    assert (outcome.counts[FAILED_SWEEPS], outcome.counts["unexpectedErrors"]) == (1, 1)
+    assert ("sweep status", "UnexpectedError") in told(report)
+    assert (report.counts[FAILED_SWEEPS], report.counts["unexpectedErrors"]) == (1, 1)
 
 
 def test_sweeps_that_need_no_look_go_on_without_one(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,18 +64,18 @@ def test_sweeps_that_need_no_look_go_on_without_one(lab: Lab, monkeypatch: pytes
     lab.work.take()
     lab.clock.advance(minutes=1)
     monkeypatch.setattr(lab.kubernetes, "list", failing(TransientError("kube:list nodes", "503")))
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert len(lab.work.sent) == 1
-    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= told(outcome)
-    assert "sweep stalled" not in {subject for subject, _ in told(outcome)}
+    assert {("look", "TransientError"), ("sweep expiry", "TransientError")} <= told(report)
+    assert "sweep stalled" not in {subject for subject, _ in told(report)}
 
 
 def test_sweeps_that_need_no_instances_go_on_without_them(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     mark(lab)
     monkeypatch.setattr(lab.cloud, "instances", failing(TransientError("ec2:DescribeInstances", "throttled")))
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert not is_marked(lab)
-    assert ("sweep lostInstances", "TransientError") in told(outcome)
+    assert ("sweep lostInstances", "TransientError") in told(report)
 
 
 def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(
@@ -88,8 +88,8 @@ def test_how_long_a_sweep_has_not_been_clean_is_told_across_sandboxes(
         for _ in range(5):
             lab.clock.advance(minutes=2)
             lab.restart()
-            outcome = lab.reconcile()
-    assert outcome.counts[OLDEST_CLEAN_SWEEP] == 600
+            report = lab.reconcile()
+    assert report.counts[OLDEST_CLEAN_SWEEP] == 600
     assert lab.rows.sweeps["status"].reason == "sweep status"
     lab.clock.advance(minutes=2)
     assert lab.reconcile().counts[OLDEST_CLEAN_SWEEP] == 1
@@ -124,10 +124,10 @@ def test_what_there_is_no_time_for_is_told_and_starves_nobody(lab: Lab, monkeypa
     begun = lab.clock.now()
     for number in range(1, 8 * len(names)):
         lab.clock.advance(seconds=(begun + number * ROUND - lab.clock.now()).total_seconds())
-        outcome = lab.reconcile()
-        assert outcome.counts[SKIPPED_SWEEPS] == len(names) - 2
+        report = lab.reconcile()
+        assert report.counts[SKIPPED_SWEEPS] == len(names) - 2
     assert swept == names
-    assert any(reason == "TimeShort" for _, reason in told(outcome))
+    assert any(reason == "TimeShort" for _, reason in told(report))
 
 
 class Named:

@@ -119,7 +119,7 @@ def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
     assert all(claim.phase is ClaimPhase.INITIALIZED for claim in lab.claims)
     lose(lab)
     lab.clock.advance(minutes=5)
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     assert {claim.name: what_lasts(claim) for claim in lab.claims} == before
     assert [(u.node_pool, u.reserved) for u in lab.app._memory.claims.usage()] == [
         (u.node_pool, u.reserved) for u in usage
@@ -127,7 +127,7 @@ def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
     lab.tick(20, seconds=30)
     lab.reconcile()
     assert (ids(lab), lab.kubernetes.evicted) == (running, [])
-    assert outcome.counts["rebuiltClaims"] == 3
+    assert report.counts["rebuiltClaims"] == 3
 
 
 def test_a_rebuilt_claim_drifts_no_more_and_no_less_than_the_lost_one() -> None:
@@ -218,9 +218,9 @@ def test_limits_hold_while_rows_are_lost_and_instances_boot() -> None:
     assert len(ids(lab)) == 2
     lose(lab)
     lab.clock.advance(seconds=20)
-    outcome = lab.provision()
+    report = lab.provision()
     assert len(ids(lab)) == len(lab.claims) == 2
-    assert outcome.counts["rebuiltClaims"] == 2
+    assert report.counts["rebuiltClaims"] == 2
     lose(lab, lab.claims[0].name)
     lab.rows.usage.clear()
     lab.clock.advance(seconds=20)
@@ -235,9 +235,9 @@ def test_a_stored_claim_is_not_launched_beyond_a_limit_that_others_reached_since
     lab.kubernetes.put(a_node_pool(limits={"nodes": "1"}), a_pending_pod("p"))
     lab.provision()
     lab.kubernetes.put(a_node_pool(limits={"nodes": "0"}))
-    outcome = lab.execute()
+    report = lab.execute()
     assert (lab.claims, ids(lab)) == ((), [])
-    assert ("forget", "LimitReached") in {(d.kind, d.reason) for d in outcome.decisions}
+    assert ("forget", "LimitReached") in {(d.kind, d.reason) for d in report.decisions}
     assert {"wakeUp": "limit reached"} in lab.wake_ups.take()
 
 
@@ -266,11 +266,11 @@ def test_what_cannot_be_rebuilt_is_ended_when_it_is_old(why: str) -> None:
     lab.tick()
     assert unknown in ids(lab)
     lab.clock.advance(seconds=2)
-    outcome = lab.reconcile()
+    report = lab.reconcile()
     lab.tick(2)
     assert unknown not in ids(lab)
     assert len(ids(lab)) == 1
-    assert ("terminate", unknown, "UnknownInstance") in {(d.kind, d.subject, d.reason) for d in outcome.decisions}
+    assert ("terminate", unknown, "UnknownInstance") in {(d.kind, d.subject, d.reason) for d in report.decisions}
 
 
 def test_an_unknown_instance_with_a_node_is_drained_first() -> None:
@@ -301,12 +301,12 @@ def test_more_than_a_few_unknown_instances_stop_everything() -> None:
     lab.kubernetes.drop(kinds.NODE_POOLS, "default")
     lab.clock.advance(hours=1)
     for _ in range(3):
-        outcome = lab.reconcile()
+        report = lab.reconcile()
         lab.tick(5)
     assert ids(lab) == running
     assert [brake.kind for brake in lab.brakes.held()] == [BrakeKind.UNKNOWN_INSTANCES]
-    assert (outcome.counts[UNKNOWN_INSTANCES], outcome.counts[SWEEP_BRAKE]) == (3, 1)
-    told = next(d for d in outcome.decisions if d.reason == BrakeKind.UNKNOWN_INSTANCES)
+    assert (report.counts[UNKNOWN_INSTANCES], report.counts[SWEEP_BRAKE]) == (3, 1)
+    told = next(d for d in report.decisions if d.reason == BrakeKind.UNKNOWN_INSTANCES)
     assert "NodePool default does not exist" in told.message
     lab.kubernetes.put(pool)
     lab.reconcile()

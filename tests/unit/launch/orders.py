@@ -6,7 +6,7 @@ from typing import Any
 
 from core import labels
 from core.ami_families.bootstrap import Cluster
-from core.catalogue.node_class import NodeClass, read_node_class
+from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.catalogue import InstanceType
 from core.model.launch_order import LaunchOrder
@@ -15,7 +15,7 @@ CLUSTER = Cluster(name="shop", endpoint="https://api.example", certificate_autho
 GPU_COUNT = f"{labels.AWS_GROUP}/instance-gpu-count"
 
 
-def a_node_class(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> NodeClass:
+def a_node_class(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> EC2NodeClass:
     resolved = {
         "subnets": [
             {"id": "subnet-a2", "zone": "us-east-1a"},
@@ -54,7 +54,7 @@ def an_order(*types: InstanceType, **changes: Any) -> LaunchOrder:
     return LaunchOrder(**fields)
 
 
-def rendered(*types: InstanceType, node_class: NodeClass | None = None, **changes: Any) -> RenderedLaunch:
+def rendered(*types: InstanceType, node_class: EC2NodeClass | None = None, **changes: Any) -> RenderedLaunch:
     return render_launch(an_order(*types, **changes), node_class or a_node_class(), CLUSTER)
 
 

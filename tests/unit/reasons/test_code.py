@@ -21,7 +21,7 @@ from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
 from core.reasons.termination import TerminationReason
-from lambdas.decisions import Decision
+from lambdas.run_report import Decision
 from tests import reference
 
 ROOT = Path(__file__).parents[3]

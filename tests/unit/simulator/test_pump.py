@@ -63,7 +63,7 @@ class Bench:
         """The events with which a function was called."""
         return [event for function, _, event in self.calls if function == name]
 
-    def outcomes(self, name: str) -> list[str]:
+    def reports(self, name: str) -> list[str]:
         """How a function's invocations ended."""
         return [e.fields["outcome"] for e in self.events if e.event == "invocation" and e.fields["function"] == name]
 
@@ -135,7 +135,7 @@ def test_a_crash_brings_the_whole_batch_back_into_a_new_sandbox(bench: Bench) ->
     bench.behave["execute"] = behave
     bench.send("work", "a", "b")
     bench.run(minutes=10)
-    assert bench.outcomes("execute") == ["crash", "ok"]
+    assert bench.reports("execute") == ["crash", "ok"]
     assert [bodies(event) for event in bench.woken("execute")] == [["a", "b"], ["a", "b"]]
     assert bench.built == ["execute", "execute"]
 
@@ -211,7 +211,7 @@ def test_a_function_that_takes_too_long_is_cut_off(bench: Bench) -> None:
     bench.behave["interrupt"] = behave
     bench.pump.put_event("aws.ec2", "EC2 Instance Rebalance Recommendation", {"instance-id": "i-1"})
     bench.run(minutes=1, seconds=2)
-    assert bench.outcomes("interrupt") == ["timeout"]
+    assert bench.reports("interrupt") == ["timeout"]
 
 
 @pytest.mark.parametrize(

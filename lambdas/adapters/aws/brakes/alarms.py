@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.brakes.brake import Brake, BrakeKind
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 
 NAMES_MAX: Final = 100
 """Alarms that one DescribeAlarms may name."""
 
 
 class PausingAlarms:
-    """`lambdas.brakes.panel.Source` over alarms of the functions' own account and region, metric or composite."""
+    """`lambdas.brakes.brake_reader.Source` over alarms of the functions' own account and region, metric or composite."""
 
-    def __init__(self, cloudwatch: Service, alarms: Sequence[str]) -> None:
+    def __init__(self, cloudwatch: AwsService, alarms: Sequence[str]) -> None:
         self._cloudwatch = cloudwatch
         self._alarms = tuple(sorted(set(alarms)))
         self.name = "the CloudWatch alarms that pause disruption"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from core.brakes.brake import Brake
 from core.brakes.kill_switch import kill_switch
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 
 
 class KillSwitch:
-    """`lambdas.brakes.panel.Source` over one parameter."""
+    """`lambdas.brakes.brake_reader.Source` over one parameter."""
 
-    def __init__(self, ssm: Service, parameter: str) -> None:
+    def __init__(self, ssm: AwsService, parameter: str) -> None:
         self._ssm = ssm
         self.name = f"parameter {parameter}"
         self._parameter = parameter

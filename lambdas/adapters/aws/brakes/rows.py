@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class DynamoBrakes:
-    """`HeldBrakes` and `Breakers` of `lambdas.brakes.ports`, and a `lambdas.brakes.panel.Source` for both."""
+    """`HeldBrakes` and `Breakers` of `lambdas.brakes.ports`, and a `lambdas.brakes.brake_reader.Source` for both."""
 
     name = "the brakes in the table"
 

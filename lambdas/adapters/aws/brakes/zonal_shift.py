@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from core.brakes.brake import Brake, BrakeKind
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import NotFoundError
 
 
 class ZonalShifts:
-    """`lambdas.brakes.panel.Source` over one EKS cluster; one that is not registered with ARC has no shifts."""
+    """`lambdas.brakes.brake_reader.Source` over one EKS cluster; one that is not registered with ARC has no shifts."""
 
-    def __init__(self, arc: Service, cluster_arn: str) -> None:
+    def __init__(self, arc: AwsService, cluster_arn: str) -> None:
         self._arc = arc
         self._cluster_arn = cluster_arn
         self.name = "zonal shifts of the cluster"

@@ -121,10 +121,10 @@ class DynamoClaims:
             if count is None:
                 return None
             operations.append(count)
-        outcome = self._table.transact(operations)
-        if outcome is None:
+        report = self._table.transact(operations)
+        if report is None:
             return stored
-        if outcome.failed[0]:
+        if report.failed[0]:
             raise ConflictError(_CALL, f"claim {before.name} has changed")
         return None
 
@@ -221,10 +221,10 @@ class DynamoClaims:
         operations: list[_Operation] = [("ConditionCheck", self._holds(lease))]
         operations += [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **ABSENT}) for _, item in batch]
-        outcome = self._table.transact(operations)
-        if isinstance(outcome, Cancelled) and outcome.failed[0]:
+        report = self._table.transact(operations)
+        if isinstance(report, Cancelled) and report.failed[0]:
             raise ConflictError(_CALL, f"the {lease.name} lease is another's by now")
-        return outcome is None
+        return report is None
 
     def _disrupt_together(
         self, batch: Sequence[tuple[ClaimChange, Item]], bounds: Mapping[str, int], others: Sequence[_Operation]
@@ -241,12 +241,12 @@ class DynamoClaims:
             return spent
         operations = [count for count in counts.values() if count is not None]
         operations += [("Put", {"Item": item, **at_version(change.before.version)}) for change, item in batch]
-        outcome = self._table.transact([*operations, *others])
-        if outcome is None:
+        report = self._table.transact([*operations, *others])
+        if report is None:
             return ()
-        if any(outcome.failed[len(pools) :]):
+        if any(report.failed[len(pools) :]):
             raise ConflictError(_CALL, "a claim, the command or the lease has changed")
-        return tuple(pool for pool, failed in zip(pools, outcome.failed, strict=False) if failed)
+        return tuple(pool for pool, failed in zip(pools, report.failed, strict=False) if failed)
 
     def _counted(self, moves: Moves) -> list[_Operation]:
         return [count for pool in moves.pools() if (count := self._usage.moved(pool, moves)) is not None]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from core.catalogue.node_class import NodeClass, read_node_class
+from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet import CALL, FleetLauncher
@@ -17,19 +17,19 @@ from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.gathered import Gathered
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
-from lambdas.adapters.aws.node_class.network import Network
+from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched
 
 
 class AwsServices(msgspec.Struct, frozen=True):
     """Clients of the services that launching needs, all of one region."""
 
-    ec2: Service
-    ssm: Service
-    iam: Service
-    eks: Service
+    ec2: AwsService
+    ssm: AwsService
+    iam: AwsService
+    eks: AwsService
     region: str
 
 
@@ -47,7 +47,7 @@ class Ec2Cloud:
         self._launcher = FleetLauncher(services.ec2, self._templates, self._instances, clock)
         self._resolver = NodeClassResolver(
             self._cluster,
-            Network(services.ec2),
+            NetworkSelection(services.ec2),
             Images(services.ec2, services.ssm),
             InstanceProfiles(services.iam, cluster=cluster, region=services.region),
             clock,
@@ -79,7 +79,7 @@ class Ec2Cloud:
         """Delete launch templates that are old, and say how many: an account may have 5,000."""
         return self._templates.prune(self._clock.now())
 
-    def _resolved(self, manifest: JsonObject) -> NodeClass:
+    def _resolved(self, manifest: JsonObject) -> EC2NodeClass:
         """The class with a status, looked up here where nobody has written one yet."""
         try:
             node_class = read_node_class(manifest)

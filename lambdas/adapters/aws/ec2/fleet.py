@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.ami_families.bootstrap import Cluster
-from core.catalogue.node_class import NodeClass
+from core.catalogue.node_class import EC2NodeClass
 from core.errors import InvalidInputError
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.launch_order import LaunchOrder
 from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import (
     Clock,
     ConflictError,
@@ -33,13 +33,13 @@ ATTEMPTS_MAX: Final = 2
 class FleetLauncher:
     """Launches instances."""
 
-    def __init__(self, ec2: Service, templates: LaunchTemplates, instances: Instances, clock: Clock) -> None:
+    def __init__(self, ec2: AwsService, templates: LaunchTemplates, instances: Instances, clock: Clock) -> None:
         self._ec2 = ec2
         self._templates = templates
         self._instances = instances
         self._clock = clock
 
-    def launch(self, order: LaunchOrder, node_class: NodeClass, cluster: Cluster) -> Launched:
+    def launch(self, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster) -> Launched:
         """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
         try:
             rendered = render_launch(order, node_class, cluster)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Instance, JsonObject, NotFoundError
 
 _NOT_TERMINATED: Final = ("pending", "running", "shutting-down", "stopped", "stopping")
@@ -18,7 +18,7 @@ _FILTER_VALUES_MAX: Final = 200
 class Instances:
     """Describes, tags and terminates."""
 
-    def __init__(self, ec2: Service, *, cluster: str) -> None:
+    def __init__(self, ec2: AwsService, *, cluster: str) -> None:
         self._ec2 = ec2
         self._cluster = cluster
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from core import labels
 from core.launch.template import NAME_PREFIX, LaunchTemplate, tag_list
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import ConflictError, NotFoundError
 
 KEPT_FOR: Final = timedelta(days=14)
@@ -18,7 +18,7 @@ KEPT_FOR: Final = timedelta(days=14)
 class LaunchTemplates:
     """Keeps the templates that launches name."""
 
-    def __init__(self, ec2: Service, *, cluster: str) -> None:
+    def __init__(self, ec2: AwsService, *, cluster: str) -> None:
         self._ec2 = ec2
         self._cluster = cluster
         self._known: set[str] = set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import Impairment
 
 _CHECKS: Final = (
@@ -20,7 +20,7 @@ _PAGE: Final = 1000
 class InstanceStatuses:
     """Asks EC2 for what is impaired only: one page each in a region that is well."""
 
-    def __init__(self, ec2: Service) -> None:
+    def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2
 
     def impaired(self) -> tuple[Impairment, ...]:

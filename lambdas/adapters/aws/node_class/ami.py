@@ -11,7 +11,7 @@ from core.ami_families.registry import family_of
 from core.catalogue.node_class import SelectorTerm
 from core.catalogue.shape import ARCHITECTURES
 from lambdas.adapters.aws.node_class.network import tag_filters
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import JsonObject
 
 _NAMES_PER_CALL: Final = 10
@@ -21,7 +21,7 @@ _DEFAULT_OWNERS: Final = ("amazon", "self")
 class Images:
     """Looks images up by the terms of a class."""
 
-    def __init__(self, ec2: Service, ssm: Service) -> None:
+    def __init__(self, ec2: AwsService, ssm: AwsService) -> None:
         self._ec2 = ec2
         self._ssm = ssm
 

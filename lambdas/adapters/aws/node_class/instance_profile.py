@@ -6,9 +6,9 @@ import hashlib
 from typing import Final
 
 from core import labels
-from core.catalogue.node_class import NodeClass
+from core.catalogue.node_class import EC2NodeClass
 from core.launch.template import tag_list
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import ConflictError, DeniedError, NotFoundError
 
 _NAME_MAX: Final = 128
@@ -23,13 +23,13 @@ class InstanceProfiles:
     another: nodes that still run under the old one keep their rights.
     """
 
-    def __init__(self, iam: Service, *, cluster: str, region: str) -> None:
+    def __init__(self, iam: AwsService, *, cluster: str, region: str) -> None:
         self._iam = iam
         self._cluster = cluster
         self._region = region
         self._known: set[str] = set()
 
-    def resolve(self, node_class: NodeClass) -> str:
+    def resolve(self, node_class: EC2NodeClass) -> str:
         """Name of the profile, made if it is not there. Raises PortError; NotFoundError if the role does not exist."""
         if node_class.spec.instance_profile or not node_class.spec.role:
             return node_class.spec.instance_profile
@@ -40,7 +40,7 @@ class InstanceProfiles:
             self._known.add(name)
         return name
 
-    def _ensure(self, name: str, role: str, node_class: NodeClass) -> None:
+    def _ensure(self, name: str, role: str, node_class: EC2NodeClass) -> None:
         try:
             profile = self._iam.call("GetInstanceProfile", InstanceProfileName=name)["InstanceProfile"]
         except NotFoundError:
@@ -49,7 +49,7 @@ class InstanceProfiles:
         if not profile.get("Roles"):
             self._add_role(name, role)
 
-    def _create(self, name: str, node_class: NodeClass) -> None:
+    def _create(self, name: str, node_class: EC2NodeClass) -> None:
         tags = {
             **node_class.spec.tags,
             f"kubernetes.io/cluster/{self._cluster}": "owned",
@@ -74,7 +74,7 @@ class InstanceProfiles:
             if not error.detail.startswith(_ROLE_TAKEN):
                 raise
 
-    def _name(self, node_class: NodeClass, role: str) -> str:
+    def _name(self, node_class: EC2NodeClass, role: str) -> str:
         content = f"{self._region}/{self._cluster}/{node_class.name}/{node_class.metadata.uid}/{role}"
         digest = hashlib.sha256(content.encode()).hexdigest()[:20]
         return f"{self._cluster[: _NAME_MAX - len(digest) - 1]}_{digest}"

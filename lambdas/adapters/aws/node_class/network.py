@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from core.catalogue.node_class import SelectorTerm
-from lambdas.adapters.aws.service import Service
+from lambdas.adapters.aws.service import AwsService
 from lambdas.ports import JsonObject
 
 
-class Network:
+class NetworkSelection:
     """Looks networks up by the terms of a class."""
 
-    def __init__(self, ec2: Service) -> None:
+    def __init__(self, ec2: AwsService) -> None:
         self._ec2 = ec2
 
     def subnets(self, terms: Iterable[SelectorTerm]) -> list[JsonObject]:

@@ -11,14 +11,14 @@ from core import api, labels
 from core.ami_families.bootstrap import Bootstrap, registered_taints
 from core.ami_families.registry import family_of
 from core.catalogue.kubelet import expressions
-from core.catalogue.node_class import NodeClass, read_node_class
-from core.catalogue.sizing import Settings, sizing_of
+from core.catalogue.node_class import EC2NodeClass, read_node_class
+from core.catalogue.sizing import SizingSettings, sizing_of
 from core.errors import InvalidInputError
 from core.launch.block_devices import block_device_mappings
 from lambdas.adapters.aws.eks import ClusterDescription, EksCluster
 from lambdas.adapters.aws.node_class.ami import Images
 from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
-from lambdas.adapters.aws.node_class.network import Network
+from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.ports import Clock, DeniedError, JsonObject, NotFoundError
 
 READY: Final = "Ready"
@@ -36,7 +36,7 @@ class NodeClassResolver:
     """Resolves classes."""
 
     def __init__(
-        self, cluster: EksCluster, network: Network, images: Images, profiles: InstanceProfiles, clock: Clock
+        self, cluster: EksCluster, network: NetworkSelection, images: Images, profiles: InstanceProfiles, clock: Clock
     ) -> None:
         self._cluster = cluster
         self._network = network
@@ -85,7 +85,7 @@ class NodeClassResolver:
         verdicts[VALID] = _judged(manifest) or _validated(node_class, described, verdicts)
         return {**found, "conditions": self._conditions(manifest, verdicts)}
 
-    def _ami_problem(self, node_class: NodeClass, described: ClusterDescription) -> _Verdict | None:
+    def _ami_problem(self, node_class: EC2NodeClass, described: ClusterDescription) -> _Verdict | None:
         problem = family_of("", node_class.alias).why_not_published(described.version)
         return _Verdict("UnsupportedAlias", problem) if problem else None
 
@@ -135,7 +135,7 @@ def _judged(manifest: JsonObject) -> _Verdict | None:
     return _Verdict("InvalidKubeletConfiguration" if of_kubelet else "InvalidSpec", told)
 
 
-def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
+def _validated(node_class: EC2NodeClass, described: ClusterDescription, verdicts: Mapping[str, _Verdict]) -> _Verdict:
     """Whether a launch could be rendered: what fails here would fail for every node."""
     family, computed = node_class.family, expressions(node_class.spec.kubelet)
     bootstrap = Bootstrap(
@@ -146,7 +146,7 @@ def _validated(node_class: NodeClass, described: ClusterDescription, verdicts: M
         user_data=node_class.spec.user_data,
     )
     try:
-        sizing_of(node_class, Settings())
+        sizing_of(node_class, SizingSettings())
         block_device_mappings(node_class.spec.block_device_mappings, family)
         family.user_data(bootstrap)
     except InvalidInputError as error:

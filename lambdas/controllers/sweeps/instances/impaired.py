@@ -14,8 +14,8 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.observation.cluster_state import View
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Clock, CloudProvider, Impairment
 
 IMPAIRED_FOR: Final = timedelta(minutes=5)
@@ -37,12 +37,12 @@ class ImpairedInstances:
         self._terminator = terminator
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Let the claims go whose instance has failed a check for long."""
         view, now = round_.view, self._clock.now()
         claims = {record.instance_id: record for record in view.claims.values() if record.deletion is None}
         ours = [found for found in self._cloud.impaired() if found.instance_id in claims]
-        round_.outcome.count("impairedInstances", len({found.instance_id for found in ours}))
+        round_.report.count("impairedInstances", len({found.instance_id for found in ours}))
         due = [
             found
             for found in ours
@@ -63,11 +63,11 @@ class ImpairedInstances:
             )
             why = kept.get(name, "")
             if not why and not self._terminator.begin_within(
-                name, TerminationReason.UNHEALTHY, message, bounds, round_.outcome
+                name, TerminationReason.UNHEALTHY, message, bounds, round_.report
             ):
                 why = "its NodePool's budgets have no place"
             if why:
-                round_.outcome.decide(DecisionKind.SKIP, name, ClaimReason.UNHEALTHY_BUT_BLOCKED, f"{message}; {why}")
+                round_.report.decide(DecisionKind.SKIP, name, ClaimReason.UNHEALTHY_BUT_BLOCKED, f"{message}; {why}")
 
         round_.each(due, replace, subject=lambda found: found.instance_id)
 
@@ -77,7 +77,7 @@ def _is_left_alone(record: ClaimRecord, now: datetime) -> bool:
     return record.is_disrupting or (record.hold is not None and now < record.hold.until)
 
 
-def _vetoed(view: View) -> dict[str, str]:
+def _vetoed(view: ClusterState) -> dict[str, str]:
     """Claim → why its node is left to whoever looks for the cause there, as node repair leaves it."""
     nodes = {node.name for node in view.snapshot.nodes if node.annotations.get(labels.DO_NOT_DISRUPT) == "true"}
     found = [record for record in view.claims.values() if record.node_name in nodes]

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.store import ClaimStore
 
 
@@ -20,13 +20,13 @@ class InstanceIndex:
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Add what is missing; a claim that is launched meanwhile adds itself."""
         indexed = self._claims.indexed()
         missing = [claim for claim in round_.view.claims.values() if claim.machine and claim.instance_id not in indexed]
 
         def add(claim: ClaimRecord) -> None:
             self._claims.index(claim)
-            round_.outcome.count("indexedInstances")
+            round_.report.count("indexedInstances")
 
         round_.each(missing, add, subject=lambda claim: claim.name)

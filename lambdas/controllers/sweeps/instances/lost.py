@@ -14,7 +14,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.metric_names import LOST_INSTANCES_HELD
 from lambdas.ports import Clock, CloudProvider
 
@@ -35,7 +35,7 @@ class LostInstances:
         self._terminator = terminator
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Let those go whose instance EC2 neither lists nor finds."""
         view, present = round_.view, {found.instance_id for found in round_.instances}
         missing = [record for record in view.claims.values() if self._is_lost(record, present, view.snapshot)]
@@ -46,7 +46,7 @@ class LostInstances:
 
         def terminate(record: ClaimRecord) -> None:
             message = f"instance {record.instance_id} is gone and its node is not ready"
-            self._terminator.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.outcome)
+            self._terminator.begin(record.name, TerminationReason.INSTANCE_GONE, message, round_.report)
 
         may_go = max(1, len(view.claims) * SHARE_PERCENT // 100)
         round_.each(lost[:may_go], terminate, subject=lambda record: record.name)
@@ -56,8 +56,8 @@ class LostInstances:
                 f"EC2 knows the instances of {len(lost)} of {len(view.claims)} claims no more, {first.instance_id} for one; "
                 f"{may_go} go in a round, the others later: check that region, account and permissions are right"
             )
-            round_.outcome.count(LOST_INSTANCES_HELD, held)
-            round_.outcome.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)
+            round_.report.count(LOST_INSTANCES_HELD, held)
+            round_.report.decide(DecisionKind.SKIP, first.name, ClaimReason.MANY_INSTANCES_GONE, message)
 
     def _is_lost(self, record: ClaimRecord, present: Container[str], snapshot: Snapshot) -> bool:
         if record.machine is None or record.deletion is not None or record.instance_id in present:

@@ -13,12 +13,12 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.launching import Launcher
-from lambdas.controllers.sweeps.instances.strangers import Stranger
-from lambdas.decisions import Outcome
+from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
 from lambdas.messages import work_on_claim
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, ConflictError, Instance, NotFoundError, Queue
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
@@ -40,10 +40,10 @@ class Rebuilding:
         self._observer = observer
         self._work = work
         self._clock = clock
-        self._read_for: View | None = None
+        self._read_for: ClusterState | None = None
         self._catalogues: dict[str, Catalogue] = {}
 
-    def adopt(self, found: Instance, view: View, outcome: Outcome) -> None:
+    def adopt(self, found: Instance, view: ClusterState, report: RunReport) -> None:
         """Let the claim that asked for the instance have it; the answer to its launch was lost."""
         now = self._clock.now()
         record = view.claims[found.tags[labels.CLAIM]]
@@ -51,10 +51,10 @@ class Rebuilding:
             self._launcher.adopt(record, found, self._catalogue(record.plan.node_class.name, view), now)
         except (ConflictError, NotFoundError):
             return
-        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {found.instance_id}")
         self._work.send([work_on_claim(record.name, now)])
 
-    def still_there(self, strangers: Sequence[Stranger]) -> tuple[Stranger, ...]:
+    def still_there(self, strangers: Sequence[UnclaimedInstance]) -> tuple[UnclaimedInstance, ...]:
         """Those that EC2 finds by id, too: a list may name what is terminated by now. Raises PortError."""
         if not strangers:
             return ()
@@ -62,17 +62,17 @@ class Rebuilding:
         alive = {found.instance_id for found in self._cloud.instances(ids) if found.is_alive}
         return tuple(found for found in strangers if found.instance.instance_id in alive)
 
-    def rebuild(self, found: Stranger, view: View, outcome: Outcome) -> None:
+    def rebuild(self, found: UnclaimedInstance, view: ClusterState, report: RunReport) -> None:
         """Store the claim anew, unless somebody was faster. Raises PortError."""
         record = self.record(found.instance.tags[labels.CLAIM], found, view)
         if self._claims.restore(record) is None:
             return
-        outcome.count("rebuiltClaims")
+        report.count("rebuiltClaims")
         message = f"its row was lost; instance {found.instance.instance_id} was {record.phase}"
-        outcome.decide(DecisionKind.ADOPT, record.name, ClaimReason.REBUILT, message)
+        report.decide(DecisionKind.ADOPT, record.name, ClaimReason.REBUILT, message)
         self._work.send([work_on_claim(record.name, self._clock.now())])
 
-    def record(self, name: str, found: Stranger, view: View) -> ClaimRecord:
+    def record(self, name: str, found: UnclaimedInstance, view: ClusterState) -> ClaimRecord:
         """The claim under this name, not stored. Raises NotFoundError before the market was read."""
         instance, node = found.instance, found.node
         pool_name = instance.tags.get(labels.NODEPOOL, "")
@@ -81,7 +81,7 @@ class Rebuilding:
         machine = machine_of(instance, plan, self._catalogue(plan.node_class.name, view))
         return rebuilt(plan, machine, node, instance.launched_at, self._clock.now())
 
-    def _catalogue(self, node_class: str, view: View) -> Catalogue:
+    def _catalogue(self, node_class: str, view: ClusterState) -> Catalogue:
         """The market for one class, read once a look; where the class is gone its types look as they do to a plain one."""
         if self._read_for is not view:
             self._read_for, self._catalogues = view, {}

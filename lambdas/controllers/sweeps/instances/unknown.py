@@ -20,8 +20,8 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import Brakes, HeldBrakes, skipped
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
-from lambdas.controllers.sweeps.instances.strangers import Stranger
-from lambdas.controllers.sweeps.sweep import Round
+from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
+from lambdas.controllers.sweeps.sweep import ReconcileRound
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
 from lambdas.ports import Clock, Queue
@@ -51,31 +51,31 @@ class UnknownInstances:
         self._wake_ups, self._work = queues
         self._clock = clock
 
-    def settle(self, unknown: Sequence[Stranger], fleet: int, round_: Round) -> None:
+    def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:
         """Let them go if they are few among the `fleet` of tagged instances; else engage the brake."""
-        outcome = round_.outcome
-        outcome.count(UNKNOWN_INSTANCES, len(unknown))
+        report = round_.report
+        report.count(UNKNOWN_INSTANCES, len(unknown))
         may_end = max(1, fleet * SHARE_PERCENT // 100)
         if len(unknown) > may_end:
             brake = _brake(unknown, fleet, may_end)
-            outcome.count(SWEEP_BRAKE)
-            skipped(brake, f"{len(unknown)} instances", outcome)
+            report.count(SWEEP_BRAKE)
+            skipped(brake, f"{len(unknown)} instances", report)
             if brake not in self._held.held():
                 self._held.hold(brake, self._clock.now())
             return
         if any(held.kind is BrakeKind.UNKNOWN_INSTANCES for held in self._held.held()):
             self._held.release(BrakeKind.UNKNOWN_INSTANCES)
-            outcome.decide(
+            report.decide(
                 DecisionKind.ABANDON, "brake", BrakeKind.UNKNOWN_INSTANCES, f"{len(unknown)} instances are unknown"
             )
             return
         stopping = self._brakes.engaged().stopping(Action.END_UNKNOWN)
         if stopping is not None and unknown:
-            skipped(stopping, f"{len(unknown)} instances", outcome)
+            skipped(stopping, f"{len(unknown)} instances", report)
             return
         round_.each(unknown, lambda found: self._end(found, round_), subject=lambda found: found.instance.instance_id)
 
-    def _end(self, found: Stranger, round_: Round) -> None:
+    def _end(self, found: UnclaimedInstance, round_: ReconcileRound) -> None:
         """Store a claim that is to go: from there it is drained like any other, if it has a node."""
         now, instance = self._clock.now(), found.instance
         record = self._rebuilding.record(f"unknown-{instance.instance_id}", found, round_.view)
@@ -88,14 +88,14 @@ class UnknownInstances:
         )
         if self._claims.restore(going) is None:
             return
-        round_.outcome.decide(
+        round_.report.decide(
             DecisionKind.TERMINATE, instance.instance_id, TerminationReason.UNKNOWN_INSTANCE, found.problem
         )
         self._work.send([work_on_claim(going.name, now)])
         self._wake_ups.send([wake_up(TerminationReason.UNKNOWN_INSTANCE)])
 
 
-def _brake(unknown: Sequence[Stranger], fleet: int, may_end: int) -> Brake:
+def _brake(unknown: Sequence[UnclaimedInstance], fleet: int, may_end: int) -> Brake:
     """The same words for the same unknown instances, so that it is written once."""
     first = unknown[0]
     return Brake(

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Final
 
 from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
-from lambdas.controllers.sweeps.instances.strangers import untracked
+from lambdas.controllers.sweeps.instances.unclaimed import untracked
 from lambdas.controllers.sweeps.instances.unknown import UNKNOWN_AFTER, UnknownInstances
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock, Instance
 
 GRACE: Final = timedelta(minutes=1)
@@ -27,15 +27,15 @@ class UntrackedInstances:
         self._unknown = unknown
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Settle all of them."""
-        view, outcome, now = round_.view, round_.outcome, self._clock.now()
+        view, report, now = round_.view, round_.report, self._clock.now()
         found = untracked(round_.instances, view, now, min_age=GRACE)
-        round_.each(found.awaited, lambda instance: self._rebuilding.adopt(instance, view, outcome), subject=_id)
-        outcome.count("untrackedInstances", len(found.strangers))
+        round_.each(found.awaited, lambda instance: self._rebuilding.adopt(instance, view, report), subject=_id)
+        report.count("untrackedInstances", len(found.strangers))
         round_.each(
             self._rebuilding.still_there(found.rebuildable),
-            lambda stranger: self._rebuilding.rebuild(stranger, view, outcome),
+            lambda stranger: self._rebuilding.rebuild(stranger, view, report),
             subject=lambda stranger: stranger.instance.instance_id,
         )
         unknown = [s for s in found.strangers if s.problem and now - s.instance.launched_at >= UNKNOWN_AFTER]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.controllers.sweeps.work_again import LOOKS
+from lambdas.controllers.sweeps.requeue import LOOKS
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.messages import work_on_claim
 from lambdas.ports import Clock, Queue
 
@@ -22,11 +22,11 @@ class DeletedNodes:
         self._work = work
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Send the claims whose node is gone, or on its way out."""
         view = round_.view
         staying = {node.name for node in view.snapshot.nodes if node.deleted_at is None}
         gone = [r.name for r in view.claims.values() if r.is_resting and r.node_name not in staying]
         now = self._clock.now()
         self._work.send(work_on_claim(name, now, looks=LOOKS) for name in gone)
-        round_.outcome.count("deletedNodes", len(gone))
+        round_.report.count("deletedNodes", len(gone))

@@ -7,7 +7,7 @@ from typing import Final
 
 from core.lifecycle.claims import inconsistency
 from core.lifecycle.consistency import shortfall
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.messages import work_on_claim
 from lambdas.metric_names import INCONSISTENT_NODES
 from lambdas.ports import Clock, Queue
@@ -24,12 +24,12 @@ class InconsistentNodes:
         self._work = work
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Compare the nodes of claims at rest."""
         view = round_.view
         nodes = {node.name: node for node in view.snapshot.nodes}
         resting = [(r, nodes[r.node_name]) for r in view.claims.values() if r.is_resting and r.node_name in nodes]
         small = [(record, node) for record, node in resting if shortfall(record, node)]
-        round_.outcome.count(INCONSISTENT_NODES, len(small))
+        round_.report.count(INCONSISTENT_NODES, len(small))
         now = self._clock.now()
         self._work.send(work_on_claim(record.name, now) for record, node in small if inconsistency(record, node))

@@ -9,7 +9,7 @@ from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.registration import waits_for
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 
 
 class LateNodes:
@@ -19,7 +19,7 @@ class LateNodes:
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Say for each what it waits for."""
         view = round_.view
         late = [record for record in view.claims.values() if is_late_to_initialize(record, view.snapshot.now)]
@@ -27,5 +27,5 @@ class LateNodes:
         for record in late:
             missing = waits_for(record, nodes[record.node_name]) if record.node_name in nodes else "its node is gone"
             told = f"not ready for pods {INITIALIZATION_TIMEOUT} after it joined: {missing}"
-            round_.outcome.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, told)
-        round_.outcome.count("lateNodes", len(late))
+            round_.report.decide(DecisionKind.SKIP, record.node_name, ClaimReason.INITIALIZATION_TIMEOUT, told)
+        round_.report.count("lateNodes", len(late))

@@ -13,8 +13,8 @@ from core.model.node import Node
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import delete_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 
 STRAY_AFTER: Final = timedelta(minutes=5)
@@ -33,7 +33,7 @@ class StrayNodes:
         self._cloud = cloud
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Free those that are old and not ready."""
         present = {found.provider_id for found in round_.instances}
         known = {record.provider_id for record in round_.view.claims.values()}
@@ -45,13 +45,13 @@ class StrayNodes:
         if not strays:
             return
         alive = {found.provider_id for found in self._cloud.instances([_instance_of(node) for node in strays])}
-        look = ClusterLook(self._kubernetes, self._cloud, self._clock)
+        reader = NodeStateReader(self._kubernetes, self._cloud, self._clock)
 
         def remove(node: Node) -> None:
-            seen = look.node(node.name)
+            seen = reader.node(node.name)
             if seen is not None and seen.node.uid == node.uid and self._is_dead(seen.node):
                 delete_node(self._kubernetes, seen)
-                round_.outcome.decide(
+                round_.report.decide(
                     DecisionKind.FORGET, node.name, ClaimReason.STRAY_NODE, f"its instance {_instance_of(node)} is gone"
                 )
 

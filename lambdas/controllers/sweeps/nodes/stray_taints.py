@@ -12,9 +12,9 @@ from core.model.values.taints import DISRUPTED
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.nodes.node_patches import release_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
-from lambdas.observation.observer import Memory
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, CloudProvider, Kubernetes
 
 
@@ -25,13 +25,13 @@ class StrayTaints:
     every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
-    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, memory: Memory, clock: Clock) -> None:
+    def __init__(self, kubernetes: Kubernetes, cloud: CloudProvider, stores: Stores, clock: Clock) -> None:
         self._kubernetes = kubernetes
         self._cloud = cloud
-        self._memory = memory
+        self._stores = stores
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Free the nodes of ours that carry it without reason."""
         view = round_.view
         ours = {record.node_name: record.name for record in view.claims.values() if record.node_name}
@@ -42,29 +42,29 @@ class StrayTaints:
         ]
         if not marked:
             return
-        look = ClusterLook(self._kubernetes, self._cloud, self._clock)
+        reader = NodeStateReader(self._kubernetes, self._cloud, self._clock)
 
         def free(node: Node) -> None:
-            seen = look.node(node.name)
-            record = self._memory.claims.get(ours[node.name])
+            seen = reader.node(node.name)
+            record = self._stores.claims.get(ours[node.name])
             if record is None or record.deletion is not None or self._is_in_command(record.name):
                 return
             held = untainted(record)
             if held is not record:
-                held = self._memory.claims.change(record, held)
+                held = self._stores.claims.change(record, held)
             if seen is not None and DISRUPTED in seen.node.taints:
                 release_node(self._kubernetes, seen)
-                round_.outcome.decide(
+                round_.report.decide(
                     DecisionKind.ABANDON, node.name, ClaimReason.STRAY_TAINT, "no command is disrupting this node"
                 )
             if held.is_disrupting:
-                self._memory.claims.change(held, staying(held))
+                self._stores.claims.change(held, staying(held))
 
         round_.each(marked, free, subject=lambda node: node.name)
 
     def _is_in_command(self, claim: str) -> bool:
         """Asked after the claim was read: a command takes places in the transaction in which it starts."""
-        return any(claim in command.command.claims for command in self._memory.commands.all())
+        return any(claim in command.command.claims for command in self._stores.commands.all())
 
 
 def _is_half_undone(record: ClaimRecord) -> bool:

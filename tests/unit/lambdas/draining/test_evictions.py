@@ -51,10 +51,10 @@ def test_one_pods_error_never_stops_its_neighbours(answer: EvictionReason) -> No
     """Else one pod with two budgets, or one failing webhook, keeps its node for ever."""
     lab = a_lab()
     lab.kubernetes.refusing = {"default/a": ERRORS[answer]}
-    outcomes = lab.tick(3)
+    reports = lab.tick(3)
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
-    told = [d.reason for outcome in outcomes for d in outcome.decisions if d.subject == "default/a"]
-    assert told == [answer]
+    reported = [d.reason for report in reports for d in report.decisions if d.subject == "default/a"]
+    assert reported == [answer]
     assert lab.claim.deletion is not None
     assert [found.attempts for found in lab.claim.deletion.tries.values()] == [3]
     lab.kubernetes.refusing = {}
@@ -93,9 +93,9 @@ def test_one_pod_that_cannot_be_deleted_keeps_no_other_from_being_forced() -> No
     lab.tick(2)
     lab.kubernetes.undeletable = {"default/a"}
     lab.clock.advance(minutes=2)
-    outcome = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
     assert lab.kubernetes.names(kinds.PODS) == ["a"]
-    assert {d.reason for d in outcome.decisions} == {"TerminationGracePeriodElapsed", "ServerError"}
+    assert {d.reason for d in report.decisions} == {"TerminationGracePeriodElapsed", "ServerError"}
 
 
 def test_a_server_that_is_too_busy_is_left_alone() -> None:
@@ -103,9 +103,9 @@ def test_a_server_that_is_too_busy_is_left_alone() -> None:
     lab = a_lab()
     busy: PortError = ThrottledError(CALL, "429", timedelta(seconds=40))
     lab.kubernetes.refusing = {"default/a": busy}
-    outcome = lab.execute()
+    report = lab.execute()
     assert lab.kubernetes.evicted == []
-    assert outcome.counts["postponedEvictions"] == 2
+    assert report.counts["postponedEvictions"] == 2
     assert lab.work.sent[-1][1] == timedelta(seconds=40)
     lab.tick(seconds=40)
     assert lab.kubernetes.evicted == ["default/b", "default/c"]
@@ -115,5 +115,5 @@ def test_an_eviction_that_a_role_does_not_permit_counts_as_a_denied_call() -> No
     """Else drains stand still for a missing permission, and no alarm says so."""
     lab = a_lab()
     lab.kubernetes.refusing = {"default/a": ERRORS[EvictionReason.DENIED]}
-    told = [decision for outcome in lab.tick(3) for decision in outcome.decisions if decision.reason in DENIED]
-    assert {decision.message.partition(": ")[0] for decision in told} == {CALL}
+    reported = [decision for report in lab.tick(3) for decision in report.decisions if decision.reason in DENIED]
+    assert {decision.message.partition(": ")[0] for decision in reported} == {CALL}

@@ -31,12 +31,12 @@ def test_a_foreign_finalizer_is_waited_for_and_told() -> None:
     """Else one such node takes 500 calls a minute and a claim for ever."""
     lab = a_lab()
     calls = deletions(lab)
-    outcomes = []
+    reports = []
     for _ in range(8):
-        outcomes += lab.tick(4, seconds=30)
+        reports += lab.tick(4, seconds=30)
         lab.reconcile()
     assert calls == ["delete nodes"]
-    told = [(d.kind, d.reason) for outcome in outcomes for d in outcome.decisions]
+    told = [(d.kind, d.reason) for report in reports for d in report.decisions]
     assert ("terminate", "AwaitingFinalizers") in told
     assert told[-1] == ("forget", "NodeHeldByFinalizers")
     assert lab.claims == ()
@@ -48,8 +48,8 @@ def test_a_finalizer_that_is_done_lets_the_node_go() -> None:
     lab.tick(10, seconds=5)
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.drop(kinds.NODES, node)
-    outcomes = lab.tick(10, seconds=10)
-    assert [d.reason for outcome in outcomes for d in outcome.decisions] == ["NodePoolDeleted"]
+    reports = lab.tick(10, seconds=10)
+    assert [d.reason for report in reports for d in report.decisions] == ["NodePoolDeleted"]
     assert lab.claims == ()
 
 

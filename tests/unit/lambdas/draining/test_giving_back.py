@@ -8,8 +8,8 @@ import pytest
 
 from core import labels
 from core.manifests.wire import api_resources as kinds
-from lambdas.decisions import Outcome
 from lambdas.messages import work_on_claim
+from lambdas.run_report import RunReport
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 CAPACITY = {"cpu": "4"}
@@ -23,23 +23,23 @@ def a_lab(**pool: Any) -> Lab:
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.clock.advance(minutes=1)
     lab.kubernetes.put(a_node_pool(**pool))
-    lab.app._claim_work.begin_termination(lab.claim, "Empty", "test", Outcome())
+    lab.app._claim_work.begin_termination(lab.claim, "Empty", "test", RunReport())
     lab.kubernetes.put(a_pending_pod("late", metadata={"annotations": {labels.DO_NOT_DISRUPT: "true"}}))
     lab.bind("late")
     return lab
 
 
-def work(lab: Lab) -> Outcome:
+def work(lab: Lab) -> RunReport:
     return lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
 
 
 def test_the_node_is_as_it_was_and_left_alone_for_a_while() -> None:
     """Else it stays closed with one pod on it, and its NodePool's limits forget it."""
     lab = a_lab()
-    outcome = work(lab)
+    report = work(lab)
     (node,) = lab.kubernetes.names(kinds.NODES)
     written = lab.kubernetes.raw(kinds.NODES, node)
-    assert [(d.kind, d.reason) for d in outcome.decisions] == [("abandon", "DoNotDisrupt")]
+    assert [(d.kind, d.reason) for d in report.decisions] == [("abandon", "DoNotDisrupt")]
     assert written["spec"]["taints"] == []
     assert labels.EXCLUDE_FROM_BALANCERS not in written["metadata"]["labels"]
     assert lab.claim.deletion is None
@@ -62,9 +62,9 @@ def test_without_room_in_the_limits_the_drain_goes_on() -> None:
 def test_who_must_go_is_not_given_back() -> None:
     """A spot notice may come while a node is being consolidated."""
     lab = a_lab()
-    outcome = Outcome()
-    lab.app._claim_work.begin_termination(lab.claim, "SpotInterrupted", "notice", outcome)
-    assert [d.reason for d in outcome.decisions] == ["SpotInterrupted"]
+    report = RunReport()
+    lab.app._claim_work.begin_termination(lab.claim, "SpotInterrupted", "notice", report)
+    assert [d.reason for d in report.decisions] == ["SpotInterrupted"]
     work(lab)
     assert lab.claim.deletion is not None
     assert lab.claim.deletion.reason == "SpotInterrupted"

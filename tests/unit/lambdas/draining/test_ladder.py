@@ -30,8 +30,8 @@ def events(lab: Lab) -> list[dict[str, Any]]:
 
 def work(lab: Lab, **span: float) -> list[str]:
     lab.clock.advance(**span)
-    outcome = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
-    return [decision.reason for decision in outcome.decisions]
+    report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+    return [decision.reason for decision in report.decisions]
 
 
 def test_what_blocks_is_told_where_its_owner_looks() -> None:

@@ -12,7 +12,7 @@ from core.brakes.brake import Brake, BrakeKind
 from core.lifecycle.scheduled_changes import BEGINS_BEFORE, DUE_BEFORE, SPREAD
 from core.manifests.wire import api_resources as kinds
 from lambdas.controllers.events.interruption import read_event
-from lambdas.decisions import Outcome
+from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
@@ -40,12 +40,12 @@ def notice(lab: Lab, kind: str = SPOT, *, late: timedelta = timedelta(0)) -> Non
         "time": (lab.clock.now() - late).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "detail": {"instance-id": lab.claims[0].instance_id},
     }
-    lab.app.interruptions.run(event, Outcome())
+    lab.app.interruptions.run(event, RunReport())
 
 
-def announce(lab: Lab, start: datetime, **detail: Any) -> Outcome:
+def announce(lab: Lab, start: datetime, **detail: Any) -> RunReport:
     """AWS Health's event about the only claim."""
-    outcome = Outcome()
+    report = RunReport()
     written = {
         "service": "EC2",
         "eventTypeCategory": "scheduledChange",
@@ -54,8 +54,8 @@ def announce(lab: Lab, start: datetime, **detail: Any) -> Outcome:
         **detail,
     }
     event = {"source": "aws.health", "detail-type": "AWS Health Event", "detail": written}
-    lab.app.interruptions.run(event, outcome)
-    return outcome
+    lab.app.interruptions.run(event, report)
+    return report
 
 
 def make_scarce(lab: Lab) -> None:
@@ -113,7 +113,7 @@ def test_a_replacement_that_dies_is_not_there(lab: Lab) -> None:
     notice(lab)
     lab.tick()
     lab.provision()
-    lab.app._claim_work.begin_termination(lab.claims[1], "InstanceGone", "test", Outcome())
+    lab.app._claim_work.begin_termination(lab.claims[1], "InstanceGone", "test", RunReport())
     lab.tick(3)
     assert lab.kubernetes.evicted == []
 
@@ -178,8 +178,8 @@ def test_a_date_days_ahead_is_remembered_and_the_earliest_counts(lab: Lab) -> No
 
 @pytest.mark.parametrize("left", [timedelta(hours=-1), DUE_BEFORE])
 def test_a_date_that_is_near_or_past_is_acted_on_at_once(lab: Lab, left: timedelta) -> None:
-    outcome = announce(lab, lab.clock.now() + left)
-    assert [d.reason for d in outcome.decisions] == ["ScheduledChange", "ScheduledChangeDue", "ScheduledChangeDue"]
+    report = announce(lab, lab.clock.now() + left)
+    assert [d.reason for d in report.decisions] == ["ScheduledChange", "ScheduledChangeDue", "ScheduledChangeDue"]
     assert lab.claim.deletion is not None
 
 
@@ -226,8 +226,8 @@ def test_a_pod_may_object_and_a_brake_may_hold_until_the_last_hours(lab: Lab) ->
     near(lab)
     protected = {"metadata": {"annotations": {labels.DO_NOT_DISRUPT: "true"}}}
     lab.kubernetes.amend(kinds.PODS, "p", protected, namespace="default")
-    outcome = lab.reconcile()
-    assert [d.reason for d in outcome.decisions if d.subject == lab.claim.name] == ["ScheduledChangeBlocked"]
+    report = lab.reconcile()
+    assert [d.reason for d in report.decisions if d.subject == lab.claim.name] == ["ScheduledChangeBlocked"]
     lab.kubernetes.amend(kinds.PODS, "p", {"metadata": {"annotations": None}}, namespace="default")
     lab.brakes.hold(Brake(BrakeKind.PAUSE, "test"), lab.clock.now())
     lab.reconcile()

@@ -45,8 +45,8 @@ def reasons(lab: Lab, looks: int) -> list[str]:
     found = []
     for _ in range(looks):
         lab.clock.advance(seconds=10)
-        outcome = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
-        found += [decision.reason for decision in outcome.decisions if decision.subject == "default/p"]
+        report = lab.execute(work_on_claim(lab.claim.name, lab.clock.now()))
+        found += [decision.reason for decision in report.decisions if decision.subject == "default/p"]
     return found
 
 

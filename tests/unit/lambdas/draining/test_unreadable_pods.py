@@ -31,11 +31,11 @@ def test_its_node_is_not_taken_for_an_empty_one(odd: JsonObject) -> None:
     """The node was deleted within minutes, and the pod with it."""
     lab = a_lab(odd)
     lab.clock.advance(minutes=30)
-    outcome = lab.disrupt()
+    report = lab.disrupt()
     lab.tick(5)
     assert (len(lab.claims), lab.claim.deletion) == (1, None)
     assert lab.kubernetes.evicted == []
-    assert outcome.counts.get("commands", 0) == 0
+    assert report.counts.get("commands", 0) == 0
 
 
 @pytest.mark.parametrize("odd", ODD)

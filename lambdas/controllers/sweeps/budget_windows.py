@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from core.disruption.budgets.window_schedules import window_schedules
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import WindowSchedules
 
 
@@ -22,7 +22,7 @@ class BudgetWindowSchedules:
         self._windows = windows
         self._written: Mapping[str, str] | None = None
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Write them if they differ."""
         snapshot = round_.view.snapshot
         wanted = window_schedules(snapshot.node_pools, snapshot.now)

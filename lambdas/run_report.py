@@ -25,7 +25,7 @@ class Decision(msgspec.Struct, frozen=True, order=True):
     message: str = ""
 
 
-class Outcome:
+class RunReport:
     """Collects what one invocation decided. Written by controllers, told whether the run succeeds or fails.
 
     Args:
@@ -49,11 +49,11 @@ class Outcome:
         """Add to a count of the response, named in camel case."""
         self.counts[name] = self.counts.get(name, 0) + by
 
-    def part(self) -> Outcome:
+    def part(self) -> RunReport:
         """An empty one for a piece of the same run, to be given to `add` when the piece is done."""
-        return Outcome(self._hear)
+        return RunReport(self._hear)
 
-    def add(self, other: Outcome) -> None:
+    def add(self, other: RunReport) -> None:
         """Take over what another collected."""
         self.decisions += other.decisions
         self.failed_messages += other.failed_messages

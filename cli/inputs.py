@@ -19,7 +19,7 @@ from cli.output import JsonObject
 from cli.reading import read
 from core.catalogue import document
 from core.errors import InvalidInputError
-from core.gc_pause import collector_at_rest
+from core.gc_pause import collector_paused
 from core.manifests.assemble import assemble
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
@@ -40,7 +40,7 @@ def look(arguments: argparse.Namespace) -> World:
         InputError: If anything given cannot be understood; nothing is used then.
     """
     started = time.perf_counter()
-    with collector_at_rest():
+    with collector_paused():
         inventory = take_inventory(read(arguments.files))
         refuse_empty(arguments, inventory.total)
         snapshot = _assembled(inventory, arguments)

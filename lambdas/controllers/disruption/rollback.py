@@ -12,62 +12,67 @@ from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import work_on_claim
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, Kubernetes, Queue
+from lambdas.run_report import RunReport
 
 
-class GivingUp:
+class CommandRollback:
     """Undoes what a command has done. The command's row goes last, so whatever a crash leaves is undone at the next look."""
 
     def __init__(
-        self, kubernetes: Kubernetes, memory: Memory, claim_work: ClaimWork, work: Queue, clock: Clock
+        self, kubernetes: Kubernetes, stores: Stores, claim_work: ClaimWork, work: Queue, clock: Clock
     ) -> None:
         self._kubernetes = kubernetes
-        self._memory = memory
+        self._stores = stores
         self._claim_work = claim_work
         self._work = work
         self._clock = clock
 
     def run(
-        self, record: CommandRecord, facts: CommandFacts, look: ClusterLook, step: steps.Abandon, outcome: Outcome
+        self,
+        record: CommandRecord,
+        facts: CommandFacts,
+        reader: NodeStateReader,
+        step: steps.Abandon,
+        report: RunReport,
     ) -> None:
         """Undo the command. Raises PortError; asked again, it goes on where it stopped."""
         for name, node in zip(record.command.claims, record.command.nodes, strict=True):
             claim = facts.claims.get(name)
             if claim is not None and claim.deletion is None:
-                self._free(claim, node if record.has_started else "", look)
+                self._free(claim, node if record.has_started else "", reader)
         for name in replacement_names(record):
             claim = facts.claims.get(name)
-            if claim is not None and claim.deletion is None and not self._is_wanted(claim, look):
+            if claim is not None and claim.deletion is None and not self._is_wanted(claim, reader):
                 message = f"command {record.id} was given up: {step.message}"
                 has_failed = step.reason == CommandReason.TIMEOUT and claim.phase is not ClaimPhase.INITIALIZED
                 # Only a replacement that did not become ready counts in its NodePool's breaker.
                 not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
-                self._claim_work.begin_termination(claim, not_ready if has_failed else unused, message, outcome)
+                self._claim_work.begin_termination(claim, not_ready if has_failed else unused, message, report)
                 self._work.send([work_on_claim(name, self._clock.now())])
-        self._memory.commands.remove(record)
-        outcome.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
+        self._stores.commands.remove(record)
+        report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
 
-    def _free(self, claim: ClaimRecord, node: str, look: ClusterLook) -> None:
+    def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
         """Give a node back to the scheduler: it holds its limits before, and its place in the budgets until that is done."""
         held = untainted(claim)
         if held is not claim:
-            held = self._memory.claims.change(claim, held)
-        seen = look.node(node) if node else None
+            held = self._stores.claims.change(claim, held)
+        seen = reader.node(node) if node else None
         if seen is not None:
             release_node(self._kubernetes, seen)
         if held.is_disrupting:
-            self._memory.claims.change(held, staying(held))
+            self._stores.claims.change(held, staying(held))
 
-    def _is_wanted(self, claim: ClaimRecord, look: ClusterLook) -> bool:
+    def _is_wanted(self, claim: ClaimRecord, reader: NodeStateReader) -> bool:
         """Whether pods run on a replacement, or are expected there."""
-        expected = self._memory.nominations.until(self._clock.now())
+        expected = self._stores.nominations.until(self._clock.now())
         if claim.nominated or claim.name in expected or claim.node_name in expected:
             return True
         # A row that is older than the node, from a restored table, does not name it.
-        joined = {claim.node_name} if claim.node_name else {node.name for node in look.facts(claim).nodes}
-        pods = [pod for node in sorted(joined) for pod in look.pods_on(node)]
+        joined = {claim.node_name} if claim.node_name else {node.name for node in reader.facts(claim).nodes}
+        pods = [pod for node in sorted(joined) for pod in reader.pods_on(node)]
         return any(not pod.is_daemon and not pod.is_static and not pod.is_terminal for pod in pods)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from lambdas.controllers.sweeps.sweep import Round
+from lambdas.controllers.sweeps.sweep import ReconcileRound
 from lambdas.ports import CloudProvider
 
 
-class LaunchTemplates:
+class StaleLaunchTemplates:
     """Deletes them. They are kept for weeks, so a look at them twice a day is often enough."""
 
     name: Final = "templates"
@@ -19,6 +19,6 @@ class LaunchTemplates:
     def __init__(self, cloud: CloudProvider) -> None:
         self._cloud = cloud
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Delete those that are old."""
-        round_.outcome.count("prunedTemplates", self._cloud.prune_templates())
+        round_.report.count("prunedTemplates", self._cloud.prune_templates())

@@ -15,13 +15,13 @@ from core.model.node_claim import Hold
 from core.reasons.decision import DecisionKind
 from core.reasons.drain import DrainReason
 from lambdas.controllers.nodes.node_patches import release_node
-from lambdas.controllers.nodes.node_state_reader import ClusterLook
-from lambdas.decisions import Outcome
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.ports import Clock, ConflictError, Kubernetes, NotFoundError
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore
 
 
-class GivingBack:
+class DrainCancellation:
     """Carries out the step `GiveBack`."""
 
     def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, clock: Clock) -> None:
@@ -29,7 +29,9 @@ class GivingBack:
         self._claims = claims
         self._clock = clock
 
-    def carry_out(self, record: ClaimRecord, step: steps.GiveBack, look: ClusterLook, outcome: Outcome) -> ClaimRecord:
+    def carry_out(
+        self, record: ClaimRecord, step: steps.GiveBack, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord:
         """Take the deletion back, with its share of the NodePool's limits, and open the node again.
 
         Where the limits have no room any more (its replacement may have taken it) the node goes on leaving. A crash after
@@ -38,18 +40,18 @@ class GivingBack:
         restored = self._restored(record, step)
         if restored is None:
             deletion = record.deletion and msgspec.structs.replace(record.deletion, is_final=True)
-            outcome.decide(
+            report.decide(
                 DecisionKind.DRAIN,
                 record.name,
                 DrainReason.NO_ROOM_TO_GIVE_BACK,
                 f"not given back although {step.message}",
             )
             return self._claims.change(record, msgspec.structs.replace(record, deletion=deletion))
-        outcome.decide(
+        report.decide(
             DecisionKind.ABANDON, record.name, step.reason, f"drain of node {step.node} given back: {step.message}"
         )
-        outcome.count("drainsGivenBack")
-        self._open(step.node, look)
+        report.count("drainsGivenBack")
+        self._open(step.node, reader)
         return restored
 
     def _restored(self, record: ClaimRecord, step: steps.GiveBack) -> ClaimRecord | None:
@@ -62,15 +64,15 @@ class GivingBack:
         hold = Hold(now + hold_for(record.given_back), step.reason, f"its drain was given back: {step.message}")
         return self._claims.change_within(record, given_back(record, hold), pool.limits)
 
-    def _open(self, node: str, look: ClusterLook) -> None:
+    def _open(self, node: str, reader: NodeStateReader) -> None:
         for _ in range(2):
-            seen = look.node(node)
+            seen = reader.node(node)
             if seen is None:
                 return
             try:
                 release_node(self._kubernetes, seen)
             except ConflictError:
-                look.look_again(node)
+                reader.look_again(node)
             else:
-                look.look_again(node)
+                reader.look_again(node)
                 return

@@ -13,9 +13,9 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.plan import Plan
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
-from lambdas.decisions import Outcome
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import ConflictError
+from lambdas.run_report import RunReport
 from lambdas.store import ClaimStore, Requested
 
 ATTEMPTS: Final = 2
@@ -28,7 +28,9 @@ class Replacing:
     def __init__(self, claims: ClaimStore) -> None:
         self._claims = claims
 
-    def note(self, plan: Plan, requested: Requested, refused: Collection[str], view: View, outcome: Outcome) -> None:
+    def note(
+        self, plan: Plan, requested: Requested, refused: Collection[str], view: ClusterState, report: RunReport
+    ) -> None:
         """Write down what was planned for pods that must move.
 
         Args:
@@ -36,7 +38,7 @@ class Replacing:
             requested: Its claims.
             refused: Names of those that EC2 refused.
             view: The look that it was made from.
-            outcome: Told what could not be written.
+            report: Told what could not be written.
         """
         if not view.displaced:
             return
@@ -45,7 +47,7 @@ class Replacing:
         unplaced = {found.pod for found in plan.unschedulable} | {pod for record in lost for pod in record.plan.pods}
         records = (*view.claims.values(), *stored)
         for name, pods in view.displaced.items():
-            self._write(name, replacements(pods, records, plan.bindings, unplaced), outcome)
+            self._write(name, replacements(pods, records, plan.bindings, unplaced), report)
 
     def with_replacements(self, record: ClaimRecord, facts: ClaimFacts) -> ClaimFacts:
         """The facts with whether all that was planned for the claim's pods is ready; asked by name, where it matters."""
@@ -60,7 +62,7 @@ class Replacing:
         found = self._claims.get(name)
         return found is not None and found.phase is ClaimPhase.INITIALIZED and found.deletion is None
 
-    def _write(self, name: str, planned: tuple[str, ...] | None, outcome: Outcome) -> None:
+    def _write(self, name: str, planned: tuple[str, ...] | None, report: RunReport) -> None:
         for _ in range(ATTEMPTS):
             record = self._claims.get(name)
             if record is None or record.deletion is None or not awaits_replacements(record):
@@ -73,7 +75,7 @@ class Replacing:
             except ConflictError:
                 continue
             return
-        outcome.decide(
+        report.decide(
             DecisionKind.SKIP,
             name,
             ClaimReason.REPLACEMENTS_NOT_NOTED,

@@ -10,11 +10,11 @@ import msgspec
 from core import labels
 from core.lifecycle.claims import REGISTRATION_TIMEOUT
 from core.model.node import Node
-from lambdas.observation.cluster_state import View
+from lambdas.observation.cluster_state import ClusterState
 from lambdas.ports import Instance
 
 
-class Stranger(msgspec.Struct, frozen=True):
+class UnclaimedInstance(msgspec.Struct, frozen=True):
     """An instance with our claim tag that no claim knows.
 
     Attributes:
@@ -27,7 +27,7 @@ class Stranger(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Untracked(msgspec.Struct, frozen=True):
+class UnclaimedInstances(msgspec.Struct, frozen=True):
     """The instances with our claim tag that no claim knows, each by id.
 
     Attributes:
@@ -37,16 +37,18 @@ class Untracked(msgspec.Struct, frozen=True):
     """
 
     awaited: tuple[Instance, ...]
-    strangers: tuple[Stranger, ...]
+    strangers: tuple[UnclaimedInstance, ...]
     tagged: int
 
     @property
-    def rebuildable(self) -> tuple[Stranger, ...]:
+    def rebuildable(self) -> tuple[UnclaimedInstance, ...]:
         """Strangers for which a claim can be rebuilt now."""
         return tuple(found for found in self.strangers if not found.problem)
 
 
-def untracked(instances: Iterable[Instance], view: View, now: datetime, *, min_age: timedelta) -> Untracked:
+def untracked(
+    instances: Iterable[Instance], view: ClusterState, now: datetime, *, min_age: timedelta
+) -> UnclaimedInstances:
     """Sort out the instances. They must be listed before the view's claims are read: then a missing claim is truly gone.
 
     Args:
@@ -59,10 +61,10 @@ def untracked(instances: Iterable[Instance], view: View, now: datetime, *, min_a
     known = {record.instance_id for record in view.claims.values()}
     found = sorted((found for found in tagged if found.instance_id not in known), key=lambda found: found.instance_id)
     nodes = _by_provider_id(view.snapshot.nodes)
-    return Untracked(
+    return UnclaimedInstances(
         awaited=tuple(instance for instance in found if _is_awaited(instance, view)),
         strangers=tuple(
-            Stranger(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
+            UnclaimedInstance(instance, nodes.get(instance.provider_id), _problem(instance, nodes, view, now))
             for instance in found
             if not _is_awaited(instance, view) and now - instance.launched_at >= min_age
         ),
@@ -70,7 +72,7 @@ def untracked(instances: Iterable[Instance], view: View, now: datetime, *, min_a
     )
 
 
-def _problem(found: Instance, nodes: Mapping[str, Node], view: View, now: datetime) -> str:
+def _problem(found: Instance, nodes: Mapping[str, Node], view: ClusterState, now: datetime) -> str:
     """Why no claim can be rebuilt for it now, empty where one can."""
     name, pool = found.tags[labels.CLAIM], found.tags.get(labels.NODEPOOL, "")
     if name in view.claims:
@@ -83,7 +85,7 @@ def _problem(found: Instance, nodes: Mapping[str, Node], view: View, now: dateti
     return ""
 
 
-def _is_awaited(found: Instance, view: View) -> bool:
+def _is_awaited(found: Instance, view: ClusterState) -> bool:
     record = view.claims.get(found.tags[labels.CLAIM])
     return record is not None and record.machine is None
 

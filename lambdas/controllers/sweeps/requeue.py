@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.records import ClaimRecord
-from lambdas.controllers.sweeps.sweep import EACH_ROUND, Round
+from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.messages import work_on_claim, work_on_command
-from lambdas.observation.observer import Memory
+from lambdas.observation.observer import Stores
 from lambdas.ports import Clock, Queue
 
 STALLED_AFTER: Final = timedelta(minutes=1)
@@ -17,30 +17,30 @@ LOOKS: Final = timedelta(minutes=2)
 """How long a chain of looks lasts that is begun here: until the next round begins another."""
 
 
-class WorkAgain:
+class Requeue:
     """Asks for their next step."""
 
     name: Final = "stalled"
     every: timedelta = EACH_ROUND
     is_urgent: Final = True
 
-    def __init__(self, memory: Memory, work: Queue, clock: Clock) -> None:
-        self._memory = memory
+    def __init__(self, stores: Stores, work: Queue, clock: Clock) -> None:
+        self._stores = stores
         self._work = work
         self._clock = clock
 
-    def run(self, round_: Round) -> None:
+    def run(self, round_: ReconcileRound) -> None:
         """Send a message for each; the rows are enough for that, whatever becomes of the look."""
         now = self._clock.now()
         stalled = [
             record
-            for record in self._memory.claims.all()
+            for record in self._stores.claims.all()
             if not record.is_resting and now - _last_moved(record) >= STALLED_AFTER
         ]
-        commands = [record for record in self._memory.commands.all() if now - record.phase_since >= STALLED_AFTER]
+        commands = [record for record in self._stores.commands.all() if now - record.phase_since >= STALLED_AFTER]
         self._work.send(work_on_claim(record.name, now, looks=LOOKS) for record in stalled)
         self._work.send(work_on_command(record.id, now, looks=LOOKS) for record in commands)
-        round_.outcome.count("resumed", len(stalled) + len(commands))
+        round_.report.count("resumed", len(stalled) + len(commands))
 
 
 def _last_moved(record: ClaimRecord) -> datetime:
