@@ -31,7 +31,7 @@ class Peer:
 
     def __init__(self, build: Path, memory: Path | None) -> None:
         self._program = build / "karpenter"
-        self._memory = memory
+        self._stores = memory
         self._known: dict[str, Any] = json.loads(memory.read_text()) if memory and memory.is_file() else {}
 
     def build(self) -> None:
@@ -59,10 +59,10 @@ class Peer:
             PeerError: If it fails or takes too long.
         """
         digest = files.digest()
-        if self._memory is None or digest not in self._known:
+        if self._stores is None or digest not in self._known:
             self._known[digest] = self._asked(files, repeats) | {"load": os.getloadavg()[0], "case": files.folder.name}
-            if self._memory is not None:
-                self._memory.write_text(json.dumps(self._known, indent=1))
+            if self._stores is not None:
+                self._stores.write_text(json.dumps(self._known, indent=1))
         found: dict[str, Any] = self._known[digest]
         return found
 

@@ -60,7 +60,7 @@ class LabApplication(Application):
             run_tasks=in_turn,
         )
         self.__dict__ |= {
-            "_memory": lab.rows.memory(lab.brakes),
+            "_stores": lab.rows.stores(lab.brakes),
             "_leases": MemoryLeases(lab.rows),
             "_sweep_log": MemorySweeps(lab.rows),
             "_cloud": lab.cloud,
@@ -94,7 +94,7 @@ class Lab:
 
     @property
     def claims(self) -> tuple[ClaimRecord, ...]:
-        return self.app._memory.claims.all()
+        return self.app._stores.claims.all()
 
     @property
     def claim(self) -> ClaimRecord:

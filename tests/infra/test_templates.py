@@ -157,8 +157,8 @@ def test_logical_ids_of_what_is_kept_never_change(state: Template) -> None:
 def test_every_graph_shows_something_that_the_functions_count(provisioner: Template) -> None:
     """A metric with another name is an empty graph on the night it is needed."""
     source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
-    counted = {name[0].upper() + name[1:] for name in re.findall(r'outcome\.count\(\s*"(\w+)"', source)}
-    used = re.findall(r"outcome\.decide\(\s*DecisionKind\.(\w+)", source)
+    counted = {name[0].upper() + name[1:] for name in re.findall(r'report\.count\(\s*"(\w+)"', source)}
+    used = re.findall(r"report\.decide\(\s*DecisionKind\.(\w+)", source)
     counted |= {f"Decisions{DecisionKind[kind].capitalize()}" for kind in used}
     named = [value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)]
     counted |= set(map(metric_names.in_cloudwatch, named))

@@ -169,7 +169,7 @@ def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
     lab.tick(2)
     (command,) = lab.rows.commands.values()
     (name,) = command.replacements
-    lab.app._memory.nominations.nominate([name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1))
+    lab.app._stores.nominations.nominate([name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1))
     lab.clock.advance(minutes=11)
     lab.execute({"command": command.id})
     assert lab.rows.commands == {}

@@ -37,7 +37,7 @@ def test_the_time_limit_counts_the_nodes_of_all_started_commands(
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     name = lab.claim.name
-    commands = lab.app._memory.commands
+    commands = lab.app._stores.commands
     commands.add(a_late_command(lab, "late", name))
     names = tuple(f"other-{number}" for number in range(others))
     queued = a_late_command(lab, "queued", *names, phase=phase)

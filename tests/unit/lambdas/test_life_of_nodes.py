@@ -289,7 +289,7 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
     lab.settle()
     lab.bind("p")
-    lab.app._memory.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
+    lab.app._stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
     report = RunReport()
     round_ = ReconcileRound(
@@ -303,7 +303,7 @@ def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_whi
     """What kept it may be there still; it would be closed to pods and opened again in every round."""
     lab = a_working_node()
     hold = Hold(lab.clock.now() + IMPAIRED_FOR, "DrainBlocked", "its drain was given back")
-    lab.app._memory.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
+    lab.app._stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
     lab.reconcile()
     assert lab.claim.deletion is None

@@ -52,7 +52,7 @@ def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def run(work: Any, written: StringIO, raises: type[BaseException]) -> list[dict[str, Any]]:
     """Every JSON line that the run wrote."""
     with redirect_stdout(written), pytest.raises(raises):
-        observability.told(work)({}, a_context())
+        observability.reported(work)({}, a_context())
     return [json.loads(line) for line in written.getvalue().splitlines() if line.startswith("{")]
 
 

@@ -112,7 +112,7 @@ def test_what_there_is_no_time_for_is_told_and_starves_nobody(lab: Lab, monkeypa
     """Else what comes last in the list is never done on a large cluster."""
     names = {sweep.name for sweep in lab.app._sweeps if not sweep.every}
     lab.reconcile()
-    lab.app._memory.changes.tell(lab.clock.now())
+    lab.app._stores.changes.tell(lab.clock.now())
     swept: set[str] = set()
     for sweep in lab.app._sweeps:
 

@@ -154,7 +154,7 @@ def test_a_recommendation_waits_longer_until_a_notice_follows(lab: Lab) -> None:
 def test_a_note_is_written_although_the_claim_has_just_changed(lab: Lab) -> None:
     """The node is tainted while its pods are planned."""
     notice(lab)
-    changes = lab.rows.memory(lab.brakes).claims.change
+    changes = lab.rows.stores(lab.brakes).claims.change
     taken = iter([True])
 
     def before(call: str) -> None:
