@@ -48,8 +48,11 @@ class Context:
         return max(0, round(1000 * (self._until - time.monotonic())))
 
 
+RESTING: Final = ("disrupt", "reconcile")
+"""What does nothing for a while after a run that found nothing to do."""
+
 BETWEEN: Final = timedelta(hours=1)
-"""From one measured invocation to the next; no rest lasts longer."""
+"""From one measured invocation of these to the next; no rest lasts longer."""
 
 
 class Clock(SystemClock):
@@ -107,7 +110,8 @@ def _measured(handler: Callable[..., Any], function: str, events: Sequence[JsonO
             answer = handler(event, Context(function))
         seconds.append(round(time.perf_counter() - began, 2))
         processor.append(round(time.process_time() - worked, 2))
-        Clock.later += BETWEEN
+        if function in RESTING:
+            Clock.later += BETWEEN
     counts = {name: value for name, value in answer.items() if isinstance(value, int)}
     return {"peakMegabytes": _peak(), "seconds": seconds, "processorSeconds": processor, "counts": counts}
 

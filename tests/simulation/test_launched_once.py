@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from lambdas.controllers.launching.launching import Launcher
+from core.model.launch_order import LaunchOrder
+from lambdas.controllers.launching import launching
+from lambdas.controllers.launching.claim_record import order_of
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
@@ -41,13 +44,12 @@ def test_two_executors_of_one_claim_launch_one_instance(tmp_path: Path) -> None:
 
 def test_a_launch_with_a_token_of_its_own_breaks_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the test above would pass whatever the launcher did."""
-    order, orders = Launcher._order, 0
+    orders = 0
 
-    def with_fresh_token(self: Launcher, *arguments: Any) -> Any:
+    def with_fresh_token(*arguments: Any, **options: Any) -> LaunchOrder:
         nonlocal orders
         orders += 1
-        made = order(self, *arguments)
-        return type(made)(**{**{field: getattr(made, field) for field in made.__struct_fields__}, "token": str(orders)})
+        return msgspec.structs.replace(order_of(*arguments, **options), token=str(orders))
 
-    monkeypatch.setattr(Launcher, "_order", with_fresh_token)
+    monkeypatch.setattr(launching, "order_of", with_fresh_token)
     assert doubled(tmp_path).summary["doubleLaunches"] > 0
