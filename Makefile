@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim sim-page check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim sim-page coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
