@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 STACK_NAME_MAX: Final = 52
 """Characters of a cluster's name within the names of resources: the tightest is a schedule group, 64 with our prefix."""
 
-RETENTION_DAYS: Final = (
+_RETENTION_DAYS: Final = (
     1,
     3,
     5,
@@ -52,8 +52,8 @@ def _names(given: object) -> object:
 
 def _retention(given: object) -> object:
     days = int(given) if isinstance(given, str) and given.isdigit() else given
-    if days not in RETENTION_DAYS:
-        raise ValueError(f"expected one of {', '.join(map(str, RETENTION_DAYS))}")
+    if days not in _RETENTION_DAYS:
+        raise ValueError("not a retention of CloudWatch Logs")
     return days
 
 
@@ -93,7 +93,11 @@ class ClusterConfig(BaseModel):
     audit_log_group: Annotated[
         str | None, Field(pattern=r"^[a-zA-Z0-9_./#-]{0,512}$", description="the name of a log group")
     ] = None
-    log_retention_days: Annotated[int, BeforeValidator(_retention)] = 30
+    log_retention_days: Annotated[
+        int,
+        BeforeValidator(_retention),
+        Field(description=f"one of {', '.join(map(str, _RETENTION_DAYS))}"),
+    ] = 30
     alarm_topic_arn: Annotated[
         str,
         Field(

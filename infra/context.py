@@ -12,7 +12,7 @@ import msgspec
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from infra.config import RETENTION_DAYS, ClusterConfig
+from infra.config import ClusterConfig
 from lambdas.settings import Settings, problem_of
 
 CLUSTERS: Final = "clusters"
@@ -64,7 +64,7 @@ def clusters(context: Mapping[str, Any], *, account: str | None, region: str | N
     for number, entry in enumerate(entries):
         where = f"{CLUSTERS}[{number}]." if CLUSTERS in context else ""
         config, wrong = _cluster({**base, **entry})
-        problems += [f"{where if line.partition(' ')[0].partition('[')[0] in entry else ''}{line}" for line in wrong]
+        problems += [f"{where if line.partition(' ')[0] in entry else ''}{line}" for line in wrong]
         if config is not None:
             found.append(config)
     problems += _doubles(found)
@@ -93,8 +93,7 @@ def _unknown(key: str) -> str:
 
 
 def _wrong(own: Mapping[str, Any], key: str) -> str:
-    allowed = _EXPECTED[key] or f"one of {', '.join(map(str, RETENTION_DAYS))}"
-    return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {allowed}"
+    return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {_EXPECTED[key]}"
 
 
 def _wrong_settings(given: Mapping[str, str]) -> list[str]:

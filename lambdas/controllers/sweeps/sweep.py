@@ -44,7 +44,7 @@ class Sweep(Protocol):
     def run(self, round_: ReconcileRound) -> None:
         """Put right what is wrong now; doing it twice does no harm.
 
-        What concerns one object goes through `Round.attempt` or `Round.each`, so that the others do not suffer from it.
+        What concerns one object goes through `attempt` or `each` of the round, so that the others do not suffer from it.
         """
         ...
 
