@@ -18,6 +18,7 @@ from core.version import VERSION
 COMMANDS: Final = {
     "plan": "where would every pending pod go, and which nodes must be launched",
     "consolidate": "which nodes can go, and what replaces them",
+    "diff": "what a change of manifests does: pods, nodes, dollars, drift",
     "explain": "why a pod is not placed, or why a node is or is not disrupted",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
@@ -36,6 +37,7 @@ EXIT_CODES: Final = {
 _EXAMPLES: Final = """examples:
   kubectl get pods,nodes,pv,pvc,sc,nodepools,nodeclaims -A -o yaml | fleetwright plan -f -
   fleetwright consolidate -f cluster/ -o json
+  fleetwright diff --from main/ --to pull-request/ -o markdown
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright validate -f pools/
   fleetwright simulate examples/demo.yaml --report build/demo.html

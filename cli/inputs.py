@@ -16,7 +16,7 @@ from cli.arguments import options_of, refuse_empty
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
 from cli.output import JsonObject
-from cli.reading import read
+from cli.reading import Document, read
 from core.catalogue import document
 from core.errors import InvalidInputError
 from core.gc_pause import collector_paused
@@ -33,15 +33,15 @@ class World(msgspec.Struct, frozen=True):
     decode_seconds: float
 
 
-def look(arguments: argparse.Namespace) -> World:
-    """Read the manifests and the catalogue; warnings go to standard error.
+def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
+    """Read the manifests (or take `documents`) and the catalogue; warnings go to standard error.
 
     Raises:
         InputError: If anything given cannot be understood; nothing is used then.
     """
     started = time.perf_counter()
     with collector_paused():
-        inventory = take_inventory(read(arguments.files))
+        inventory = take_inventory(read(arguments.files) if documents is None else documents)
         refuse_empty(arguments, inventory.total)
         snapshot = _assembled(inventory, arguments)
     gc.freeze()  # all of it lives as long as the command: the collector need not look at it again

@@ -65,6 +65,11 @@ def several(values: Sequence[str], shown: int = 3) -> str:
     return ", ".join(values[:shown]) + (f" +{rest}" if rest > 0 else "")
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: `1 node`, `2 nodes`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:
     """The same widths with the widest made narrower until a line fits, none below its least."""
     excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH_MAX

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from cli import arguments as shared
@@ -31,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.inputs import look
     from cli.plan_document import plan_document
     from cli.progress import progress
+    from cli.search_time import share_of_time
 
     with progress("reading"):
         world = look(arguments)
@@ -39,25 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     started = time.perf_counter()
     with progress(f"planning {len(world.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(world.snapshot, _out_of_time(arguments))
+        plan = schedule(world.snapshot, share_of_time(arguments))
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
     document["timing"] = _timing(world.decode_seconds, solve_seconds, arguments)
     output.show(document, arguments.output, plan_table)
     return NEGATIVE if plan.unschedulable else DONE
-
-
-def _out_of_time(arguments: argparse.Namespace) -> Callable[[], float] | None:
-    """Which share of the improvement stages' seconds is over, from the first question on; None under a bound on steps."""
-    if arguments.improve_iterations is not None:
-        return None
-    asked: list[float] = []
-
-    def answer() -> float:
-        asked.append(time.perf_counter())
-        return (asked[-1] - asked[0]) / arguments.time_budget if arguments.time_budget > 0 else 1.0
-
-    return answer
 
 
 def _timing(decode_seconds: float, solve_seconds: float, arguments: argparse.Namespace) -> dict[str, float | None]:

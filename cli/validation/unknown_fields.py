@@ -42,11 +42,12 @@ Unknown = tuple[Location, str]
 def unknown_fields(document: Document, *, is_lenient: bool) -> Iterator[Finding]:
     """A finding for each field that is not known; older versions of Karpenter's objects are not looked at.
 
-    A field that is spelled like a known one is an error. One that is like none may be of a newer version than this
-    release knows, and the API server drops it: a warning.
+    In the pod template of a workload each is an error. In other objects a field that is spelled like a known one is an
+    error; one that is like none may be of a newer version than this release knows, and the API server drops it: a warning.
     """
+    is_template = document.kind in _TEMPLATES
     for location, suggestion in _found(document):
-        severity = Severity.ERROR if suggestion and not is_lenient else Severity.WARNING
+        severity = Severity.ERROR if (suggestion or is_template) and not is_lenient else Severity.WARNING
         message = "there is no such field"
         yield finding_in(
             document, Code.UNKNOWN_FIELD, path_of(location), message, severity=severity, suggestion=suggestion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.disruption.budgets.node_pool_budgets import unreadable
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.consolidation.eligibility import hindrance
 from core.disruption.disruption_pass import DisruptionPass
@@ -48,7 +49,10 @@ def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -
     """What budgets or commands of this pass keep it; None for nothing."""
     name, pool = candidate.name, candidate.pool.name
     if not disruption_pass.has_node_budget(candidate, reason):
+        problem = unreadable(candidate.pool)
         text = f"the disruption budgets of NodePool {pool} let no more nodes go now for {reason}"
+        if problem:
+            text = f"NodePool {pool} lets no node go until this is corrected: {problem}"
         return Blocked(name, NodeReason.BUDGET, text)
     if not disruption_pass.evictions_allowed([candidate]):
         text = f"pods of node {name} share a PodDisruptionBudget with those of nodes that go in this round"

@@ -66,6 +66,18 @@ def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | Non
     return lowest
 
 
+def unreadable(pool: NodePool) -> str:
+    """What is wrong with the first budget that cannot be read and so closes the pool; empty where all can."""
+    for index, budget in enumerate(pool.disruption.budgets):
+        try:
+            limit(budget, 0)
+            if budget.schedule is not None:
+                Schedule.parse(budget.schedule)
+        except InvalidInputError as error:
+            return f"spec.disruption.budgets[{index}]: {error.problem}"
+    return ""
+
+
 def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
     """How many more nodes of each pool may go now, after those that are going already."""
     counted = _counted(snapshot, states)

@@ -11,6 +11,7 @@ from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
+from core.disruption.budgets.node_pool_budgets import unreadable
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
@@ -111,7 +112,7 @@ class ObjectStatus:
         if pool.problem:
             report.count("invalidNodePools")
             report.decide(DecisionKind.SKIP, f"NodePool {pool.name}", RunReason.VALIDATION_FAILED, pool.problem)
-        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool.name, self._brakes.engaged())]
+        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool, self._brakes.engaged())]
         if registration is not None:
             conditions.append(registration)
         status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
@@ -173,11 +174,13 @@ def _pool_conditions(pool: NodePool, ready_classes: Mapping[str, bool | None]) -
     return [*found, condition("Ready", worst["status"] if worst else "True", worst["message"] if worst else "")]
 
 
-def _paused(node_pool: str, brakes: EngagedBrakes) -> JsonObject:
-    """Whether a brake keeps the pool's nodes from going by our choice: the first that does, and what releases it."""
-    found = (brakes.stopping(action, node_pool) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
+def _paused(pool: NodePool, brakes: EngagedBrakes) -> JsonObject:
+    """Whether a brake, or a budget that cannot be read, keeps the pool's nodes from going by our choice, and what helps."""
+    found = (brakes.stopping(action, pool.name) for action in (Action.DISRUPT, Action.EXPIRE, Action.REPAIR))
     brake = next((brake for brake in found if brake is not None), None)
     if brake is None:
+        if problem := unreadable(pool):
+            return condition("DisruptionPaused", "True", problem, reason="InvalidBudget")
         return condition("DisruptionPaused", "False", reason="NoBrakeEngaged")
     return condition("DisruptionPaused", "True", brake.message, reason=brake.kind)
 

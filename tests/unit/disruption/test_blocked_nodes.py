@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from core import labels
 from core.disruption import disrupt
 from core.disruption.blocked_nodes import blocked_nodes, blocks
@@ -39,3 +41,14 @@ def test_a_protected_pod_is_named_before_anything_else() -> None:
     assert [found.reason for found in blocks(candidate, this_pass)] == [NodeReason.DO_NOT_DISRUPT]
     (found,) = blocked_nodes(this_pass, snapshot)
     assert (found.node, found.reason) == ("node-1", NodeReason.DO_NOT_DISRUPT)
+
+
+def test_a_schedule_that_cannot_be_read_is_named_at_each_node() -> None:
+    """`let no more nodes go now` sounds like waiting; nothing ever goes until the schedule is corrected."""
+    bad = Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
+    plan = disrupt(
+        world(a_node_of(SMALL), node_pools=(a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(bad,))),))
+    )
+    (found,) = plan.blocked
+    assert found.reason == NodeReason.BUDGET
+    assert "spec.disruption.budgets[0]: '25' in the hour is no range within 0 to 23" in found.message

@@ -228,6 +228,16 @@ def test_a_node_pool_says_which_brake_keeps_its_nodes(lab: Lab) -> None:
     assert paused(lab, "other") == ("False", "NoBrakeEngaged", "")
 
 
+def test_a_node_pool_says_that_a_budget_of_it_cannot_be_read(lab: Lab) -> None:
+    """The API server accepts `0 25 * * *`; nothing of the pool is ever disrupted, and nothing said so."""
+    budgets = [{"nodes": "1", "schedule": "0 25 * * *", "duration": "1h"}]
+    lab.kubernetes.put(a_node_pool("other", disruption={"consolidateAfter": "0s", "budgets": budgets}))
+    lab.reconcile()
+    status, reason, message = paused(lab, "other")
+    assert (status, reason) == ("True", "InvalidBudget")
+    assert message.startswith("spec.disruption.budgets[0]: '25' in the hour")
+
+
 def paused(lab: Lab, pool: str) -> tuple[str, str, str]:
     conditions = lab.kubernetes.raw(kinds.NODE_POOLS, pool)["status"]["conditions"]
     found = next(c for c in conditions if c["type"] == "DisruptionPaused")

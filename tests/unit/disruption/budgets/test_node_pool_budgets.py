@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.disruption.budgets.node_pool_budgets import BudgetLedger, allowed, remaining
+from core.disruption.budgets.node_pool_budgets import BudgetLedger, allowed, remaining, unreadable
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.snapshot import Snapshot
@@ -103,3 +103,11 @@ def test_ledger_counts_a_node_for_every_reason() -> None:
     ledger = BudgetLedger({"default": {EMPTY: 2, DRIFTED: 1, UNDERUTILIZED: None}})
     ledger.take("default")
     assert [ledger.allows("default", r) for r in (EMPTY, DRIFTED, UNDERUTILIZED)] == [True, False, True]
+
+
+def test_a_budget_that_cannot_be_read_is_named() -> None:
+    """It closes its pool for ever; nobody would look for an hour 25."""
+    good, bad = Budget("1"), Budget("1", schedule="0 25 * * *", duration=timedelta(hours=1))
+    assert unreadable(pool(good)) == ""
+    assert unreadable(pool(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
+    assert allowed(pool(good, bad), 10, EMPTY, NOW) == 0

@@ -1,0 +1,122 @@
+"""`fleetwright diff`: what a change of manifests does to pods, nodes, dollars and drift."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import arguments as shared
+from cli import output
+from cli.errors import DONE, NEGATIVE, InputError
+
+if TYPE_CHECKING:
+    from cli.difference_document import Side
+    from cli.reading import Document
+
+ITERATIONS_DEFAULT: Final = 2000
+"""Steps instead of seconds: an answer in a pull request must not depend on how fast the machine is."""
+
+_FORMS: Final = ("table", "json", "yaml", "markdown")
+_EPILOG: Final = """examples:
+  fleetwright diff --from main/ --to pull-request/
+  fleetwright diff --from main/ --to pull-request/ -f cluster.yaml -o markdown
+  fleetwright diff --from main/ --to pull-request/ --fail-on pods-lost --fail-on cost+10
+"""
+
+
+class CostRise(float):
+    """`cost+PERCENT`: how many percent more a month is too much."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    several: dict[str, Any] = {"nargs": "+", "action": "extend", "metavar": "PATH"}
+    parser.add_argument(
+        "--from", dest="before", required=True, help="manifests as they are: files or folders", **several
+    )
+    parser.add_argument("--to", dest="after", required=True, help="manifests as they would be", **several)
+    parser.add_argument(
+        "-f",
+        "--filename",
+        dest="files",
+        default=[],
+        help="manifests that both sides share, such as the cluster",
+        **several,
+    )
+    parser.add_argument("--allow-empty", action="store_true", help="input without any object is no error")
+    parser.add_argument(
+        "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--fail-on",
+        type=_condition,
+        action="append",
+        default=[],
+        metavar="pods-lost|cost+PERCENT|drift",
+        help="exit with 1 if pods lose their place, if it costs that much more, or if nodes drift; may be given again",
+    )
+    shared.add_decision(parser)
+    parser.set_defaults(improve_iterations=ITERATIONS_DEFAULT)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Plan both sides and compare them. Negative only under a condition of `--fail-on`."""
+    from cli.difference_document import as_markdown, as_table, difference_document
+    from cli.reading import STANDARD_INPUT, read
+
+    if [*arguments.before, *arguments.after, *arguments.files].count(STANDARD_INPUT) > 1:
+        raise InputError("standard input can be given once only", hint="give the other side as a file or folder")
+    arguments.now = arguments.now or datetime.now(UTC)
+    common = read(arguments.files)
+    before = _side(arguments, [*common, *read(arguments.before)])
+    after = _side(arguments, [*common, *read(arguments.after)])
+    document = difference_document(before, after)
+    if arguments.output == "markdown":
+        print(as_markdown(document))
+    else:
+        output.show(document, arguments.output, as_table)
+    broken = [told for condition in arguments.fail_on if (told := _broken(condition, document))]
+    for told in broken:
+        print(f"fleetwright: {told}", file=sys.stderr)
+    return NEGATIVE if broken else DONE
+
+
+def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
+    from cli.difference_document import Side
+    from cli.inputs import look
+    from cli.progress import progress
+    from cli.search_time import share_of_time
+    from core.disruption.fleet_cost import fleet_price
+    from core.gc_pause import collector_paused
+    from core.scheduling import schedule
+
+    with progress("planning"), collector_paused():
+        snapshot = look(arguments, documents).snapshot
+        plan = schedule(snapshot, share_of_time(arguments))
+    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly)
+
+
+def _condition(text: str) -> str | CostRise:
+    if text in ("pods-lost", "drift"):
+        return text
+    match = re.fullmatch(r"cost\+(\d+(?:\.\d+)?)%?", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of pods-lost, cost+PERCENT (such as cost+10) and drift")
+    return CostRise(match.group(1))
+
+
+def _broken(condition: str | CostRise, document: dict[str, Any]) -> str:
+    """What speaks against the change under a condition, empty where nothing does."""
+    if isinstance(condition, CostRise):
+        before, after = document["before"]["hourly"], document["after"]["hourly"]
+        if after <= before * (1 + condition / 100):
+            return ""
+        return f"it costs ${after - before:.4f} an hour more, which is over {condition:g} percent"
+    field, what = ("podsLost", "pod") if condition == "pods-lost" else ("nodesDrifted", "node")
+    count = len(document[field])
+    outcome = "lost" if what == "pod" else "drifted"
+    return f"{output.counted(count, what)} {outcome}" if count else ""

@@ -1,0 +1,163 @@
+"""Two plans side by side: the answer of `fleetwright diff` for programs, terminals and pull requests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from cli import output
+from cli.output import JsonObject
+from cli.plan_document import API_VERSION, rfc3339
+from core.difference import newly_drifted
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.model.values.quantity import dollars
+from core.reasons.drift import DriftReason
+from core.reasons.node import NodeReason
+
+HOURS_A_MONTH: Final = 730
+"""As in AWS' own price pages: 8,760 hours a year in twelve months."""
+
+_NAMED_MAX: Final = 10
+"""Names of a list that are written out in a table; the JSON has all."""
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of the comparison; `hourly` in nano-dollars, of the nodes that run and of those to be launched."""
+
+    snapshot: Snapshot
+    plan: Plan
+    hourly: int
+
+
+def difference_document(before: Side, after: Side) -> JsonObject:
+    """`kind: Difference`. A pod is lost where it has no place after the change and was not without one before."""
+    earlier, later = _unplaced(before), _unplaced(after)
+    present = {pod.key for pod in after.snapshot.pods}
+    reasons = {found.pod: found for found in after.plan.unschedulable}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Difference",
+        "now": rfc3339(after.plan.now),
+        "before": _side(before),
+        "after": _side(after),
+        "podsLost": sorted(later - earlier),
+        "podsGained": sorted((earlier - later) & present),
+        "nodesDrifted": [
+            {"node": found.node, "nodePool": found.node_pool, "reason": str(found.reason)}
+            for found in newly_drifted(before.snapshot, after.snapshot)
+        ],
+        "reasons": {
+            pod: {"reason": str(reasons[pod].reason), "message": reasons[pod].message} for pod in sorted(later)
+        },
+    }
+
+
+def as_table(document: JsonObject) -> str:
+    """The difference for a terminal."""
+    rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
+    return "\n\n".join(
+        part for part in (output.table(("", "BEFORE", "AFTER", "CHANGE"), rows), *_details(document)) if part
+    )
+
+
+def as_markdown(document: JsonObject) -> str:
+    """The difference as a comment on a pull request."""
+    lines = ["### Fleetwright: what this change does", "", "| | before | after | |", "| --- | ---: | ---: | --- |"]
+    lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _rows(document)]
+    for found in _details(document):
+        heading, *rest = found.splitlines()
+        lines += ["", f"**{heading}**", "", *(f"- {line.strip()}" for line in rest)]
+    return "\n".join(lines)
+
+
+def _unplaced(side: Side) -> set[str]:
+    return {found.pod for found in side.plan.unschedulable}
+
+
+def _side(side: Side) -> JsonObject:
+    running = sum(state.is_managed for state in state_nodes(side.snapshot))
+    return {
+        "hourly": dollars(side.hourly),
+        "monthly": round(dollars(side.hourly) * HOURS_A_MONTH, 2),
+        "nodes": running + len(side.plan.claims),
+        "unschedulable": sorted(_unplaced(side)),
+    }
+
+
+def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
+    before, after = document["before"], document["after"]
+    drifted = document["nodesDrifted"]
+    return [
+        ("nodes", str(before["nodes"]), str(after["nodes"]), _signed(after["nodes"] - before["nodes"])),
+        (
+            "$ an hour",
+            f"{before['hourly']:.4f}",
+            f"{after['hourly']:.4f}",
+            _money(before["hourly"], after["hourly"], 4),
+        ),
+        (
+            "$ a month",
+            f"{before['monthly']:,.0f}",
+            f"{after['monthly']:,.0f}",
+            _money(before["monthly"], after["monthly"], 0),
+        ),
+        (
+            "pods without a place",
+            str(len(before["unschedulable"])),
+            str(len(after["unschedulable"])),
+            _signed(len(after["unschedulable"]) - len(before["unschedulable"])),
+        ),
+        ("nodes that drift", "-", str(len(drifted)), _signed(len(drifted))),
+    ]
+
+
+def _details(document: JsonObject) -> list[str]:
+    """What the counts stand for, each a heading and indented lines."""
+    found = []
+    for field, heading in (("podsLost", "pods that lose their place"), ("podsGained", "pods that gain a place")):
+        pods = document[field]
+        if pods:
+            shown = [f"  {pod}{_reason(document, pod)}" for pod in pods[:_NAMED_MAX]]
+            found.append("\n".join([f"{len(pods)} {heading}", *shown, *_more(len(pods))]))
+    if document["nodesDrifted"]:
+        groups = Counter((entry["nodePool"], entry["reason"]) for entry in document["nodesDrifted"])
+        lines = [
+            f"  NodePool {pool}: {output.counted(n, 'node')}, {_meaning(code)}"
+            for (pool, code), n in sorted(groups.items())
+        ]
+        names = [f"  {entry['node']}" for entry in document["nodesDrifted"][:_NAMED_MAX]]
+        heading = (
+            f"{output.counted(len(document['nodesDrifted']), 'node')} to be replaced, as the disruption budgets allow"
+        )
+        found.append("\n".join([heading, *lines, *names, *_more(len(document["nodesDrifted"]))]))
+    return found
+
+
+def _reason(document: JsonObject, pod: str) -> str:
+    return f"  [{document['reasons'][pod]['reason']}]" if pod in document["reasons"] else ""
+
+
+def _more(count: int) -> list[str]:
+    return [f"  and {count - _NAMED_MAX} more"] if count > _NAMED_MAX else []
+
+
+def _meaning(code: str) -> str:
+    """What a drift reason says, the code itself where a condition of the cluster gave another one."""
+    documented: dict[str, Any] = {str(member): member for member in (*DriftReason, NodeReason.NODE_POOL_NOT_FOUND)}
+    return f"{code}: {documented[code].clause}" if code in documented else code
+
+
+def _money(before: float, after: float, digits: int) -> str:
+    change = round(after - before, digits)
+    if not change:
+        return "="
+    share = f" ({change / before:+.0%})" if before else ""
+    return f"{'-' if change < 0 else '+'}{abs(change):,.{digits}f}{share}"
+
+
+def _signed(change: int) -> str:
+    return f"{change:+d}" if change else "="
