@@ -14,6 +14,7 @@ from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
@@ -222,6 +223,7 @@ class Application:
             unavailable=DynamoOfferings(self._table),
             nominations=DynamoNominations(self._table, cluster),
             changes=DynamoChanges(self._table, cluster),
+            moves=DynamoMoves(self._table, cluster),
             brakes=self._brakes,
             breakers=self._brake_rows,
         )

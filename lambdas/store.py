@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from core.disruption.move_history import MoveHistory
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 
@@ -285,4 +286,16 @@ class Nominations(Protocol):
 
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         """Add these to the ones that still hold."""
+        ...
+
+
+class MoveHistoryStore(Protocol):
+    """What disruption moved of late in one cluster, and what came of it."""
+
+    def read(self, now: datetime) -> MoveHistory:
+        """All that is remembered."""
+        ...
+
+    def write(self, changed: MoveHistory, now: datetime) -> None:
+        """Replace what `changed` names. The last writer wins: what is lost is a pause."""
         ...

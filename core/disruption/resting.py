@@ -39,6 +39,10 @@ def next_known_moment(snapshot: Snapshot) -> datetime | None:
 
 def _moments(snapshot: Snapshot) -> Iterator[datetime]:
     yield from snapshot.nominated_until.values()
+    for moved in snapshot.moved_workloads.values():
+        yield moved.settles_at
+        if moved.held_until is not None:
+            yield moved.held_until
     patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
     for claim in snapshot.node_claims:
         if claim.hold is not None:

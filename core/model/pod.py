@@ -223,6 +223,13 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
         return next((owner.name for owner in self.owners if owner.is_controller), "")
 
     @property
+    def workload(self) -> str:
+        """What makes its successor, as `namespace/Kind/name`; the pod itself where nothing does."""
+        owner = next((owner for owner in self.owners if owner.is_controller), next(iter(self.owners), None))
+        kind, name = ("Pod", self.name) if owner is None else (owner.kind, owner.name)
+        return f"{self.namespace}/{kind}/{name}"
+
+    @property
     def may_surge(self) -> bool:
         """Whether its owner lets its Deployment be restarted where it cannot be evicted (`fleetwright.dev/surge`)."""
         of_replica_set = any(owner.kind == "ReplicaSet" and owner.is_controller for owner in self.owners)

@@ -9,6 +9,7 @@ import msgspec
 
 from core.model.catalogue import Catalogue
 from core.model.feature_gates import FeatureGates
+from core.model.moved_workload import MovedWorkload
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool
@@ -53,6 +54,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             none.
         paused_pools: NodePool → why none of its nodes is to be disrupted at present.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
+        moved_workloads: Workload (`Pod.workload`) → how its pods were moved of late; those that have settled are missing.
     """
 
     now: datetime
@@ -77,4 +79,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     marked_for_deletion: tuple[str, ...] = ()
     paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}
+    moved_workloads: dict[str, MovedWorkload] = {}
     options: Options = Options()

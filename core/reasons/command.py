@@ -20,6 +20,10 @@ class CommandReason(ReasonCode):
         "ValidationFailed",
         "Checked again before it starts, it no longer holds; the message says why.",
     )
+    FAILED_BEFORE = (
+        "FailedBefore",
+        "The same command did not hold a while ago when it was checked again; it is put off, for longer each time.",
+    )
     BUDGET_SPENT = ("BudgetSpent", "Other nodes have taken the last places in the NodePools' budgets.")
     LIMIT_REACHED = (
         "LimitReached",

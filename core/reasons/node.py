@@ -101,6 +101,11 @@ class NodeReason(ReasonCode):
         "Its last drain came no further and was given back, so it is left alone for a while.",
         "Read the events of its pods: they say what kept them.",
     )
+    RECENTLY_MOVED = (
+        "RecentlyMoved",
+        "Disruption moved one of its pods a while ago, or the last move of its workload saved nothing.",
+        "Wait; the message says until when.",
+    )
     MANY_UNHEALTHY = (
         "ManyUnhealthy",
         "It is ill, and so are so many nodes of its NodePool that new ones would hardly help.",

@@ -32,7 +32,7 @@ from lambdas.observation.expected_pods import with_expected_pods
 from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
-from lambdas.store import Changes, ClaimStore, CommandStore, Nominations, UnavailableOfferings
+from lambdas.store import Changes, ClaimStore, CommandStore, MoveHistoryStore, Nominations, UnavailableOfferings
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector: pods that no node has been found for."""
@@ -71,6 +71,7 @@ class Stores(msgspec.Struct, frozen=True):
     unavailable: UnavailableOfferings
     nominations: Nominations
     changes: Changes
+    moves: MoveHistoryStore
     brakes: Brakes
     breakers: Breakers
 
@@ -271,6 +272,7 @@ class Observer:
             node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),
             marked_for_deletion=tuple(sorted(removed)),
             nominated_until=self._stores.nominations.until(snapshot.now),
+            moved_workloads=self._stores.moves.read(snapshot.now).unsettled(snapshot.now),
         )
         return with_expected_pods(joined, records, removed, leaving)
 

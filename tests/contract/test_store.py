@@ -14,13 +14,15 @@ import boto3
 import msgspec
 import pytest
 
+from core.disruption.move_history import MoveHistory
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
-from core.model.plan import Move
+from core.model.plan import Command, Move
 from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.records import RecordItems, partition_of
 from lambdas.adapters.aws.dynamodb.shards import SHARDS, shard_partition
@@ -74,6 +76,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         unavailable=DynamoOfferings(table),
         nominations=DynamoNominations(table, cluster),
         changes=DynamoChanges(table, cluster),
+        moves=DynamoMoves(table, cluster),
         brakes=NO_BRAKES,
         breakers=NO_BRAKES,
     )
@@ -614,3 +617,19 @@ def test_claims_are_dealt_out_to_several_partitions() -> None:
     sizes = Counter(shard_partition("c", CLAIMS, name) for name in names)
     assert len(sizes) == SHARDS
     assert max(sizes.values()) < 1.2 * len(names) / SHARDS
+
+
+def test_what_was_moved_is_remembered_and_replaced_by_name(store: Store) -> None:
+    """Else a hold ends with the sandbox that knew of it."""
+    moves, command = store.stores.moves, Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",))
+    moves.write(MoveHistory().after_command("one", command, ("a/b/c", "d/e/f"), NOW), NOW)
+    first = moves.read(NOW)
+    assert sorted(first.workloads) == ["a/b/c", "d/e/f"]
+    assert first.outcomes["one"].workloads == ("a/b/c", "d/e/f")
+    moves.write(first.after_command("two", command, ("a/b/c",), NOW + MINUTE), NOW + MINUTE)
+    moves.write(first.after_failure(command, NOW), NOW)
+    last = moves.read(NOW + MINUTE)
+    assert last.workloads["a/b/c"].moved_at == NOW + MINUTE
+    assert last.workloads["d/e/f"] == first.workloads["d/e/f"]
+    assert sorted(last.outcomes) == ["one", "two"]
+    assert last.is_paused(command, NOW + MINUTE)

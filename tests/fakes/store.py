@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from core.disruption.move_history import MoveHistory
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.values import resources
@@ -28,6 +29,7 @@ class Rows:
         self.refused: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
         self.sweeps: dict[str, SweepState] = {}
+        self.moves = MoveHistory()
         self.changed_at: datetime | None = None
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
@@ -40,6 +42,7 @@ class Rows:
             unavailable=MemoryOfferings(self),
             nominations=MemoryNominations(self),
             changes=MemoryChanges(self),
+            moves=MemoryMoves(self),
             brakes=brakes,
             breakers=brakes,
         )
@@ -321,6 +324,26 @@ class MemoryNominations:
     def nominate(self, names: Iterable[str], *, now: datetime, until: datetime) -> None:
         self._rows.before_call("write")
         self._rows.nominated = self.until(now) | dict.fromkeys(names, until)
+        self._rows.after_call("write")
+
+
+class MemoryMoves:
+    """`lambdas.store.MoveHistoryStore`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def read(self, now: datetime) -> MoveHistory:
+        self._rows.before_call("read")
+        return self._rows.moves
+
+    def write(self, changed: MoveHistory, now: datetime) -> None:
+        self._rows.before_call("write")
+        self._rows.moves = MoveHistory(
+            workloads=self._rows.moves.workloads | changed.workloads,
+            outcomes=self._rows.moves.outcomes | changed.outcomes,
+            failures=self._rows.moves.failures | changed.failures,
+        )
         self._rows.after_call("write")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.move_history import first_reason
 from core.model.node_pool import WHEN_EMPTY
 from core.model.plan import Blocked
 from core.reasons.node import NodeReason
@@ -40,6 +41,9 @@ def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         pod = next(pod.key for pod in candidate.pods)
         text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
         return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
+    why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
+    if why:
+        return Blocked(name, NodeReason.RECENTLY_MOVED, why)
     if not candidate.is_priced:
         stated = candidate.state.labels.get(labels.INSTANCE_TYPE) or "(none)"
         text = f"node {name} (instance type {stated}) has no known type, zone and capacity type, so no price to beat"

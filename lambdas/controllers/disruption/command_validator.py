@@ -121,8 +121,11 @@ class CommandValidator:
             self._stores.commands.remove(record)
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
-        else:
-            report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
+            return
+        report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
+        if refusal.reason == CommandReason.VALIDATION_FAILED:
+            now = self._clock.now()
+            self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
 
 
 def _with_hashes(command: Command, snapshot: Snapshot) -> Command:

@@ -10,6 +10,7 @@ from core.lifecycle import steps
 from core.lifecycle.commands import SHORTEST, next_command_step, replacement_names
 from core.lifecycle.facts import CommandFacts
 from core.lifecycle.records import CommandRecord
+from core.pods.disposition import is_reschedulable
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.command_validator import CommandValidator
@@ -75,7 +76,7 @@ class CommandWork:
                         return BUSY
                     record = started
                 case steps.RemoveCandidates():
-                    self._remove(record, facts, report)
+                    self._remove(record, facts, reader, report)
                     return None
                 case steps.Abandon():
                     self._giving_up.run(record, facts, reader, step, report)
@@ -96,8 +97,9 @@ class CommandWork:
         stopping = (brakes.stopping(action_of(record.command.reason), pool) for pool in pools)
         return next((brake for brake in stopping if brake is not None), None)
 
-    def _remove(self, record: CommandRecord, facts: CommandFacts, report: RunReport) -> None:
+    def _remove(self, record: CommandRecord, facts: CommandFacts, reader: NodeStateReader, report: RunReport) -> None:
         """Let the candidates go, then drop the command: in this order, so that no crash leaves them marked by nobody."""
+        self._remember(record, reader)
         going = [facts.claims[name] for name in record.command.claims if name in facts.claims]
         message = f"command {record.id}, {record.command.method}"
         reason = TerminationReason.stored(record.command.reason)
@@ -106,3 +108,12 @@ class CommandWork:
         self._stores.commands.remove(record)
         now = self._clock.now()
         self._work.send(work_on_claim(claim.name, now) for claim in going)
+
+    def _remember(self, record: CommandRecord, reader: NodeStateReader) -> None:
+        """Write down whose pods are moved now, before the first of them goes."""
+        pods = (pod for node in record.command.nodes for pod in reader.pods_on(node) if is_reschedulable(pod))
+        workloads = {pod.workload for pod in pods}
+        if workloads:
+            now = self._clock.now()
+            history = self._stores.moves.read(now)
+            self._stores.moves.write(history.after_command(record.id, record.command, workloads, now), now)

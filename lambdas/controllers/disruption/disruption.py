@@ -14,6 +14,7 @@ from core.brakes.brake import Action, EngagedBrakes, action_of
 from core.brakes.probes import one_at_a_time
 from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
+from core.disruption.move_history import MoveHistory
 from core.gc_pause import collector_paused
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimRecord, CommandRecord
@@ -90,7 +91,12 @@ class DisruptionController:
         self._report(plan, report)
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
-        free = [found for found in startable(plan) if not _is_stopped(found, pool_of, brakes, report)]
+        history = self._stores.moves.read(now) if plan.commands else MoveHistory()
+        free = [
+            found
+            for found in startable(plan)
+            if not _is_stopped(found, pool_of, brakes, report) and not _is_paused(found, history, now, report)
+        ]
         for command in one_at_a_time(free, under_way, pool_of, brakes.probed_pools):
             self._store(command, report)
         if not plan.commands and not _awaits_repair(view):
@@ -183,6 +189,15 @@ def _is_stopped(command: Command, pool_of: Mapping[str, str], brakes: EngagedBra
     if brake is not None:
         skipped(brake, ", ".join(command.nodes), report)
     return brake is not None
+
+
+def _is_paused(command: Command, history: MoveHistory, now: datetime, report: RunReport) -> bool:
+    """Whether the same command did not hold at its second look a while ago."""
+    if not history.is_paused(command, now):
+        return False
+    message = "it did not hold when it was checked again, and is not tried yet"
+    report.decide(DecisionKind.SKIP, ", ".join(command.nodes), CommandReason.FAILED_BEFORE, message)
+    return True
 
 
 def _id(command: Command, now: datetime) -> str:

@@ -29,6 +29,7 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
@@ -138,6 +139,7 @@ class Provisioning:
             used += len(records)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
             requested = self._stores.claims.request(records, limits, lease) if records else Requested(())
+            note_launches(self._stores.moves, requested.accepted, view, self._clock.now(), report)
             refused = self._launch(requested.accepted, view, report, deadline)
             self._replacing.note(plan, requested, refused, view, report)
             self._nominate(plan, view, report)

@@ -13,6 +13,7 @@ from core import labels
 from core.lifecycle.records import CommandPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.values.taints import DISRUPTED
+from core.reasons.command import CommandReason
 from lambdas.ports import JsonObject, TransientError
 from lambdas.store import DISRUPTION
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
@@ -213,3 +214,21 @@ def test_a_death_while_a_command_is_given_up_leaves_nothing_behind(*, after: boo
         is_whole(lab)
         number += 1
     assert total >= (5 if after else 9)  # writes, calls
+
+
+def test_a_command_that_did_not_hold_is_not_decided_again_at_once() -> None:
+    """A pod that comes and goes would have the same command decided and dropped each minute."""
+    lab = fleet("1", nodes=1)
+    lab.disrupt()
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.put(a_pending_pod("late"))
+    lab.bind("late")
+    lab.clock.advance(seconds=20)
+    lab.execute()
+    assert lab.app._stores.commands.all() == ()
+    lab.kubernetes.drop(kinds.PODS, "late", "default")
+    lab.clock.advance(seconds=20)
+    assert [d.reason for d in lab.disrupt().decisions if d.subject == node] == [CommandReason.FAILED_BEFORE]
+    lab.clock.advance(minutes=3)
+    lab.disrupt()
+    assert len(lab.app._stores.commands.all()) == 1

@@ -8,9 +8,11 @@ import pytest
 
 from core import labels
 from core.catalogue.capacity import EFA
+from core.disruption.move_history import MoveHistory
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
 from core.model.launch_order import LaunchOrder
+from core.model.plan import Command
 from lambdas.messages import wake_up
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import ConflictError, DeniedError, JsonObject, Launched, LostReplyError, TransientError
@@ -454,3 +456,17 @@ def test_pods_are_told_of_min_values_that_no_request_to_ec2_can_meet() -> None:
     assert ("unschedulable", "default/p", "MinValuesNotMet") in {
         (d.kind, d.subject, d.reason) for d in report.decisions
     }
+
+
+def test_a_node_for_what_consolidation_moved_speaks_against_its_next_move() -> None:
+    """Consolidation would take the node again as soon as it may, for ever."""
+    lab = Lab()
+    command = Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",), savings=1)
+    owner = {"kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u", "controller": True}
+    workload, now = "default/ReplicaSet/web", lab.clock.now()
+    lab.app._stores.moves.write(MoveHistory().after_command("one", command, (workload,), now), now)
+    lab.kubernetes.put(a_pending_pod("p", metadata={"ownerReferences": [owner]}), a_pending_pod("other"))
+    lab.provision()
+    held = lab.app._stores.moves.read(now).workloads[workload]
+    assert held.held_until is not None
+    assert held.held_until >= now + timedelta(hours=1)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import msgspec
+
 from core.disruption import disrupt
 from core.disruption.consolidation.eligibility import underutilized
 from core.disruption.disruption_pass import DisruptionPass
 from core.model.feature_gates import FeatureGates
+from core.model.moved_workload import MovedWorkload
 from core.model.overlay import CapacityBuffer
 from core.model.snapshot import Options
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of, a_pod
+from tests.builders import NOW, a_node_of, a_pod
 from tests.unit.disruption.nodes_for_tests import (
     LARGE,
     SMALL,
@@ -55,3 +60,13 @@ def test_the_dearest_node_for_its_pods_comes_first() -> None:
     nodes = (a_node_of(SMALL), a_node_of(LARGE, "node-2"), a_node_of(SMALL, "node-3"))
     this_pass = DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2"))))
     assert [candidate.name for candidate in underutilized(this_pass)] == ["node-2", "node-1"]
+
+
+def test_a_node_with_a_pod_that_was_just_moved_stays() -> None:
+    """A pod would be evicted three times in a quarter of an hour to save cents."""
+    moved = MovedWorkload(name="default/ReplicaSet/web", moving_since=NOW - timedelta(minutes=5), moved_at=NOW)
+    pod = pod_on("node-1", started_at=NOW - timedelta(minutes=1))
+    cluster = world(a_node_of(LARGE), pods=(pod,), moved_workloads={moved.name: moved})
+    assert blocked(disrupt(cluster)) == {"node-1": NodeReason.RECENTLY_MOVED}
+    settled = msgspec.structs.replace(moved, moved_at=NOW - timedelta(minutes=15))
+    assert disrupt(msgspec.structs.replace(cluster, moved_workloads={moved.name: settled})).commands

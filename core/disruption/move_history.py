@@ -1,0 +1,180 @@
+"""What came of commands that moved pods: whether they paid, and which moves are not tried again for a while (docs/adr/0047).
+
+A plan says where pods go, and the kube-scheduler binds their successors as it likes. Where a node is then launched for one
+that found its place taken, the command saved nothing; decided again, it would come to the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core.model.moved_workload import MovedWorkload
+from core.model.plan import Command
+from core.model.pod import Pod
+from core.reasons.termination import TerminationReason
+
+WATCHED_FOR: Final = timedelta(minutes=10)
+"""After a command let its nodes go: until then its pods have been evicted, bound, and nodes were launched for the others."""
+
+PAYS_FROM: Final = 2
+"""A command has failed where nodes were launched for one part in so many of what it saves."""
+
+FIRST_HOLD: Final = timedelta(hours=1)
+LONGEST_HOLD: Final = timedelta(hours=24)
+"""How long workloads are left alone after a command that did not pay: twice as long each time in a row."""
+
+FORGOTTEN_AFTER: Final = timedelta(days=3)
+"""After the end of a hold, its length is remembered for so long."""
+
+FIRST_PAUSE: Final = timedelta(minutes=2)
+LONGEST_PAUSE: Final = timedelta(minutes=30)
+"""How long a command is not decided again whose second look failed: twice as long each time in a row."""
+
+FAILURE_FORGOTTEN_AFTER: Final = timedelta(hours=1)
+
+
+class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A consolidation that was carried out.
+
+    Attributes:
+        workloads: Those whose pods it moved.
+        savings: Nano-dollars per hour, as decided.
+        carried_out_at: When its nodes were let go.
+        spent: Nano-dollars per hour of the nodes that were launched since for what it moved.
+    """
+
+    command: str
+    workloads: tuple[str, ...]
+    savings: int
+    carried_out_at: datetime
+    spent: int = 0
+
+    @property
+    def is_regretted(self) -> bool:
+        """Whether it did not pay."""
+        return self.spent > 0 and self.spent * PAYS_FROM >= self.savings
+
+
+class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that did not hold at its second look. `key` stands for its method and its nodes."""
+
+    key: str
+    failures: int
+    until: datetime
+
+
+class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered, by name, command id and key; or as much of it as is to be written."""
+
+    workloads: dict[str, MovedWorkload] = {}
+    outcomes: dict[str, CommandOutcome] = {}
+    failures: dict[str, FailedCommand] = {}
+
+    def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
+        """The workloads whose pods consolidation leaves alone in whole or in part, by name."""
+        return {
+            name: found
+            for name, found in sorted(self.workloads.items())
+            if now < found.settles_at or (found.held_until is not None and now < found.held_until)
+        }
+
+    def is_paused(self, command: Command, now: datetime) -> bool:
+        """Whether the command failed lately and is not to be tried yet."""
+        failed = self.failures.get(key_of(command))
+        return failed is not None and now < failed.until
+
+    def after_command(
+        self, command_id: str, command: Command, workloads: Collection[str], now: datetime
+    ) -> MoveHistory:
+        """What changes when a command lets its nodes go, on which pods of these workloads run."""
+        moved = {name: _moved(self.workloads.get(name), name, now) for name in sorted(workloads)}
+        outcomes: dict[str, CommandOutcome] = {}
+        if command.reason == TerminationReason.UNDERUTILIZED and moved:
+            outcomes[command_id] = CommandOutcome(
+                command=command_id, workloads=tuple(moved), savings=command.savings, carried_out_at=now
+            )
+        return MoveHistory(workloads=moved, outcomes=outcomes)
+
+    def after_launch(self, launches: Sequence[LaunchedNode], now: datetime) -> MoveHistory:
+        """What changes when nodes are launched: commands that are watched pay for those that serve what they moved."""
+        watched = [found for _, found in sorted(self.outcomes.items()) if now - found.carried_out_at < WATCHED_FOR]
+        spent = dict.fromkeys((found.command for found in watched), 0)
+        for launch in launches:
+            blamed = [found for found in watched if launch.serves(found.workloads)]
+            for found in blamed:
+                spent[found.command] += launch.price // len(blamed)
+        charged = {
+            found.command: msgspec.structs.replace(found, spent=found.spent + spent[found.command])
+            for found in watched
+            if spent[found.command]
+        }
+        regretted = [c for c in charged.values() if c.is_regretted and not self.outcomes[c.command].is_regretted]
+        names = sorted({name for found in regretted for name in found.workloads})
+        held = {name: _held(self.workloads.get(name), name, now) for name in names}
+        return MoveHistory(workloads=held, outcomes=charged)
+
+    def after_failure(self, command: Command, now: datetime) -> MoveHistory:
+        """What changes when a command does not hold at its second look."""
+        key = key_of(command)
+        before = self.failures.get(key)
+        in_row = before is not None and now - before.until < FAILURE_FORGOTTEN_AFTER
+        failures = before.failures + 1 if before is not None and in_row else 1
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(failures - 1, 10))
+        return MoveHistory(failures={key: FailedCommand(key=key, failures=failures, until=now + pause)})
+
+
+class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that is launched: for pods of which workloads, or for the room of a capacity buffer.
+
+    Attributes:
+        for_buffer: Whether a capacity buffer asked for it. What took its room was moved there, whichever workload it was.
+        price: Nano-dollars per hour.
+    """
+
+    workloads: frozenset[str]
+    for_buffer: bool
+    price: int
+
+    def serves(self, workloads: Iterable[str]) -> bool:
+        """Whether it may be needed because pods of these workloads were moved."""
+        return self.for_buffer or not self.workloads.isdisjoint(workloads)
+
+
+def key_of(command: Command) -> str:
+    """Stands for the command as it would be decided again."""
+    text = "/".join((command.reason, command.method, *sorted(command.claims)))
+    return blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], now: datetime) -> str:
+    """Why consolidation leaves a node with these pods alone, empty where it need not."""
+    if not workloads:
+        return ""
+    for pod in pods:
+        found = workloads.get(pod.workload)
+        why = found.keeps(pod, now) if found is not None else ""
+        if why:
+            return why
+    return ""
+
+
+def _moved(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:
+    if before is None:
+        return MovedWorkload(name=name, moving_since=now, moved_at=now)
+    since = now if now >= before.settles_at else before.moving_since
+    return msgspec.structs.replace(before, moving_since=since, moved_at=now)
+
+
+def _held(before: MovedWorkload | None, name: str, now: datetime) -> MovedWorkload:
+    known = before or MovedWorkload(name=name, moving_since=now, moved_at=now)
+    if known.held_until is not None and now < known.held_until:  # another command of the same round
+        return known
+    in_row = known.held_until is not None and now - known.held_until < FORGOTTEN_AFTER
+    regrets = known.regrets + 1 if in_row else 1
+    hold = min(LONGEST_HOLD, FIRST_HOLD * 2 ** min(regrets - 1, 10))
+    return msgspec.structs.replace(known, regrets=regrets, held_until=now + hold)

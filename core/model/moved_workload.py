@@ -1,0 +1,47 @@
+"""A workload whose pods disruption moved lately, and how long consolidation leaves them alone for it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.model.pod import Pod
+
+DWELL: Final = timedelta(minutes=15)
+"""A pod that was moved stays where it is for so long, as far as consolidation is concerned."""
+
+
+class MovedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload (`namespace/Kind/name` of the object that makes its pods).
+
+    Attributes:
+        moving_since: When its pods were first moved of late; those that started before stay where nobody put them.
+        moved_at: When its pods were last moved.
+        regrets: How often in a row nodes had to be launched for what consolidation had moved.
+        held_until: Until when consolidation moves none of its pods, None where nothing was regretted.
+    """
+
+    name: str
+    moving_since: datetime
+    moved_at: datetime
+    regrets: int = 0
+    held_until: datetime | None = None
+
+    @property
+    def settles_at(self) -> datetime:
+        """When none of its pods counts as moved any more, unless more are moved until then."""
+        return self.moved_at + DWELL
+
+    def keeps(self, pod: Pod, now: datetime) -> str:
+        """Why consolidation leaves a pod of the workload where it is, empty where it need not."""
+        if self.held_until is not None and now < self.held_until:
+            return (
+                f"pod {pod.key} stays until {self.held_until:%Y-%m-%dT%H:%M:%SZ}: "
+                f"when pods of {self.name} were moved last, new nodes were launched for them"
+            )
+        started = pod.started_at or pod.created_at
+        if started is not None and started >= self.moving_since and now < self.settles_at:
+            return f"pod {pod.key} was moved a while ago and stays until {self.settles_at:%Y-%m-%dT%H:%M:%SZ}"
+        return ""

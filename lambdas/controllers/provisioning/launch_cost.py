@@ -1,0 +1,54 @@
+"""Charges launches to the consolidations that made them necessary, so that what does not pay is not repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from core.disruption.move_history import LaunchedNode
+from core.lifecycle.draining.giving_back import CONSOLIDATION
+from core.lifecycle.records import ClaimRecord
+from core.reasons.decision import DecisionKind
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import PortError, reason_of
+from lambdas.run_report import RunReport
+from lambdas.store import MoveHistoryStore
+
+
+def note_launches(
+    moves: MoveHistoryStore, records: Sequence[ClaimRecord], view: ClusterState, now: datetime, report: RunReport
+) -> None:
+    """Write down which commands pay for these claims. Never raises PortError: pods need not wait for that."""
+    if not records:
+        return
+    try:
+        history = moves.read(now)
+        if not history.outcomes:
+            return
+        changed = history.after_launch(_launches(records, view), now)
+        if changed.outcomes or changed.workloads:
+            moves.write(changed, now)
+        report.count("regrettedWorkloads", len(changed.workloads))
+    except PortError as error:
+        report.count("portErrors")
+        report.decide(DecisionKind.SKIP, "move history", reason_of(error), str(error))
+
+
+def _launches(records: Sequence[ClaimRecord], view: ClusterState) -> list[LaunchedNode]:
+    """What the claims are for: pods on a node that goes for another reason are no consolidation's."""
+    consolidated = {
+        record.node_name
+        for record in view.claims.values()
+        if record.deletion is not None and record.deletion.reason in CONSOLIDATION
+    }
+    workloads = {
+        pod.key: pod.workload for pod in view.snapshot.pods if not pod.node_name or pod.node_name in consolidated
+    }
+    return [
+        LaunchedNode(
+            workloads=frozenset(workloads[pod] for pod in record.plan.pods if pod in workloads),
+            for_buffer=bool(record.plan.buffer_pods),
+            price=record.plan.price,
+        )
+        for record in records
+    ]

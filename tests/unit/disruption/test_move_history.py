@@ -1,0 +1,125 @@
+"""Else consolidation takes a node, buys it again for what it moved, and takes it once more, for ever."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.disruption.move_history import (
+    FIRST_HOLD,
+    FIRST_PAUSE,
+    LONGEST_HOLD,
+    LONGEST_PAUSE,
+    WATCHED_FOR,
+    LaunchedNode,
+    MoveHistory,
+)
+from core.model.plan import Command
+from tests.builders import NOW
+
+WEB, DB = "default/ReplicaSet/web", "default/StatefulSet/db"
+COMMAND = Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",), savings=100)
+MINUTE = timedelta(minutes=1)
+
+
+def merged(before: MoveHistory, changed: MoveHistory) -> MoveHistory:
+    return MoveHistory(
+        workloads=before.workloads | changed.workloads,
+        outcomes=before.outcomes | changed.outcomes,
+        failures=before.failures | changed.failures,
+    )
+
+
+def after_a_move(now: datetime = NOW, before: MoveHistory = MoveHistory(), name: str = "one") -> MoveHistory:  # noqa: B008
+    return merged(before, before.after_command(name, COMMAND, (WEB,), now))
+
+
+def a_launch(price: int, *workloads: str, for_buffer: bool = False) -> LaunchedNode:
+    return LaunchedNode(workloads=frozenset(workloads), for_buffer=for_buffer, price=price)
+
+
+def test_workloads_are_held_once_half_the_savings_are_spent_on_them() -> None:
+    history = after_a_move()
+    cheap = merged(history, history.after_launch([a_launch(49, WEB)], NOW + MINUTE))
+    assert cheap.workloads[WEB].held_until is None
+    whole = merged(cheap, cheap.after_launch([a_launch(1, WEB)], NOW + 2 * MINUTE))
+    assert whole.workloads[WEB].held_until == NOW + 2 * MINUTE + FIRST_HOLD
+
+
+def test_nodes_for_other_workloads_or_long_after_are_nobodys_fault() -> None:
+    history = after_a_move()
+    assert history.after_launch([a_launch(100, DB)], NOW).workloads == {}
+    assert history.after_launch([a_launch(100, WEB)], NOW + WATCHED_FOR).workloads == {}
+
+
+def test_room_of_a_buffer_that_was_taken_counts_whoever_took_it() -> None:
+    """Seed 169 of the campaign of faults: the kube-scheduler puts moved pods where a buffer has its room."""
+    history = after_a_move()
+    assert WEB in history.after_launch([a_launch(100, for_buffer=True)], NOW).workloads
+
+
+def test_a_launch_is_shared_by_the_commands_that_may_have_caused_it() -> None:
+    """Else one node, bought for one pod, would speak against all commands of a wave."""
+    history = after_a_move(before=after_a_move(), name="two")
+    changed = history.after_launch([a_launch(60, WEB)], NOW)
+    assert {found.spent for found in changed.outcomes.values()} == {30}
+    assert changed.workloads == {}
+
+
+def test_the_hold_doubles_up_to_a_day_and_is_forgotten() -> None:
+    history, now, lengths = MoveHistory(), NOW, []
+    for number in range(7):
+        history = after_a_move(now, history, str(number))
+        history = merged(history, history.after_launch([a_launch(100, WEB)], now))
+        until = history.workloads[WEB].held_until
+        assert until is not None
+        lengths.append(until - now)
+        now = until
+    assert lengths[:4] == [FIRST_HOLD, 2 * FIRST_HOLD, 4 * FIRST_HOLD, 8 * FIRST_HOLD]
+    assert lengths[-1] == LONGEST_HOLD
+    later = now + timedelta(days=4)
+    history = after_a_move(later, history, "later")
+    assert history.after_launch([a_launch(100, WEB)], later).workloads[WEB].held_until == later + FIRST_HOLD
+
+
+def test_two_commands_that_fail_together_count_once() -> None:
+    history = after_a_move(before=after_a_move(), name="two")
+    held = merged(history, history.after_launch([a_launch(200, WEB)], NOW))
+    assert held.workloads[WEB].regrets == 1
+
+
+def test_what_is_moved_for_another_reason_pays_for_nothing() -> None:
+    """Drift is carried out whatever it costs; its pods dwell all the same."""
+    drift = msgspec.structs.replace(COMMAND, reason="Drifted")
+    changed = MoveHistory().after_command("one", drift, (WEB,), NOW)
+    assert changed.outcomes == {}
+    assert changed.workloads[WEB].moving_since == NOW
+
+
+def test_moves_that_follow_each_other_are_one_episode() -> None:
+    first = after_a_move()
+    second = after_a_move(NOW + 10 * MINUTE, first)
+    assert second.workloads[WEB].moving_since == NOW
+    assert second.workloads[WEB].moved_at == NOW + 10 * MINUTE
+    late = after_a_move(NOW + 40 * MINUTE, second)
+    assert late.workloads[WEB].moving_since == NOW + 40 * MINUTE
+
+
+def test_what_has_settled_is_no_longer_told() -> None:
+    history = after_a_move()
+    assert list(history.unsettled(NOW)) == [WEB]
+    assert history.unsettled(NOW + timedelta(minutes=15)) == {}
+
+
+def test_a_command_that_fails_its_second_look_is_put_off_for_longer_each_time() -> None:
+    history, pauses = MoveHistory(), []
+    for _ in range(7):
+        history = merged(history, history.after_failure(COMMAND, NOW))
+        (failed,) = history.failures.values()
+        pauses.append(failed.until - NOW)
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-1] == LONGEST_PAUSE
+    assert history.is_paused(COMMAND, NOW)
+    assert not history.is_paused(COMMAND, NOW + LONGEST_PAUSE)
+    assert not history.is_paused(msgspec.structs.replace(COMMAND, claims=("other",)), NOW)
