@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
-from tests.mutation.__main__ import Fate, sample, summarised
-from tests.mutation.areas import ROOT, SUITES, area_of, modules
+from tests.mutation.__main__ import sample, summarised
+from tests.mutation.areas import ROOT, SUITES, area_of, modules, suite_of
+from tests.mutation.fates import Fate, fates_of
 from tests.mutation.mutants import Mutant, broken, mutants
 
 SOURCE = '''"""Docs say 1 == 1."""
@@ -86,8 +87,26 @@ def test_every_area_has_modules_and_tests() -> None:
         assert all((ROOT / path).exists() for path in tests), area
 
 
+def test_a_module_answers_to_its_own_tests_first() -> None:
+    """Most faults end there after a second; the area's whole suite takes minutes."""
+    assert suite_of("core/brakes/breaker.py") == ("tests/unit/brakes/test_breaker.py", *SUITES["core/brakes"])
+    assert suite_of("lambdas/controllers/no_such.py") == SUITES["lambdas/controllers"]
+
+
 def test_the_score_names_who_survived() -> None:
+    """By the keys that other programs read."""
     one, other = mutants("core/pools/m.py", SOURCE)[:2]
     found = summarised([Fate(one, "core/pools", "FAILED x", 1.0), Fate(other, "core/pools", "", 1.0)], seed=7)
-    assert (found["noticed"], found["percent"], found["seed"]) == (1, 50, 7)
-    assert [survivor["line"] for survivor in found["survivors"]] == [other.line]
+    assert (found["mutants"], found["killed"], found["percent"], found["seed"]) == (2, 1, 50, 7)
+    assert found["survivors"] == [
+        {"file": "core/pools/m.py", "line": other.line, "what": f"`{other.was}` → `{other.now}`"}
+    ]
+
+
+@pytest.mark.slow
+def test_a_fault_that_a_test_asserts_against_is_killed() -> None:
+    """The whole way: copy, break, ask, mend."""
+    path = "core/brakes/breaker.py"
+    found = list(fates_of(mutants(path, (ROOT / path).read_text())[:4], processes=1))
+    assert len(found) == 4
+    assert any(fate.killer for fate in found)
