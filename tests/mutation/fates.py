@@ -79,7 +79,7 @@ def _fate_of(mutant: Mutant) -> Fate:
         ended = _forked.run(suite_of(mutant.path), _limits[area])
     finally:
         path.write_text(sound)
-    killer = "" if ended.status == PASSED else ended.first if ended.status != LATE else "the clock"
+    killer = "" if ended.status == PASSED else "the clock" if ended.status == LATE else ended.first or "an error"
     return Fate(mutant, area, killer, round(ended.seconds, 1))
 
 

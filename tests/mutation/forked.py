@@ -72,6 +72,9 @@ def _play(tests: Sequence[str], write: int) -> None:
     os.setsid()
     os.dup2(write, 1)
     os.dup2(write, 2)
+    sys.stdout = sys.stderr = os.fdopen(
+        1, "w", closefd=False
+    )  # the parent's may write elsewhere: it may be under test itself
     status = int(pytest.ExitCode.INTERNAL_ERROR)
     try:
         status = int(pytest.main([*_OPTIONS, *tests]))

@@ -72,7 +72,7 @@ def broken(source: str, mutant: Mutant) -> str:
 
 
 def _note_docstrings(tree: ast.AST) -> None:
-    """Mark what is no code: docstrings, annotations, and what only type checkers see."""
+    """Mark what is no behaviour: docstrings, annotations, options of classes, and what only type checkers see."""
     for node in ast.walk(tree):
         said: list[ast.AST | None] = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -81,6 +81,8 @@ def _note_docstrings(tree: ast.AST) -> None:
             said.append(node)
         if isinstance(node, ast.JoinedStr):
             said.append(node)
+        if isinstance(node, ast.ClassDef):
+            said += [keyword.value for keyword in node.keywords]  # `frozen=True` forbids what no caller does
         if isinstance(node, ast.Raise) and node.exc is not None:
             said.append(node.exc)
         for one in said:

@@ -107,6 +107,7 @@ def test_the_score_names_who_survived() -> None:
 def test_a_fault_that_a_test_asserts_against_is_killed() -> None:
     """The whole way: copy, break, ask, mend."""
     path = "core/brakes/breaker.py"
-    found = list(fates_of(mutants(path, (ROOT / path).read_text())[:4], processes=1))
-    assert len(found) == 4
-    assert any(fate.killer for fate in found)
+    returns = [mutant for mutant in mutants(path, (ROOT / path).read_text()) if mutant.now == "return None"][:2]
+    found = list(fates_of(returns, processes=1))
+    assert len(found) == 2
+    assert any("test_breaker.py" in fate.killer for fate in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import time
 
 import pytest
@@ -15,7 +16,8 @@ from simulator.market.generate import generate
 
 def test_the_built_in_market_is_what_its_sources_give() -> None:
     """Somebody edited the file by hand, or forgot to generate it again."""
-    assert (DATA / "us-east-1.market.json.gz").read_bytes() == generate()
+    built_in = (DATA / "us-east-1.market.json.gz").read_bytes()
+    assert gzip.decompress(built_in) == gzip.decompress(generate())  # the bytes of the wrapping differ between Pythons
 
 
 def test_the_built_in_catalogue_is_large_priced_and_quick() -> None:
