@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final
 
@@ -27,8 +28,15 @@ Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """A time with its zone: one without cannot be compared with ours."""
 
 
+CLAIMS_A_MESSAGE: Final = 50
+"""Claims that one message names at most: about what one invocation has the time for when all of them have something to do."""
+
+LAUNCHES_A_MESSAGE: Final = 10
+"""The same for claims that are not launched yet: EC2 takes seconds for each, and other invocations work beside this one."""
+
+
 class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One claim or command that has a next step.
+    """A claim, claims that were planned together, or a command, that have a next step.
 
     Attributes:
         until: Ends the chain of looks, so that chains do not pile up.
@@ -37,8 +45,14 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 
     claim: str = ""
     command: str = ""
+    claims: tuple[str, ...] = ()
     until: Moment | None = None
     failures: int = 0
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The claims that it is about."""
+        return (self.claim,) if self.claim else self.claims
 
     def to_message(self) -> JsonObject:
         """As it is sent."""
@@ -49,6 +63,19 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 def work_on_claim(name: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
     """Ask for a claim's next step."""
     return WorkItem(claim=name, until=now + looks).to_message()
+
+
+def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:
+    """Ask for the next steps of claims that belong together, `at_most` so many in a message."""
+    return [item.to_message() for item in joined(names, now + LOOKS, at_most)]
+
+
+def joined(names: Sequence[str], until: datetime | None, at_most: int = CLAIMS_A_MESSAGE) -> list[WorkItem]:
+    """What asks for the next steps of these claims, `at_most` so many at a time."""
+    parts = [tuple(names[start : start + at_most]) for start in range(0, len(names), at_most)]
+    return [
+        WorkItem(claim=part[0], until=until) if len(part) == 1 else WorkItem(claims=part, until=until) for part in parts
+    ]
 
 
 def work_on_command(command_id: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
@@ -113,6 +140,6 @@ def read_work(body: Any) -> WorkItem:
         item = msgspec.json.decode(body, type=WorkItem)
     except (msgspec.MsgspecError, TypeError) as error:
         raise InvalidInputError(str(error), subject="work message") from error
-    if bool(item.claim) == bool(item.command):
-        raise InvalidInputError("must name either a claim or a command", subject="work message")
+    if sum(map(bool, (item.claim, item.claims, item.command))) != 1:
+        raise InvalidInputError("must name either a claim, several claims or a command", subject="work message")
     return item

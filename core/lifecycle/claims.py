@@ -37,7 +37,11 @@ INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
 """No instance joins sooner."""
 
-BOOT_RECHECKED: Final = timedelta(seconds=3)
+BOOT_RECHECKED: Final = timedelta(seconds=1)
+BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
+"""In the minute after the earliest boot nodes join and become ready, and pods wait for each of them: a look each second,
+shared by all claims of a plan. Later `recheck_after` decides."""
+
 INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
 """A launch this old that has not joined may have died; younger ones EC2 itself may not list yet."""
 
@@ -123,7 +127,8 @@ def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimSte
         return Wait(recheck_after(record.phase_since, now), "several nodes have this provider id")
     if age < BOOT_AT_LEAST:
         return Wait(BOOT_AT_LEAST - age, "the instance is booting")
-    return Wait(max(BOOT_RECHECKED, recheck_after(record.phase_since, now)), "the node has not joined yet")
+    since = record.phase_since + BOOT_AT_LEAST
+    return Wait(_boot_recheck(since, now), "the node has not joined yet")
 
 
 def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
@@ -144,4 +149,9 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
             return ReportNode(node.name, ClaimReason.INITIALIZATION_TIMEOUT, told, record.plan.pods)
         if not any(_keeps(pod) for pod in facts.pods):
             return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, told)
-    return Wait(max(BOOT_RECHECKED, recheck_after(record.phase_since, now)), missing)
+    return Wait(_boot_recheck(record.phase_since, now), missing)
+
+
+def _boot_recheck(since: datetime, now: datetime) -> timedelta:
+    """When to look again for a node that may be there any moment since then."""
+    return BOOT_RECHECKED if now - since < BOOT_RECHECKED_FOR else recheck_after(since, now)

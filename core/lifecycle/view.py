@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+import msgspec
+
+from core import labels
 from core.lifecycle.claims import INITIALIZATION_TIMEOUT, is_late_to_initialize
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.node_claim import (
@@ -15,6 +18,7 @@ from core.model.node_claim import (
     Condition,
     NodeClaim,
 )
+from core.model.values import quantity
 from core.reasons.claim import ClaimReason
 
 
@@ -50,6 +54,33 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         last_pod_event_at=record.last_pod_event_at,
         hold=record.hold,
     )
+
+
+def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
+    """A claim that is stored and not launched yet as a node on its way: full of its own pods, with no room for others.
+
+    Its pods count where the node will be: in the zone, type and capacity type on which all places of its order agree.
+    """
+    own = {**record.plan.labels, **_agreed(record)}
+    return msgspec.structs.replace(
+        node_claim(record, None, now),
+        labels=own,
+        provider_id=f"requested:///{record.name}",
+        node_name=record.name,
+        capacity={name: amount for name, amount in record.reserved.items() if name != quantity.NODES},
+        allocatable=record.plan.resources,
+    )
+
+
+def _agreed(record: ClaimRecord) -> dict[str, str]:
+    """The labels of which all offerings have the same value."""
+    offered = (
+        (labels.ZONE, {offering.zone for offering in record.offerings}),
+        (labels.INSTANCE_TYPE, {offering.instance_type for offering in record.offerings}),
+        (labels.CAPACITY_TYPE, {offering.capacity_type for offering in record.offerings}),
+    )
+    required = {r.key: r.values[0] for r in record.plan.requirements if r.is_finite and len(r.values) == 1}
+    return required | {key: min(values) for key, values in offered if len(values) == 1}
 
 
 def _conditions(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> dict[str, Condition]:

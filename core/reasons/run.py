@@ -9,6 +9,7 @@ class RunReason(ReasonCode):
     """Why something was left out, or what was put right."""
 
     PLANNER_BUSY = ("PlannerBusy", "Another run is planning; this one looks again.")
+    NODES_UNDER_WAY = ("NodesUnderWay", "A node is on its way for each pod that waits, so nothing is planned.")
     IMPROVEMENT_FAILED = (
         "ImprovementFailed",
         "The search for cheaper nodes broke down; the plan without it is carried out.",

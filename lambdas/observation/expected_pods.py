@@ -1,4 +1,4 @@
-"""Pods that a launched claim is for: planned once, and not anew at each look while its node boots.
+"""Pods that a claim is for, stored or launched: planned once, and not anew at each look while its node boots.
 
 A plan is tighter than what a later plan finds when it places the same pods one by one onto the nodes under way: planned
 again, some would not fit any more, and each look of a burst would launch a few nodes on top.
@@ -27,6 +27,11 @@ def awaits_pods(record: ClaimRecord, now: datetime) -> bool:
     return boots and bool(record.plan.pods) and not is_late_to_initialize(record, now)
 
 
+def is_requested(record: ClaimRecord) -> bool:
+    """Whether it is stored for pods and not launched yet."""
+    return record.phase is ClaimPhase.REQUESTED and record.deletion is None and bool(record.plan.pods)
+
+
 def with_expected_pods(
     snapshot: Snapshot,
     records: Iterable[ClaimRecord],
@@ -51,7 +56,9 @@ def with_expected_pods(
     stay = [record for record in records if record.name not in removed]
     nodes = {node.provider_id: node.name for node in snapshot.nodes if node.provider_id}
     waiting = {
-        record.name: nodes.get(record.provider_id, record.name) for record in stay if awaits_pods(record, snapshot.now)
+        record.name: nodes.get(record.provider_id, record.name)
+        for record in stay
+        if awaits_pods(record, snapshot.now) or is_requested(record)
     }
     node_of = {pod: waiting[record.name] for record in stay if record.name in waiting for pod in record.plan.pods}
     standing: dict[tuple[str, str], bool] = {

@@ -13,7 +13,7 @@ from core.api.drift_hash import HASH_VERSION
 from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
-from core.lifecycle.view import node_claim
+from core.lifecycle.view import node_claim, requested_claim
 from core.manifests.assemble import ObjectProblem, assemble
 from core.manifests.buffers import needed_kinds
 from core.manifests.pods import PodTranslator
@@ -28,7 +28,7 @@ from core.model.snapshot import Snapshot
 from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.expected_pods import with_expected_pods
+from lambdas.observation.expected_pods import is_requested, with_expected_pods
 from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
@@ -243,10 +243,10 @@ class Observer:
     def _joined(
         self, snapshot: Snapshot, records: tuple[ClaimRecord, ...], commands: tuple[CommandRecord, ...]
     ) -> Snapshot:
-        """The snapshot with our claims, what commands are removing, and without pods that a launch under way is for.
+        """The snapshot with our claims, what commands are removing, and pods where a claim under way is for them.
 
-        Those are pods that wait, and pods on a node that is leaving or that a command is removing, for which the launch is the
-        replacement. Pods that a launched claim is for count as bound to it.
+        Those are pods that wait, and pods on a node that is leaving or that a command is removing, for which the claim is the
+        replacement. They take the room of the claim, and count in its zone, from the moment that it is stored.
         """
         removed = frozenset(name for command in commands if command.has_started for name in command.command.claims)
         leaving = frozenset(
@@ -254,19 +254,16 @@ class Observer:
         )
         patience = {pool.name: pool.disruption.consolidate_after for pool in snapshot.node_pools}
         requested = [r.plan for r in records if r.phase is ClaimPhase.REQUESTED and r.deletion is None]
-        spoken_for = {pod for plan in requested for pod in (*plan.pods, *plan.buffer_pods)}
+        virtual = {pod for plan in requested for pod in plan.buffer_pods}
         joined = msgspec.structs.replace(
             snapshot,
-            pods=tuple(
-                pod
-                for pod in snapshot.pods
-                if pod.key not in spoken_for or (pod.node_name and pod.node_name not in leaving)
-            ),
-            buffers=tuple(_without_requested(buffer, spoken_for) for buffer in snapshot.buffers),
+            buffers=tuple(_without_requested(buffer, virtual) for buffer in snapshot.buffers),
             node_claims=tuple(
-                node_claim(record, _patience(record, patience), snapshot.now)
+                requested_claim(record, snapshot.now)
+                if is_requested(record)
+                else node_claim(record, _patience(record, patience), snapshot.now)
                 for record in records
-                if record.machine is not None
+                if record.machine is not None or is_requested(record)
             ),
             node_pools=tuple(_with_current_hash(pool) for pool in snapshot.node_pools),
             node_classes=tuple(_with_current_class_hash(found) for found in snapshot.node_classes),

@@ -1,4 +1,4 @@
-"""Work messages: each names a claim or a command that has a next step. A failing one never fails the others."""
+"""Work messages: each names claims or a command that have a next step. A failing one never fails the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
+from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup
+from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
@@ -18,33 +20,8 @@ from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
-from lambdas.ports import (
-    Clock,
-    CloudProvider,
-    ConflictError,
-    DeniedError,
-    Kubernetes,
-    PortError,
-    Queue,
-    ThrottledError,
-    reason_of,
-)
+from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
-
-AFTER_CONFLICT: Final = timedelta(seconds=1)
-AFTER_FAULT: Final = timedelta(seconds=5)
-AFTER_DENIAL: Final = timedelta(minutes=1)
-LONGEST: Final = timedelta(seconds=30)
-"""Between two looks that fail; a spot instance is there for two minutes, so no look is put off for longer."""
-
-DOUBLINGS: Final = 8
-"""More would be beyond `LONGEST` from any beginning."""
-
-BEGIN_WITHIN: Final = timedelta(seconds=25)
-"""No message is begun with less time than this left: about what one call may take that times out and is tried again."""
-
-HAND_BACK_AFTER: Final = timedelta(seconds=1)
-"""Until a message that was not begun is delivered anew, to an invocation with all its time."""
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility ends."""
@@ -87,43 +64,55 @@ class Execution:
         """
         reader = NodeStateReader(self._kubernetes, self._cloud, self._clock, self._node_lists)
         messages = _read(records, report)
-        claims = [message for message in messages if message.item.claim]
+        groups = [(message, self._group(message, names)) for message, names in _owners(messages) if names]
         commands = [message for message in messages if message.item.command]
+        claims = [(message, group, name) for message, group in groups for name in group.names]
+        tasks: list[Task] = [partial(group.advance, name, reader, deadline) for _, group, name in claims]
         # A command looks at the whole cluster: two at once would hold it twice.
-        batches = [*((message,) for message in claims), *([tuple(commands)] if commands else [])]
-        tasks: list[Task] = [partial(self._handle_in_turn, batch, reader, deadline) for batch in batches]
+        tasks += [partial(self._handle_commands, commands, reader, deadline)] if commands else []
         ended = self._run_tasks(tasks, max(deadline - ANSWER_WITHIN - self._clock.now(), timedelta(0)))
-        for batch, has_ended in zip(batches, ended, strict=True):
-            for message in batch:
-                if has_ended:
-                    report.add(message.report)
-                else:
-                    report.count("unfinishedMessages")
-                    report.failed_messages.append(message.id)
+        unfinished: set[str] = set()
+        for (message, group, name), has_ended in zip(claims, ended, strict=False):
+            if has_ended:
+                message.report.add(group.reports[name])
+            else:
+                unfinished.add(message.id)
+        unfinished |= {message.id for message in commands if not ended[-1]}
+        failed = {message.id for message, group in groups if group.has_failed}
+        for message in messages:
+            self._conclude(message, report, is_finished=message.id not in unfinished, has_failed=message.id in failed)
 
-    def _handle_in_turn(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
+    def _conclude(self, message: _Message, report: RunReport, *, is_finished: bool, has_failed: bool) -> None:
+        if is_finished or message.item.claim_names:
+            report.add(message.report)
+        if not is_finished:
+            report.count("unfinishedMessages")
+        if has_failed or not is_finished:
+            report.failed_messages.append(message.id)
+
+    def _group(self, message: _Message, names: Sequence[str]) -> ClaimGroup:
+        return ClaimGroup(message.item, names, message.report, self._claim_work, self._work, self._clock)
+
+    def _handle_commands(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
         for message in messages:
             try:
                 if self._clock.now() + BEGIN_WITHIN > deadline:
                     self._work.send([message.item.to_message()], delay=HAND_BACK_AFTER)
                     message.report.count("handedBack")
                 else:
-                    self._handle(message.item, reader, message.report)
+                    self._handle_command(message.item, reader, message.report)
             except Exception:  # noqa: BLE001 - whatever is wrong with one message, the others are handled
                 logger.exception("message failed", extra={"message_id": message.id})
                 message.report.failed_messages.append(message.id)
 
-    def _handle(self, item: WorkItem, reader: NodeStateReader, report: RunReport) -> None:
+    def _handle_command(self, item: WorkItem, reader: NodeStateReader, report: RunReport) -> None:
         failures = 0
         try:
-            if item.claim:
-                delay = self._claim_work.advance(item.claim, reader, report)
-            else:
-                delay = self._command_work.advance(item.command, reader, report)
+            delay = self._command_work.advance(item.command, reader, report)
         except PortError as error:
-            delay, failures = _after(error, item.failures), item.failures + 1
+            delay, failures = retry_after(error, item.failures), item.failures + 1
             report.count("portErrors")
-            report.decide(DecisionKind.SKIP, item.claim or item.command, reason_of(error), str(error))
+            report.decide(DecisionKind.SKIP, item.command, reason_of(error), str(error))
         if delay is None:
             return
         if item.until is not None and self._clock.now() + delay <= item.until:
@@ -131,8 +120,9 @@ class Execution:
 
 
 def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message]:
-    """The messages, of each claim and command the one whose looks go on longest; what cannot be read is marked as failed."""
-    found: dict[WorkItem, _Message] = {}
+    """The messages, of each command the one whose looks go on longest; what cannot be read is marked as failed."""
+    found: list[_Message] = []
+    commands: dict[str, _Message] = {}
     for record in records:
         identifier = str(record.get("messageId", ""))
         report.count("messages")
@@ -142,21 +132,27 @@ def _read(records: Iterable[dict[str, Any]], report: RunReport) -> list[_Message
             logger.warning("message cannot be read", extra={"problem": str(error)})
             report.failed_messages.append(identifier)
             continue
-        key = WorkItem(claim=item.claim, command=item.command)
-        if key not in found or _lasts_until(item) > _lasts_until(found[key].item):
-            found[key] = _Message(identifier, item, report.part())
-    return list(found.values())
+        message = _Message(identifier, item, report.part())
+        if not item.command:
+            found.append(message)
+        elif item.command not in commands or _lasts_until(item) > _lasts_until(commands[item.command].item):
+            commands[item.command] = message
+    return [*found, *commands.values()]
+
+
+def _owners(messages: Sequence[_Message]) -> list[tuple[_Message, tuple[str, ...]]]:
+    """The messages about claims, each with its claims of which no other message's looks go on longer."""
+    owner: dict[str, _Message] = {}
+    for message in messages:
+        for name in message.item.claim_names:
+            if name not in owner or _lasts_until(message.item) > _lasts_until(owner[name].item):
+                owner[name] = message
+    return [
+        (message, tuple(dict.fromkeys(name for name in message.item.claim_names if owner[name] is message)))
+        for message in messages
+        if message.item.claim_names
+    ]
 
 
 def _lasts_until(item: WorkItem) -> datetime:
     return item.until or datetime.min.replace(tzinfo=UTC)
-
-
-def _after(error: PortError, failures: int) -> timedelta:
-    """How long to leave it alone after an error that so many others came before: twice as long each time."""
-    if isinstance(error, DeniedError):
-        return AFTER_DENIAL
-    if isinstance(error, ThrottledError) and error.retry_after:
-        return max(AFTER_FAULT, error.retry_after)
-    first = AFTER_CONFLICT if isinstance(error, ConflictError) else AFTER_FAULT
-    return min(LONGEST, first * (1 << min(failures, DOUBLINGS)))

@@ -21,7 +21,7 @@ from core.reasons.termination import TerminationReason
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.messages import work_on_claim
+from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
 from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
 from lambdas.run_report import RunReport
@@ -89,7 +89,8 @@ class CommandStarter:
         if requested is None:
             return False
         now = self._clock.now()
-        self._work.send(work_on_claim(claim.name, now) for claim in requested.accepted)
+        names = [claim.name for claim in requested.accepted]
+        self._work.send(work_on_claims(names, now, at_most=LAUNCHES_A_MESSAGE))
         if requested.refused:
             report.decide(
                 DecisionKind.SKIP,

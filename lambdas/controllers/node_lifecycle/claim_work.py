@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_events import NodeEvents
+from lambdas.controllers.nodes.node_lists import ObservedNode
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.controllers.nodes.nominating import Nominator
@@ -46,6 +47,11 @@ from lambdas.ports import (
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import ClaimChange
+
+T = TypeVar("T")
+
+PATCH_ATTEMPTS: Final = 3
+"""How often a node is patched in one go while others write to it."""
 
 MAX_STEPS: Final = 8
 """Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
@@ -203,6 +209,8 @@ class ClaimWork:
         `places` says how many of a NodePool's claims may hold one (`core.disruption.budgets.node_pool_budgets.places`).
         """
         after = deletion.leaving(record, reason, message, self._clock.now(), ends_at)
+        if record.phase is ClaimPhase.REGISTERED:  # its node may be initialized already, if an answer was lost
+            after = msgspec.structs.replace(after, is_disrupting=True)
         if not after.is_disrupting:
             self._claims.change(record, after)
         elif self._claims.disrupt([ClaimChange(record, after)], places).spent:
@@ -268,13 +276,18 @@ class ClaimWork:
     def _register(
         self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        seen = reader.node(step.node)
-        if seen is None:
-            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
-        record = with_labels_of(record, seen.node)
+        record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
+        reader.look_again(step.node)
+        # Not before: the scheduler wipes off nominations for a node that is still closed.
         nominated = self._nominator.nominate(record, step.node, reader, report)
+        report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
+        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
+
+    def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
+        """Write what the node that joined must be given; the claim with what its node knows of it."""
+        known = with_labels_of(record, seen.node)
         # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
-        step = registration_of(record, seen.node)
+        step = registration_of(known, seen.node)
         patch_node(
             self._kubernetes,
             seen,
@@ -283,17 +296,40 @@ class ClaimWork:
             taints=step.taints,
             finalizers=step.finalizers,
         )
-        reader.look_again(step.node)
-        report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
-        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
+        return known
+
+    def _patched_anew(
+        self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]
+    ) -> T:
+        """Patch a node as it was last seen; if somebody changed it since, read it and patch it again, at once.
+
+        The kubelet and the cloud controller write to a new node all the time, and pods wait for it.
+
+        Raises:
+            ConflictError: If it changed `PATCH_ATTEMPTS` times, or is gone.
+        """
+        for attempt in range(1, PATCH_ATTEMPTS + 1):
+            seen = reader.node(node)
+            if seen is None:
+                break
+            try:
+                return patch(seen)
+            except ConflictError:
+                if attempt == PATCH_ATTEMPTS:
+                    raise
+                report.count("patchedAgain")
+                reader.look_again(node)
+        raise ConflictError("kube:PATCH nodes", f"node {node} is gone again")
 
     def _mark_initialized(
         self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
-        seen = reader.node(step.node)
-        if seen is None:
-            raise ConflictError("kube:PATCH nodes", f"node {step.node} is gone again")
-        patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"})
+        self._patched_anew(
+            step.node,
+            reader,
+            report,
+            lambda seen: patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"}),
+        )
         report.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
         plan = msgspec.structs.replace(record.plan, pods=())
         became_ready(self._breakers, record, self._clock.now(), report)

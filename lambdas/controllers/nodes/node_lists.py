@@ -25,9 +25,9 @@ a class brings its own user data, so it is the other way round: not what EKS its
 claim has written its node's name down long before it initializes the node.
 """
 
-FRESH_FOR: Final = timedelta(seconds=2)
-"""How old a list may be that a claim waits by. A claim is checked every three seconds (`core.lifecycle.claims.BOOT_RECHECKED`),
-so a node registers a second later on average, and a sandbox makes thirty such lists a minute however many claims boot."""
+FRESH_FOR: Final = timedelta(milliseconds=900)
+"""How old a list may be that a claim waits by. A claim is checked every second while nodes join
+(`core.lifecycle.claims.BOOT_RECHECKED`), so a sandbox makes sixty such lists a minute at most, however many claims boot."""
 
 
 class ObservedNode(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 Kubernetes lets components outside the scheduler write `status.nominatedNodeName` since 1.35 (NominatedNodeNameForExpectation).
 The scheduler takes it for a wish: it counts the pod as if on that node when it places pods of no higher priority, and
-wipes the wish off when the pod fits nowhere. So it is written when the node is there and about to be opened, not before.
+wipes the wish off when the pod fits nowhere, or the node is closed to it. So it is written when the node is open, not before.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.observability import logger
 from lambdas.ports import ConflictError, Kubernetes, NotFoundError, PortError
 from lambdas.run_report import RunReport
+
+ALREADY_BOUND: Final = "already bound"
+"""In the API server's answer (422) where the scheduler was faster: nothing is wrong."""
 
 FAILURES: Final = 3
 """So many refusals, and the other pods of a claim go without: a nomination is a hint, and the node waits."""
@@ -45,6 +48,8 @@ class Nominator:
             except (NotFoundError, ConflictError):
                 continue
             except PortError as error:
+                if ALREADY_BOUND in str(error):
+                    continue
                 failures += 1
                 logger.warning("pod could not be nominated", extra={"pod": pod.key, "problem": str(error)})
                 if failures == FAILURES:

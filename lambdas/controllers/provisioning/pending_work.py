@@ -11,6 +11,7 @@ import msgspec
 from core.lifecycle.records import ClaimPhase, ClaimRecord
 from core.model.pod import Pod
 from core.pods.disposition import is_pending, is_reschedulable
+from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock
 from lambdas.settings import Settings
@@ -29,11 +30,13 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
         marked: Pending pods that the scheduler has given up on.
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims stored and not launched.
+        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`): planned, and not planned anew.
     """
 
     marked: int = 0
     unmarked: int = 0
     unlaunched: int = 0
+    awaited: int = 0
 
     @property
     def is_any(self) -> bool:
@@ -76,7 +79,7 @@ class PodBatcher:
         return pods
 
 
-def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord]) -> PendingWork:
+def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord], now: datetime) -> PendingWork:
     """Count what there is to plan for.
 
     A pod that we nominated for a claim's node counts like one that is not nominated: kube-scheduler made it no room by
@@ -84,15 +87,20 @@ def pending_work(pods: Iterable[Pod], records: Iterable[ClaimRecord]) -> Pending
     """
     records = tuple(records)
     ours = {(pod, record.node_name) for record in records for pod in record.nominated}
-    marked = unmarked = 0
+    expected = {pod for record in records if awaits_pods(record, now) for pod in record.plan.pods}
+    marked = unmarked = awaited = 0
     for pod in pods:
+        if pod.key in expected:
+            awaited += is_pending(msgspec.structs.replace(pod, nominated_node_name=""), requires_mark=False)
+            continue
         is_ours = bool(pod.nominated_node_name) and (pod.key, pod.nominated_node_name) in ours
         found = msgspec.structs.replace(pod, nominated_node_name="") if is_ours else pod
         if is_pending(found, requires_mark=True):
             marked += 1
         elif is_pending(found, requires_mark=False):
             unmarked += 1
-    return PendingWork(marked=marked, unmarked=unmarked, unlaunched=sum(map(is_unlaunched, records)))
+    unlaunched = sum(map(is_unlaunched, records))
+    return PendingWork(marked=marked, unmarked=unmarked, unlaunched=unlaunched, awaited=awaited)
 
 
 def displaces_pods(observer: Observer, records: Iterable[ClaimRecord], now: datetime) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -34,7 +34,7 @@ from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
-from lambdas.messages import wake_up, work_on_claim
+from lambdas.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer, Stores
@@ -123,11 +123,19 @@ class Provisioning:
         """Whether there is anything to plan, once pods have stopped coming in."""
         pods = self._batch.pods(deadline - MARGIN)
         records = self._stores.claims.all()
-        found = pending_work(pods, records)
-        report.count("pendingPods", found.marked)
+        now = self._clock.now()
+        found = pending_work(pods, records, now)
+        report.count("pendingPods", found.marked + found.awaited)
+        report.count("awaitedPods", found.awaited)
         if found.unmarked and not found.is_any:
             self._look_again("pods that the scheduler has not looked at", until)
-        return found.is_any or displaces_pods(self._observer, records, self._clock.now()) or self._observer.keeps_room()
+        if found.is_any or displaces_pods(self._observer, records, now) or self._observer.keeps_room():
+            return True
+        if found.awaited:
+            message = f"{found.awaited} pods wait, and a node is on its way for each"
+            report.decide(DecisionKind.SKIP, self._settings.cluster_name, RunReason.NODES_UNDER_WAY, message)
+            self._expect_pods_on((), records, now)
+        return False
 
     def _plan_in_rounds(self, lease: Lease, report: RunReport, deadline: datetime, until: datetime) -> None:
         used = 0
@@ -185,9 +193,8 @@ class Provisioning:
 
     def _hand_over(self, view: ClusterState, report: RunReport) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
-        stored = [record for record in view.claims.values() if is_unlaunched(record)]
-        now = self._clock.now()
-        self._work.send(work_on_claim(record.name, now) for record in stored)
+        stored = [record.name for record in view.claims.values() if is_unlaunched(record)]
+        self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
         report.count("handedOver", len(stored))
 
     def _records(self, plan: Plan, view: ClusterState, lease: Lease, used: int) -> tuple[list[ClaimRecord], Plan]:
@@ -217,39 +224,61 @@ class Provisioning:
         What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
         """
         refused: list[str] = []
-        boundary, handed_on, launched = Boundary(report), list[str](), 0
+        boundary, handed_on, launched = Boundary(report), list[str](), list[ClaimRecord]()
+        tried = 0
         for record in records:
             node_class = view.node_classes.get(record.plan.node_class.name)
             is_late = self._clock.now() + MARGIN > deadline
-            if launched >= self._settings.launches_per_run or is_late or node_class is None:
+            if tried >= self._settings.launches_per_run or is_late or node_class is None:
                 handed_on.append(record.name)
                 continue
-            launched += 1
-            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, report)
+            tried += 1
+            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, launched, report)
             boundary.attempt(record.name, launch)
-        now, failed = self._clock.now(), tuple(boundary.failed)
-        boundary.attempt("work queue", lambda: self._work.send(work_on_claim(name, now) for name in handed_on))
-        boundary.attempt(
-            "work queue", lambda: self._work.send([work_on_claim(name, now) for name in failed], delay=TRY_AGAIN)
-        )
+        self._ask_for_looks(handed_on, launched, tuple(boundary.failed), boundary)
         return refused
 
     def _launch_one(
-        self, record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, refused: list[str], report: RunReport
+        self,
+        record: ClaimRecord,
+        node_class: JsonObject,
+        catalogue: Catalogue,
+        refused: list[str],
+        launched: list[ClaimRecord],
+        report: RunReport,
     ) -> None:
-        now = self._clock.now()
-        claim = self._launcher.launch(record, node_class, catalogue, now, report)
+        claim = self._launcher.launch(record, node_class, catalogue, self._clock.now(), report)
         if claim is None:
             refused.append(record.name)
         else:
-            self._work.send([work_on_claim(claim.name, now)], delay=BOOT_AT_LEAST if claim.machine else TRY_AGAIN)
+            launched.append(claim)
+
+    def _ask_for_looks(
+        self, handed_on: Sequence[str], launched: Sequence[ClaimRecord], failed: Sequence[str], boundary: Boundary
+    ) -> None:
+        """One message for all claims that have their next step at the same time: they are looked after together."""
+        now = self._clock.now()
+        booting = [claim for claim in launched if claim.machine is not None]
+        unclear = [*failed, *(claim.name for claim in launched if claim.machine is None)]
+        first = min((claim.phase_since for claim in booting), default=now)
+        boot = max(timedelta(0), first + BOOT_AT_LEAST - now)
+        for messages, delay in (
+            (work_on_claims(handed_on, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
+            (work_on_claims(unclear, now, at_most=LAUNCHES_A_MESSAGE), TRY_AGAIN),
+            (work_on_claims([claim.name for claim in booting], now), boot),
+        ):
+            if messages:
+                boundary.attempt("work queue", partial(self._work.send, messages, delay=delay))
 
     def _nominate(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
         now = self._clock.now()
         for binding in plan.bindings:
             report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
-        names = {binding.node for binding in plan.bindings}
-        names |= {record.name for record in view.claims.values() if awaits_pods(record, now)}
+        self._expect_pods_on([binding.node for binding in plan.bindings], view.claims.values(), now)
+
+    def _expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord], now: datetime) -> None:
+        """Keep these nodes, and those on their way, from being disrupted before their pods are there."""
+        names = {*nodes, *(record.name for record in records if awaits_pods(record, now))}
         if names:
             self._stores.nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
 

@@ -9,7 +9,7 @@ import pytest
 from lambdas.controllers.provisioning.pending_work import PendingWork, pending_work
 from lambdas.observation.observer import UNBOUND
 from lambdas.ports import JsonObject
-from tests.builders import a_pod
+from tests.builders import NOW, a_pod
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.unit.lifecycle.records_for_tests import a_record
 
@@ -126,4 +126,19 @@ def test_a_pod_that_we_nominated_is_work(lab: Lab) -> None:
     """The scheduler may bind it elsewhere or not at all; only the next plan sees that, so it must come about."""
     (ours, others) = (a_pod(name, is_marked_unschedulable=True, nominated_node_name="n") for name in ("a", "b"))
     record = a_record(node_name="n", nominated=("default/a",))
-    assert pending_work([ours, others], [record]) == PendingWork(marked=1)
+    assert pending_work([ours, others], [record], NOW) == PendingWork(marked=1)
+
+
+def test_nothing_is_planned_where_every_waiting_pod_has_its_node_under_way(lab: Lab) -> None:
+    """Each verdict of the scheduler wakes a run, and each plan of a burst takes seconds of the processor."""
+    lab.kubernetes.put(a_pending_pod("p"))
+    lab.provision()
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    report = lab.provision()
+    assert [found.reason for found in report.decisions] == ["NodesUnderWay"]
+    assert (report.counts["pendingPods"], report.counts["awaitedPods"]) == (1, 1)
+    assert calls == [f"list pods {UNBOUND}"]
+    lab.kubernetes.put(a_pending_pod("other"))
+    lab.provision()
+    assert len(calls) > 2

@@ -32,7 +32,7 @@ def test_a_launch_that_never_came_is_given_up() -> None:
     assert next_claim_step(record, ClaimFacts(), NOW) == steps.Forget("LaunchTimeout")
 
 
-@pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (15, 3), (60, 6), (600, 30)])
+@pytest.mark.parametrize(("age", "delay"), [(0, 15), (10, 5), (15, 1), (74, 1), (80, 6), (600, 30)])
 def test_a_booting_instance_is_looked_for_seldom_then_often_then_seldom(age: int, delay: int) -> None:
     """Else either nodes stand idle, or the queue is full of looks at instances that cannot have booted."""
     record = a_record(ClaimPhase.LAUNCHED, age=timedelta(seconds=age))

@@ -1,0 +1,111 @@
+"""The claims of one message, worked on side by side; the last one through asks for the next looks of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from threading import Lock
+from typing import Final
+
+from core.reasons.decision import DecisionKind
+from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.messages import WorkItem, joined
+from lambdas.observability import logger
+from lambdas.ports import Clock, PortError, Queue, reason_of
+from lambdas.run_report import RunReport
+
+BEGIN_WITHIN: Final = timedelta(seconds=25)
+"""Nothing is begun with less time than this left: about what one call may take that times out and is tried again."""
+
+HAND_BACK_AFTER: Final = timedelta(seconds=1)
+"""Until what was not begun is delivered anew, to an invocation with all its time."""
+
+
+class ClaimGroup:
+    """The claims that one message asks about.
+
+    A claim that fails goes on by itself: a message of its own counts its failures, and ends in the dead-letter queue without
+    the others.
+
+    Attributes:
+        reports: What became of each claim.
+        has_failed: Whether the message must be delivered again.
+    """
+
+    def __init__(
+        self, item: WorkItem, names: Sequence[str], report: RunReport, claim_work: ClaimWork, work: Queue, clock: Clock
+    ) -> None:
+        self.names = tuple(names)
+        self.reports = {name: report.part() for name in names}
+        self.has_failed = False
+        self._item = item
+        self._claim_work = claim_work
+        self._work = work
+        self._clock = clock
+        self._lock = Lock()
+        self._unfinished = len(self.names)
+        self._waiting: dict[timedelta, list[str]] = {}
+        self._alone: list[tuple[WorkItem, timedelta]] = []
+
+    def advance(self, name: str, reader: NodeStateReader, deadline: datetime) -> None:
+        """Take a claim's next steps; raises nothing."""
+        try:
+            if self._clock.now() + BEGIN_WITHIN > deadline:
+                self.reports[name].count("handedBack")
+                self._wait(name, HAND_BACK_AFTER)
+            else:
+                self._look(name, reader)
+        except Exception:  # noqa: BLE001 - whatever is wrong with one claim, the others are worked on
+            logger.exception("claim failed", extra={"claim": name})
+            self._fail(name)
+        with self._lock:
+            self._unfinished -= 1
+            is_last = self._unfinished == 0
+        if is_last:
+            self._ask_again()
+
+    def _look(self, name: str, reader: NodeStateReader) -> None:
+        report = self.reports[name]
+        try:
+            delay = self._claim_work.advance(name, reader, report)
+        except PortError as error:
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, name, reason_of(error), str(error))
+            failures = self._item.failures
+            again = WorkItem(claim=name, until=self._item.until, failures=failures + 1)
+            self._go_alone(again, retry_after(error, failures))
+            return
+        if delay is not None:
+            self._wait(name, delay)
+
+    def _fail(self, name: str) -> None:
+        """Let SQS deliver a message about one claim again; of several the one that fails gets a message of its own."""
+        if len(self.names) == 1:
+            self.has_failed = True
+        else:
+            self._go_alone(WorkItem(claim=name, until=self._item.until), AFTER_FAULT)
+
+    def _wait(self, name: str, delay: timedelta) -> None:
+        with self._lock:
+            self._waiting.setdefault(delay, []).append(name)
+
+    def _go_alone(self, item: WorkItem, delay: timedelta) -> None:
+        with self._lock:
+            self._alone.append((item, delay))
+
+    def _ask_again(self) -> None:
+        try:
+            for delay, names in sorted(self._waiting.items()):
+                for item in joined(sorted(names), self._item.until):
+                    self._send(item, delay)
+            for item, delay in self._alone:
+                self._send(item, delay)
+        except Exception:  # noqa: BLE001 - the message is delivered again, and asks anew
+            logger.exception("next looks could not be asked for", extra={"claims": self.names})
+            self.has_failed = True
+
+    def _send(self, item: WorkItem, delay: timedelta) -> None:
+        if item.until is not None and self._clock.now() + delay <= item.until:
+            self._work.send([item.to_message()], delay=delay)

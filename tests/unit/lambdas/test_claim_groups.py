@@ -1,0 +1,166 @@
+"""Claims that were planned together: one message for all of them, and one look at a time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import api_resources as kinds
+from lambdas.messages import CLAIMS_A_MESSAGE, WorkItem, work_on_claim, work_on_claims
+from lambdas.ports import ConflictError, JsonObject, LostReplyError, TransientError
+from tests.fakes.lab import Lab, a_pending_pod
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """Three nodes that boot, planned at once."""
+    found = Lab()
+    found.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b", "c")))
+    found.provision()
+    return found
+
+
+def names(lab: Lab) -> list[str]:
+    return [claim.name for claim in lab.claims]
+
+
+def test_the_claims_of_a_plan_are_asked_for_in_one_message(lab: Lab) -> None:
+    ((message, delay),) = lab.work.sent
+    assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=15))
+
+
+def test_their_next_looks_are_one_message_again(lab: Lab) -> None:
+    lab.tick(seconds=15)
+    ((message, delay),) = lab.work.sent
+    assert (sorted(message["claims"]), delay) == (names(lab), timedelta(seconds=1))
+
+
+def test_a_look_at_all_of_them_lists_nodes_once(lab: Lab) -> None:
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    lab.tick(seconds=15)
+    assert len([call for call in calls if call.startswith("list nodes")]) == 1
+
+
+def test_a_message_holds_so_many_claims(lab: Lab) -> None:
+    many = [f"c{number:03}" for number in range(CLAIMS_A_MESSAGE + 1)]
+    first, last = work_on_claims(many, lab.clock.now())
+    assert (tuple(first["claims"]), last["claim"]) == (tuple(many[:-1]), many[-1])
+
+
+def test_a_claim_whose_call_fails_goes_on_by_itself(lab: Lab) -> None:
+    """Its failures make its own looks rarer, and not those of the others."""
+    lab.boot()
+    (node, *_) = lab.kubernetes.names(kinds.NODES)
+    failing = next(claim.name for claim in lab.claims if claim.instance_id == node)
+    failures = [TransientError("kube:patch nodes", "500")]
+
+    def fail(call: str) -> None:
+        if call == "patch nodes" and failures:
+            raise failures.pop()
+
+    lab.kubernetes.before_call = fail
+    lab.clock.advance(seconds=15)
+    report = lab.execute()
+    assert report.failed_messages == []
+    alone = [(message["claim"], message["failures"]) for message, _ in lab.work.sent if message.get("failures")]
+    assert alone == [(failing, 1)]
+    assert sorted(claim.phase for claim in lab.claims).count(ClaimPhase.INITIALIZED) == 2
+
+
+def test_a_claim_that_breaks_is_delivered_again_without_the_others(lab: Lab) -> None:
+    """Else one defect takes a whole plan to the dead-letter queue."""
+    broken = names(lab)[1]
+    advance = lab.app.execution._claim_work.advance
+
+    def fail(name: str, *rest: object) -> timedelta | None:
+        if name == broken:
+            raise ValueError("a defect")
+        return advance(name, *rest)  # type: ignore[arg-type]  # as given
+
+    lab.app.execution._claim_work.advance = fail  # type: ignore[method-assign]  # breaks one claim
+    report = lab.tick(seconds=15)[0]
+    assert report.failed_messages == []
+    (alone,) = [message for message, _ in lab.work.sent if message.get("claim") == broken]
+    lab.work.take()
+    assert lab.execute(alone).failed_messages == ["0"]
+
+
+def test_a_claim_in_two_messages_is_worked_on_once(lab: Lab) -> None:
+    (joined,) = lab.work.take()
+    longer = work_on_claim(names(lab)[0], lab.clock.now() + timedelta(minutes=1))
+    lab.clock.advance(seconds=15)
+    lab.execute(joined, longer)
+    asked = sorted(name for message, _ in lab.work.sent for name in (message.get("claims") or [message["claim"]]))
+    assert asked == names(lab)
+
+
+def test_a_message_of_which_one_claim_hangs_goes_back_to_the_queue(lab: Lab) -> None:
+    lab.app.execution._run_tasks = lambda tasks, _: tuple(number > 0 for number in range(len(tasks)))
+    lab.clock.advance(seconds=15)
+    assert lab.execute().failed_messages == ["0"]
+
+
+def test_a_node_that_somebody_changes_meanwhile_is_patched_again_at_once(lab: Lab) -> None:
+    """The cloud controller and the kubelet write to a new node all the time; a second later its pods have waited for that."""
+    lab.boot()
+    left = {"patch nodes": 2}
+
+    def conflict(call: str) -> None:
+        if left.get(call):
+            left[call] -= 1
+            raise ConflictError("kube:patch nodes", "the object has been modified")
+
+    lab.kubernetes.before_call = conflict
+    lab.clock.advance(seconds=15)
+    report = lab.execute()
+    assert report.counts["patchedAgain"] == 2
+    assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
+
+
+def test_an_item_names_its_claims() -> None:
+    assert WorkItem(claim="a").claim_names == ("a",)
+    assert WorkItem(claims=("a", "b")).claim_names == ("a", "b")
+    assert WorkItem(command="x").claim_names == ()
+
+
+def lose(call: str) -> None:
+    """Nobody hears EC2's answer, so that claims stay as they were stored."""
+    if call == "launch":
+        raise LostReplyError("ec2:CreateFleet", "timed out")
+
+
+def a_spread_pod(name: str) -> JsonObject:
+    """A pod of which each zone may have one more than any other."""
+    rule = {
+        "topologyKey": labels.ZONE,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+    return a_pending_pod(name, metadata={"labels": {"app": "spread"}}, topologySpreadConstraints=[rule])
+
+
+def test_pods_of_a_claim_that_is_not_launched_yet_count_in_its_zone() -> None:
+    """Two plans that do not know of each other ask for a skew that no order of binding can reach."""
+    lab = Lab()
+    lab.cloud.before_call = lose
+    for name in ("a", "b", "c"):
+        lab.kubernetes.put(a_spread_pod(name))
+        lab.provision()
+    zones = {offering.zone for claim in lab.claims for offering in claim.offerings}
+    assert [claim.phase for claim in lab.claims] == [ClaimPhase.REQUESTED] * 3
+    assert zones == {"us-east-1a", "us-east-1b", "us-east-1c"}
+
+
+def test_a_claim_that_is_not_launched_yet_has_no_room_for_others() -> None:
+    """Its type is not known: what seems to be left over may not come."""
+    lab = Lab()
+    lab.cloud.before_call = lose
+    for name in ("a", "b"):
+        lab.kubernetes.put(a_pending_pod(name, cpu="100m"))
+        lab.provision()
+    assert sorted(claim.plan.pods for claim in lab.claims) == [("default/a",), ("default/b",)]
