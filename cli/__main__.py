@@ -11,7 +11,9 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
+from cli.completeness import KUBECTL
 from cli.errors import BAD_INPUT, DONE, INTERNAL, INTERRUPTED, NEGATIVE, InputError
+from cli.style import AUTO, choose_style
 from core.errors import InvalidInputError
 from core.version import VERSION
 
@@ -34,9 +36,10 @@ EXIT_CODES: Final = {
     INTERRUPTED: "interrupted with Ctrl-C",
 }
 
-_EXAMPLES: Final = """examples:
-  kubectl get pods,nodes,pv,pvc,sc,nodepools,nodeclaims -A -o yaml | fleetwright plan -f -
-  fleetwright consolidate -f cluster/ -o json
+_EXAMPLES: Final = f"""examples:
+  {KUBECTL} > cluster.yaml
+  fleetwright plan -f cluster.yaml
+  fleetwright consolidate -f cluster.yaml
   fleetwright diff --from main/ --to pull-request/ -o markdown
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright validate -f pools/
@@ -51,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in given
     try:
         parsed = _parser(given).parse_args([word for word in given if word != "--debug"])
+        choose_style(getattr(parsed, "color", AUTO))
         return _ended(int(parsed.run(parsed)))
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cli.errors import InputError
+from cli.output import FORMS, JSONPATH
+from cli.style import AUTO, CHOICES
 from core.errors import InvalidInputError
 from core.model.feature_gates import GATES, VARIABLE, FeatureGates, parse_feature_gates
 from core.model.pod import TopologySpread
@@ -31,7 +33,7 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="a file, a folder (read recursively) or - for standard input; may be given again",
     )
-    parser.add_argument("--allow-empty", action="store_true", help="input without any object is no error")
+    parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
 
 
 def refuse_empty(arguments: argparse.Namespace, objects: int) -> None:
@@ -56,12 +58,25 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o`, the form of the answer."""
+    """`-o`, the form of the answer, and whether it is coloured."""
     parser.add_argument(
         "-o",
         "--output",
-        choices=("table", "json", "yaml"),
-        help="form of the answer (default: table on a terminal, json elsewhere)",
+        type=_form,
+        default="table",
+        metavar="|".join((*FORMS, "jsonpath=TEMPLATE")),
+        help="form of the answer (default: %(default)s)",
+    )
+    add_color(parser)
+
+
+def add_color(parser: argparse.ArgumentParser) -> None:
+    """`--color`."""
+    parser.add_argument(
+        "--color",
+        choices=CHOICES,
+        default=AUTO,
+        help="auto: on a terminal, unless NO_COLOR is set (default: %(default)s)",
     )
 
 
@@ -69,21 +84,19 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     """What any decision depends on besides the manifests."""
     add_catalogue(parser)
     parser.add_argument("--now", type=moment, metavar="RFC3339", help="fix the clock (default: the present)")
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seeds whatever is drawn (default: %(default)s)"
-    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default: %(default)s)")
     parser.add_argument(
         "--time-budget",
         type=_seconds,
         default=TIME_BUDGET_SECONDS_DEFAULT,
         metavar="SECONDS",
-        help="bound on improving the first plan; 0: not at all (default: %(default)s)",
+        help="how long to search for cheaper nodes; 0: take the first plan (default: %(default)s)",
     )
     parser.add_argument(
         "--improve-iterations",
         type=_count,
         metavar="N",
-        help="bound by steps instead of time: the same input then gives the same bytes",
+        help="bound the search by steps instead of time: the same input then gives the same bytes",
     )
     parser.add_argument(
         "--preference-policy",
@@ -153,6 +166,14 @@ def _default_spreads(path: str | None) -> tuple[TopologySpread, ...]:
         return default_spreads(found[0])
     except InvalidInputError as error:
         raise InputError(str(error), source=path) from error
+
+
+def _form(text: str) -> str:
+    if text in FORMS or text.startswith(JSONPATH):
+        return text
+    near = difflib.get_close_matches(text, FORMS, n=1)
+    meant = f", did you mean {near[0]}?" if near else f": one of {', '.join(FORMS)} and {JSONPATH}TEMPLATE"
+    raise argparse.ArgumentTypeError(f"there is no form {text!r}{meant}")
 
 
 def moment(text: str) -> datetime:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from cli import output
+from cli.money import a_month
 from cli.output import JsonObject
 from cli.plan_document import API_VERSION, rfc3339
 from core.difference import newly_drifted
@@ -17,9 +18,6 @@ from core.model.state_node import state_nodes
 from core.model.values.quantity import dollars
 from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
-
-HOURS_A_MONTH: Final = 730
-"""As in AWS' own price pages: 8,760 hours a year in twelve months."""
 
 _NAMED_MAX: Final = 10
 """Names of a list that are written out in a table; the JSON has all."""
@@ -82,7 +80,7 @@ def _side(side: Side) -> JsonObject:
     running = sum(state.is_managed for state in state_nodes(side.snapshot))
     return {
         "hourly": dollars(side.hourly),
-        "monthly": round(dollars(side.hourly) * HOURS_A_MONTH, 2),
+        "monthly": round(a_month(dollars(side.hourly)), 2),
         "nodes": running + len(side.plan.claims),
         "unschedulable": sorted(_unplaced(side)),
     }

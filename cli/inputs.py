@@ -13,10 +13,12 @@ from pathlib import Path
 import msgspec
 
 from cli.arguments import options_of, refuse_empty
+from cli.completeness import missing
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
 from cli.output import JsonObject
 from cli.reading import Document, read
+from core import labels
 from core.catalogue import document
 from core.errors import InvalidInputError
 from core.gc_pause import collector_paused
@@ -27,10 +29,16 @@ from core.model.snapshot import Snapshot
 
 
 class World(msgspec.Struct, frozen=True):
-    """The snapshot, and how long it took to read it."""
+    """What was read.
+
+    Attributes:
+        decode_seconds: How long it took.
+        prices: Where prices come from: source, region and date, the last two empty where the catalogue does not say.
+    """
 
     snapshot: Snapshot
     decode_seconds: float
+    prices: JsonObject
 
 
 def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
@@ -47,9 +55,13 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     gc.freeze()  # all of it lives as long as the command: the collector need not look at it again
     for warning in inventory.warnings():
         warn(warning)
+    ours_by_annotation = any(labels.CLAIM in node.annotations for node in snapshot.nodes)
+    command = getattr(arguments, "command", "")
+    if lacking := missing(command, inventory.objects, ours_by_annotation=ours_by_annotation):
+        warn(lacking)
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
-    return World(snapshot, time.perf_counter() - started)
+    return World(snapshot, time.perf_counter() - started, prices_of(arguments))
 
 
 def warn(text: str) -> None:
@@ -89,6 +101,16 @@ def _assembled(inventory: Inventory, arguments: argparse.Namespace) -> Snapshot:
 
 def _catalogue(inventory: Inventory, arguments: argparse.Namespace) -> Catalogue:
     return builtin_or_given(arguments, inventory.objects.get(kinds.EC2_NODE_CLASSES, []))
+
+
+def prices_of(arguments: argparse.Namespace) -> JsonObject:
+    """Where the catalogue's prices come from."""
+    if arguments.catalog:
+        origin = document.origin(Path(arguments.catalog).read_bytes())
+        return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}
+    from simulator.market.embedded import SOURCE, priced_on
+
+    return {"source": SOURCE, "region": arguments.region, "date": priced_on(arguments.region)}
 
 
 def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonObject]) -> Catalogue:

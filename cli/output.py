@@ -1,8 +1,9 @@
-"""Answers on standard output: tables that need no colour, JSON, YAML."""
+"""Answers on standard output: tables that are readable without colour, JSON, YAML, names, single values."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -10,25 +11,56 @@ from typing import Any, Final
 
 import msgspec
 
+from cli.jsonpath import filled
+from cli.style import style
+
 JsonObject = dict[str, Any]
+Text = Callable[[JsonObject], str]
 
 WIDTH_MAX: Final = 100
-"""Columns of a line for people: fits beside an editor, and in a ticket."""
+"""Columns of a line for people where no terminal says otherwise: fits beside an editor, and in a ticket."""
+
+_TERMINAL_MIN: Final = 60
+_TERMINAL_MAX: Final = 200
+"""A sentence over more columns than these is hard to read."""
+
+JSONPATH: Final = "jsonpath="
+FORMS: Final = ("table", "wide", "name", "json", "yaml")
 
 _CELL_WIDTH_MIN: Final = 18
 _HANGING: Final = 4
 
 
-def show(document: JsonObject, form: str | None, as_table: Callable[[JsonObject], str]) -> None:
-    """Print the document in the form asked for; without one a table on a terminal, JSON elsewhere."""
-    chosen = form or ("table" if sys.stdout.isatty() else "json")
-    if chosen == "json":
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    elif chosen == "yaml":
+def show(
+    document: JsonObject, form: str | None, as_table: Text, as_wide: Text | None = None, names: Text | None = None
+) -> None:
+    """Print the document in the form asked for, without one as a table.
+
+    Args:
+        document: The answer.
+        form: One of `FORMS`, or `jsonpath=TEMPLATE`.
+        as_table: The answer for people.
+        as_wide: The same with every column; the table where there is none.
+        names: One object a line as `kind/name`; the answer's kind where there is none.
+    """
+    if form == "json":
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+    elif form == "yaml":
         text = as_yaml(document)
+    elif form == "name":
+        text = names(document) if names else str(document["kind"]).lower()
+    elif form is not None and form.startswith(JSONPATH):
+        text = filled(form.removeprefix(JSONPATH), msgspec.to_builtins(document))
     else:
-        text = as_table(document).rstrip("\n") + "\n"
-    sys.stdout.write(text)
+        text = (as_wide or as_table)(document) if form == "wide" else as_table(document)
+    sys.stdout.write(text.rstrip("\n") + "\n" if text else "")
+
+
+def line_width() -> int:
+    """How many columns a line for people may have."""
+    if not sys.stdout.isatty():
+        return WIDTH_MAX
+    return min(max(shutil.get_terminal_size((WIDTH_MAX, 24)).columns, _TERMINAL_MIN), _TERMINAL_MAX)
 
 
 def as_yaml(document: JsonObject) -> str:
@@ -41,7 +73,7 @@ def as_yaml(document: JsonObject) -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns side by side under their headings; numbers to the right, the widest texts wrapped to `WIDTH_MAX`."""
+    """Columns side by side under their headings; numbers to the right, the widest texts wrapped to the width."""
     cells = [[_text(cell) for cell in row] for row in rows]
     numeric = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(headings))]
     widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings)]
@@ -51,11 +83,13 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
         padded = (v.rjust(w) if right else v.ljust(w) for v, w, right in zip(values, widths, numeric, strict=True))
         return "  ".join(padded).rstrip()
 
-    return "\n".join([line(headings), *(line(part) for row in cells for part in _broken(row, widths))])
+    return "\n".join(
+        [style.painted(line(headings), "bold"), *(line(part) for row in cells for part in _broken(row, widths))]
+    )
 
 
 def wrapped(text: str) -> str:
-    """Every line cut at spaces to `WIDTH_MAX`; what continues a line is indented further than the line."""
+    """Every line cut at spaces to the width; what continues a line is indented further than the line."""
     return "\n".join(part for line in text.splitlines() for part in _wrapped_line(line))
 
 
@@ -72,7 +106,7 @@ def counted(count: int, noun: str) -> str:
 
 def _narrowed(widths: list[int], least: Sequence[int]) -> list[int]:
     """The same widths with the widest made narrower until a line fits, none below its least."""
-    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH_MAX
+    excess = sum(widths) + 2 * (len(widths) - 1) - line_width()
     while excess > 0:
         spare, widest = max(
             (width - min(width, low), -i) for i, (width, low) in enumerate(zip(widths, least, strict=True))
@@ -96,7 +130,12 @@ def _broken(row: Sequence[str], widths: Sequence[int]) -> list[list[str]]:
 def _wrapped_line(line: str) -> list[str]:
     indent = " " * (len(line) - len(line.lstrip()) + _HANGING)
     return textwrap.wrap(
-        line, WIDTH_MAX, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+        line,
+        line_width(),
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
     ) or [""]
 
 

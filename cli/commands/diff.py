@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="manifests that both sides share, such as the cluster",
         **several,
     )
-    parser.add_argument("--allow-empty", action="store_true", help="input without any object is no error")
+    parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")
     parser.add_argument(
         "-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: %(default)s)"
     )
@@ -59,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="pods-lost|cost+PERCENT|drift",
         help="exit with 1 if pods lose their place, if it costs that much more, or if nodes drift; may be given again",
     )
+    shared.add_color(parser)
     shared.add_decision(parser)
     parser.set_defaults(improve_iterations=ITERATIONS_DEFAULT)
 

@@ -32,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_files(parser)
     parser.add_argument("-o", "--output", choices=_FORMS, default="table", help="form of the answer (default: table)")
     parser.add_argument("--lenient", action="store_true", help="misspelt fields are warnings, not errors")
+    shared.add_color(parser)
     shared.add_catalogue(parser)
 
 

@@ -44,6 +44,25 @@ class _Document(msgspec.Struct, rename="camel"):
     node_classes: dict[str, list[_InstanceType]] = {}
 
 
+class CatalogueOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Which region a catalogue is of and the day of its prices; both may be empty."""
+
+    region: str = ""
+    date: str = ""
+
+
+def origin(raw: bytes) -> CatalogueOrigin:
+    """What the document says of itself.
+
+    Raises:
+        InvalidInputError: If it cannot be read.
+    """
+    try:
+        return msgspec.json.decode(_unpacked(raw), type=CatalogueOrigin)
+    except (zlib.error, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot be read: {error}", subject="catalogue") from error
+
+
 def decode(raw: bytes) -> Catalogue:
     """Read a catalogue.
 
@@ -51,8 +70,7 @@ def decode(raw: bytes) -> Catalogue:
         InvalidInputError: If it is no such document, or a quantity or price in it cannot be; names the type and the field.
     """
     try:
-        text = zlib.decompress(raw, _GZIP_WINDOW) if raw.startswith(_GZIP_MAGIC) else raw
-        document = msgspec.json.decode(text, type=_Document)
+        document = msgspec.json.decode(_unpacked(raw), type=_Document)
     except zlib.error as error:
         raise InvalidInputError(f"cannot be unpacked: {error}", subject="catalogue") from error
     except msgspec.ValidationError as error:
@@ -67,14 +85,19 @@ def decode(raw: bytes) -> Catalogue:
     )
 
 
-def encode(catalogue: Catalogue) -> bytes:
-    """Write a catalogue; `decode` gives back the same one."""
+def encode(catalogue: Catalogue, told: CatalogueOrigin | None = None) -> bytes:
+    """Write a catalogue, with its origin where one is given; `decode` gives back the same one."""
     document: dict[str, Any] = {"instanceTypes": [_written(found) for found in catalogue.default]}
+    document |= msgspec.structs.asdict(told) if told is not None else {}
     if catalogue.by_node_class:
         document["nodeClasses"] = {
             name: [_written(found) for found in types] for name, types in catalogue.by_node_class.items()
         }
     return msgspec.json.encode(document, order="sorted")
+
+
+def _unpacked(raw: bytes) -> bytes:
+    return zlib.decompress(raw, _GZIP_WINDOW) if raw.startswith(_GZIP_MAGIC) else raw
 
 
 def _types(written: Iterable[_InstanceType]) -> tuple[InstanceType, ...]:

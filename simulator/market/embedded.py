@@ -18,12 +18,14 @@ from core.model.catalogue import Catalogue
 
 DATA: Final = Path(__file__).parent.parent / "data"
 REGIONS: Final = ("us-east-1",)
+SOURCE: Final = "on-demand list; spot is modelled"
 
 
 class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the file holds.
 
     Attributes:
+        priced_on: The date of the price list.
         zones: Zone name → zone id.
         types: Descriptions under EC2's own field names.
         offered: Instance type → last letters of the zones that sell it.
@@ -32,6 +34,7 @@ class MarketFile(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     region: str
+    priced_on: str = ""
     zones: dict[str, str]
     types: tuple[Shape, ...]
     offered: dict[str, str]
@@ -46,6 +49,15 @@ def builtin_catalogue(region: str, node_classes: Sequence[Mapping[str, Any]] = (
         InvalidInputError: If no market of that region is built in.
     """
     return build_catalogue(builtin_shapes(region), builtin_market(region), node_classes)
+
+
+def priced_on(region: str) -> str:
+    """The date of the region's price list, as 2026-07-20.
+
+    Raises:
+        InvalidInputError: If no market of that region is built in.
+    """
+    return _read(region).priced_on
 
 
 def builtin_shapes(region: str) -> tuple[Shape, ...]:

@@ -37,10 +37,12 @@ _SPOT_SPAN_PERMILLE: Final = 151
 def generate() -> bytes:
     """The file, compressed."""
     shapes = tuple(shape for shape in _shapes() if shape.can_run_nodes)
-    prices = on_demand_prices((DATA / f"{REGION}.on-demand.tsv").read_text(), shapes)
+    table = (DATA / f"{REGION}.on-demand.tsv").read_text()
+    prices = on_demand_prices(table, shapes)
     offered = _offered({shape.instance_type for shape in shapes})
     held = MarketFile(
         region=REGION,
+        priced_on=_date_in(table),
         zones=ZONES,
         types=shapes,
         offered=offered,
@@ -48,6 +50,11 @@ def generate() -> bytes:
         spot_permille={family: _spot_shares(family) for family in sorted({n.partition(".")[0] for n in prices})},
     )
     return gzip.compress(msgspec.json.encode(held), mtime=0)
+
+
+def _date_in(table: str) -> str:
+    """The date in the table's first line."""
+    return next(word for word in table.split("\n", 1)[0].replace(",", "").split() if word[:4].isdecimal())
 
 
 def on_demand_prices(table: str, shapes: Iterable[Shape]) -> dict[str, int]:

@@ -49,9 +49,52 @@ def test_the_table_names_nodes_pods_and_reasons(cluster: list[str], capsys: Capt
     """People read it without colour."""
     assert main(["plan", *cluster, "-o", "table"]) == 1
     text = capsys.readouterr().out
+    assert text.startswith(
+        "4 pods wait: 2 get 1 new node; 1 fits on 1 existing node; 1 has no place\n$0.1000 an hour, $73 a month"
+    )
     assert "default-0  m.small" in text
-    assert "pod shop/huge is unschedulable [NoOfferingFits]" in text
-    assert "1 new nodes for 2 pods, 1 pods on nodes that exist, 1 unschedulable; 0.1000 $/h" in text
+    assert "no place for shop/huge [NoOfferingFits]" in text
+    assert "\x1b" not in text
+    main(["plan", *cluster, "--color", "always"])
+    assert "\x1b[1m4 pods wait\x1b[0m" in capsys.readouterr().out
+
+
+def test_any_form_of_the_answer_can_be_had(cluster: list[str], capsys: Capture) -> None:
+    """Scripts want names or one value, people all columns."""
+    for form, told in (
+        ("name", "nodeclaim.karpenter.sh/default-0\n"),
+        ("jsonpath={.nodeClaims[*].pods[*]}", "shop/cart-0 shop/cart-1\n"),
+        ("jsonpath=.cost.hourly", "0.1\n"),
+        ('jsonpath={.kind}{"\\n"}{.nodeClaims[0].price}', "Plan\n0.1\n"),
+    ):
+        assert main(["plan", *cluster, "-o", form]) == 1
+        assert capsys.readouterr().out == told, form
+    main(["plan", *cluster, "-o", "wide"])
+    assert "CAPACITY   CPU" in capsys.readouterr().out
+    main(["plan", *cluster, "--all"])
+    assert "shop/cart-0, shop/cart-1" in capsys.readouterr().out
+    assert main(["plan", *cluster, "-o", "jsonpath={.[}"]) == 2
+    assert "is no path such as" in capsys.readouterr().err
+    assert main(["plan", *cluster, "-o", "jsn"]) == 2
+    assert "did you mean json?" in capsys.readouterr().err
+
+
+def test_what_a_question_needs_and_the_input_lacks_is_said(cluster: list[str], capsys: Capture) -> None:
+    """A dump without NodeClaims looks complete, and every node then counts as somebody else's."""
+    main(["consolidate", *cluster, "-o", "json"])
+    told = capsys.readouterr().err
+    assert "the input has Nodes but no NodeClaims (no node counts as ours), DaemonSets" in told
+    assert "kubectl get nodepools,ec2nodeclasses,nodeclaims" in told
+
+
+def test_prices_have_a_date(cluster: list[str], tmp_path: Path, capsys: Capture) -> None:
+    assert answer(capsys, "plan", *cluster, code=1)["prices"] == {"source": "catalog.json", "region": "", "date": ""}
+    dated = {"region": "eu-west-1", "date": "2026-11-20", **json.loads((tmp_path / "catalog.json").read_text())}
+    (tmp_path / "catalog.json").write_text(json.dumps(dated))
+    main(["plan", *cluster])
+    assert "\nprices: eu-west-1 of 2026-11-20, catalog.json\n" in capsys.readouterr().out
+    (tmp_path / "catalog.json").unlink()
+    assert answer(capsys, "plan", *cluster[:2])["prices"]["date"] == "2026-07-20"
 
 
 def test_an_iteration_bound_gives_the_same_bytes_in_any_process(cluster: list[str]) -> None:

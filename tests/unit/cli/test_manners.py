@@ -14,7 +14,8 @@ import yaml
 
 from cli import output
 from cli.__main__ import main
-from cli.commands import plan
+from cli.plan_table import plan_table
+from cli.style import Style
 
 ROOT = Path(__file__).parents[3]
 Capture = pytest.CaptureFixture[str]
@@ -140,9 +141,50 @@ def test_continued_lines_hang() -> None:
 
 def test_pods_that_share_a_fate_share_an_entry() -> None:
     """A thousand pods of one Deployment without a place are one problem."""
-    lost = [{"pod": f"shop/p{n}", "reason": "NoOfferingFits", "message": "NodePool a: full"} for n in range(5)]
+    lost = [
+        {"pod": f"shop/p{n}", "reason": "NoOfferingFits", "message": "NodePool a: full\nNodePool b: full"}
+        for n in range(5)
+    ]
     cost = {"hourly": 0.0, "lowerBound": None, "gap": None}
-    text = plan.plan_table({"nodeClaims": [], "bindings": [], "unschedulable": lost, "cost": cost})
+    document = {"nodeClaims": [], "bindings": [], "unschedulable": lost, "cost": cost}
+    lines = plan_table(document).splitlines()
+    assert lines[:4] == [
+        "5 pods wait; 5 have no place",
+        "",
+        "no place for 5 pods (shop/p0, shop/p1, shop/p2 +2) [NoOfferingFits]",
+        "  NodePool a: full",
+    ]
+    assert "NodePool b" not in plan_table(document)
+    assert "  NodePool b: full" in plan_table(document, shows_all=True)
+
+
+def test_nodes_that_are_alike_share_a_row() -> None:
+    """Forty rows that differ in a number hide the one that differs in price."""
+    claim = {"nodePool": "a", "instanceTypes": ["m.s", "m.l"], "capacityTypes": ["spot"], "zones": ["z1"], "price": 0.1}
+    claims = [{**claim, "name": f"a-{n}", "pods": [f"p{n}"] * (n + 1)} for n in range(3)]
+    cost = {"hourly": 0.3, "lowerBound": 0.2, "gap": 1 / 3}
+    text = plan_table({"nodeClaims": claims, "bindings": [], "unschedulable": [], "cost": cost})
     assert text.startswith(
-        "5 pods (shop/p0, shop/p1, shop/p2 +2) are unschedulable [NoOfferingFits]\n  NodePool a: full"
+        "6 pods wait: 6 get 3 new nodes\n$0.3000 an hour, $219 a month; the proven minimum is $0.2000 an hour"
     )
+    assert [line.split() for line in text.splitlines()[4:]] == [
+        ["3", "x", "a", "m.s", "(or", "1", "other)", "z1", "spot", "1", "to", "3", "0.1000"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("when", "environment", "is_terminal", "expected"),
+    [
+        ("auto", {}, True, True),
+        ("auto", {}, False, False),
+        ("auto", {"NO_COLOR": "1"}, True, False),
+        ("auto", {"TERM": "dumb"}, True, False),
+        ("always", {"NO_COLOR": "1"}, False, True),
+        ("never", {}, True, False),
+    ],
+)
+def test_colour_is_for_terminals(when: str, environment: dict[str, str], is_terminal: bool, expected: bool) -> None:
+    found = Style()
+    found.choose(when, environment, is_terminal=is_terminal)
+    assert found.is_on is expected
+    assert found.painted("x", "red") == ("\x1b[31mx\x1b[0m" if expected else "x")

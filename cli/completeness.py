@@ -1,0 +1,44 @@
+"""Says which kinds a question needs and the input does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+
+KUBECTL: Final = "kubectl get nodepools,ec2nodeclasses,nodeclaims,nodes,csinodes,pv,pvc,sc,pdb,ns,ds,pods -A -o yaml"
+"""Prints everything that a decision reads from a cluster."""
+
+_FOLLOWS: Final[Mapping[Resource, str]] = {
+    kinds.NODE_POOLS: "NodePools (nothing can be launched)",
+    kinds.NODE_CLAIMS: "NodeClaims (no node counts as ours)",
+    kinds.DAEMON_SETS: "DaemonSets (new nodes are planned without room for them)",
+    kinds.PODS: "Pods (every node looks empty)",
+    kinds.POD_DISRUPTION_BUDGETS: "PodDisruptionBudgets (evictions look unlimited)",
+}
+_NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
+    "plan": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS, kinds.PODS),
+    "explain": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS),
+    "consolidate": tuple(_FOLLOWS),
+}
+"""Command → what it needs of a cluster, besides its nodes."""
+
+
+def missing(command: str, present: Mapping[Resource, Collection[Any]], *, ours_by_annotation: bool) -> str:
+    """A warning about what the input of a cluster lacks, empty where nothing does or where it is no cluster's.
+
+    Args:
+        command: What is asked.
+        present: The objects of the input by kind.
+        ours_by_annotation: Some node says itself which claim it has, so NodeClaims are not needed.
+    """
+    if not present.get(kinds.NODES):
+        return ""
+    lacking = [found for found in _NEEDED.get(command, ()) if not present.get(found)]
+    if ours_by_annotation and kinds.NODE_CLAIMS in lacking:
+        lacking.remove(kinds.NODE_CLAIMS)
+    if not lacking:
+        return ""
+    return f"the input has Nodes but no {', '.join(_FOLLOWS[found] for found in lacking)}; complete: {KUBECTL}"

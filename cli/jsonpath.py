@@ -1,0 +1,46 @@
+"""`-o jsonpath=TEMPLATE`: text with expressions in braces, as kubectl has it, without its `range`."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from cli.errors import InputError
+
+_PARTS: Final = re.compile(r"\{([^{}]*)\}")
+_ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
+
+
+def filled(template: str, document: Any) -> str:
+    """The template with each expression's values in its place, several of them side by side.
+
+    Raises:
+        InputError: If an expression cannot be read.
+    """
+    pieces, end = list[str](), 0
+    for match in _PARTS.finditer(template):
+        pieces += [template[end : match.start()], _values(match.group(1).strip(), document)]
+        end = match.end()
+    if not end:
+        return _values(template.strip(), document)
+    return "".join([*pieces, template[end:]])
+
+
+def _values(expression: str, document: Any) -> str:
+    if expression.startswith('"') and expression.endswith('"'):
+        return re.sub(r"\\.", lambda found: _ESCAPES.get(found.group(), found.group()), expression[1:-1])
+    from jsonpath_ng.exceptions import JSONPathError
+    from jsonpath_ng.ext.parser import parse
+
+    path = (
+        expression if expression.startswith("$") else f"${expression if expression[:1] in '.[' else f'.{expression}'}"
+    )
+    try:
+        found = parse(path).find(document)
+    except (JSONPathError, AttributeError) as error:
+        told = " ".join(str(error).split())
+        raise InputError(
+            f"{expression!r} is no path such as .nodeClaims[*].name: {told}", source="-o jsonpath"
+        ) from error
+    return " ".join(value if isinstance(value := entry.value, str) else json.dumps(value) for entry in found)

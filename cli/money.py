@@ -1,0 +1,31 @@
+"""Dollars as people read them: an hour, a month, beside a proven minimum."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HOURS_A_MONTH: Final = 730
+"""As on AWS' own price pages: 8,760 hours a year in twelve months."""
+
+_PROVEN: Final = 0.0005
+"""Share of the cost below which plan and proven minimum are told as one: prices have four digits."""
+
+
+def a_month(hourly: float) -> float:
+    """Dollars a month at so many an hour."""
+    return hourly * HOURS_A_MONTH
+
+
+def rate(hourly: float) -> str:
+    """`$0.2295 an hour, $168 a month`."""
+    return f"${hourly:,.4f} an hour, ${a_month(hourly):,.0f} a month"
+
+
+def distance(hourly: float, lower_bound: float | None) -> str:
+    """How far a cost is from the proven minimum, as a part of a sentence; empty where nothing is proven."""
+    if lower_bound is None or not hourly:
+        return ""
+    if (hourly - lower_bound) / hourly <= _PROVEN:
+        return "which is the proven minimum"
+    above = f", {hourly / lower_bound - 1:.1%} above it" if lower_bound else ""
+    return f"the proven minimum is ${lower_bound:,.4f} an hour{above}"
