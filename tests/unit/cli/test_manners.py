@@ -149,7 +149,7 @@ def test_pods_that_share_a_fate_share_an_entry() -> None:
     document = {"nodeClaims": [], "bindings": [], "unschedulable": lost, "cost": cost}
     lines = plan_table(document).splitlines()
     assert lines[:4] == [
-        "5 pods wait; 5 have no place",
+        "5 pods wait: 5 have no place",
         "",
         "no place for 5 pods (shop/p0, shop/p1, shop/p2 +2) [NoOfferingFits]",
         "  NodePool a: full",
