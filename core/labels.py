@@ -51,6 +51,7 @@ CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
+EXPIRY: Final = "fleetwright.dev/expiry"
 
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"

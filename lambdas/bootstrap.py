@@ -191,7 +191,7 @@ class Application:
             StrayNodes(kubernetes, cloud, clock),
             PodEvents(stores),
             Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
-            Expiry(terminator),
+            Expiry(terminator, clock),
             ScheduledChanges(terminator, clock),
             DeletedPools(kubernetes, terminator),
             *windows,

@@ -96,6 +96,7 @@ def _node_pool(obj: JsonObject) -> NodePool:
         is_ready=status.is_ready(present),
         own_annotations=annotations,
         price_factors=tuning.price_factors(annotations),
+        expires_forcefully=tuning.expires_forcefully(annotations),
         largest_node=tuning.largest_node(annotations),
         template_hash=drift_hash.of_template(template),
         **status.identity(present),

@@ -157,6 +157,7 @@ def action_of(reason: str) -> Action:
 _ACTIONS_BY_REASON: Final[Mapping[str, Action]] = MappingProxyType(
     {
         TerminationReason.EXPIRED: Action.EXPIRE,
+        TerminationReason.EXPIRED_FORCEFULLY: Action.EXPIRE,
         TerminationReason.SCHEDULED_CHANGE: Action.EXPIRE,
         TerminationReason.NODE_POOL_DELETED: Action.DELETED_POOL,
         TerminationReason.UNHEALTHY: Action.REPAIR,

@@ -54,6 +54,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         own_annotations: The pool's own annotations, hashes among them.
         price_factors: Instance family → what its price counts in decisions, in thousandths; others count as they are.
         largest_node: CPU and memory of the largest node, which only a pod that needs more may exceed.
+        expires_forcefully: Its nodes go at their expireAfter whatever budgets and pods say.
         problem: Why it cannot be used (a message naming the field), empty for a valid pool. Its nodes are left alone.
     """
 
@@ -77,6 +78,7 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
     own_annotations: dict[str, str] = {}
     price_factors: dict[str, int] = {}
     largest_node: dict[str, int] = {}
+    expires_forcefully: bool = False
     template_hash: str = ""
     problem: str = ""
 

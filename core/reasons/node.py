@@ -111,4 +111,9 @@ class NodeReason(ReasonCode):
         "It is ill, and so are so many nodes of its NodePool that new ones would hardly help.",
         "Look for a common cause: image, network, a DaemonSet.",
     )
+    NO_REPLACEMENT = (
+        "NoReplacement",
+        "It expired, and what its pods need elsewhere was not ready in time; it is tried again later.",
+        "Read why its pods find no other place: capacity, limits, or a node that does not join.",
+    )
     NOT_TRIED = ("NotTried", "The round ended before this node's turn came; the next one looks at it.")

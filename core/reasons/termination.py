@@ -19,6 +19,11 @@ class TerminationReason(ReasonCode):
         "Look at the node that the message names if it happens often.",
     )
     EXPIRED = ("Expired", "It is older than expireAfter.")
+    EXPIRED_FORCEFULLY = (
+        "ExpiredForcefully",
+        "It is older than expireAfter, and its NodePool lets such nodes go whatever budgets and pods say.",
+        "Take the annotation `fleetwright.dev/expiry` off the NodePool if budgets are to count.",
+    )
     SCHEDULED_CHANGE = (
         "ScheduledChange",
         "AWS retires or restarts the instance at a date that is days ahead; it goes within budgets.",

@@ -118,3 +118,21 @@ def test_a_single_replica_moves_without_a_moment_of_absence(tmp_path: Path) -> N
     assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"]) == (1, 1)
     assert [d["reason"] for d in result.decisions if d["reason"].startswith("Surge")] == ["SurgeRestart"]
     assert_lawful(result)
+
+
+def test_an_expired_node_is_replaced_first_although_consolidation_is_switched_off(tmp_path: Path) -> None:
+    """If this failed, a budget against consolidation would keep nodes for ever, and expiry would be an outage for a minute."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["expireAfter"] = "20m"
+    pool["spec"]["disruption"]["budgets"] = [{"nodes": "1"}, {"nodes": "0", "reasons": ["Underutilized"]}]
+    result = play(tmp_path, pool, deployment(2, "aaa", "500m"), duration="34m")
+    first = named(result, "nodeReady")[0]["node"]
+    story = [
+        event.event
+        for event in result.events
+        if event.event in ("nodeReady", "podEvicted")
+        or (event.event, event.fields.get("reason")) == ("nodeTainted", "Expired")
+    ]
+    assert story[:5] == ["nodeReady", "nodeTainted", "nodeReady", "podEvicted", "podEvicted"]
+    assert {found["node"] for found in named(result, "podEvicted")} == {first}
+    assert_lawful(result)

@@ -151,6 +151,7 @@ class PoolMetadata(Metadata):
         *Metadata.rules,
         Rule(("annotations",), tuning.bad_price_factors, tuning.FACTORS_MEANING),
         Rule(("annotations",), tuning.bad_largest_node, tuning.LARGEST_NODE_MEANING),
+        Rule(("annotations",), tuning.bad_expiry, tuning.EXPIRY_MEANING),
     )
 
 

@@ -19,6 +19,9 @@ _AMOUNT: Final = r"(cpu|memory)=[0-9]+(\.[0-9]+)?(m|k|[MGT]i?|Ki)?"
 _AMOUNTS: Final = re.compile(rf"{_AMOUNT}(, *{_AMOUNT})*")
 
 FACTORS_MEANING: Final = "must be families with factors, such as m5a=1.2,m8g=0.85"
+EXPIRY_WITHIN_BUDGETS: Final = "WithinBudgets"
+EXPIRY_FORCEFUL: Final = "Forceful"
+EXPIRY_MEANING: Final = f"must be {EXPIRY_WITHIN_BUDGETS} or {EXPIRY_FORCEFUL}"
 LARGEST_NODE_MEANING: Final = "must be cpu, memory or both, such as cpu=64,memory=256Gi"
 
 
@@ -32,6 +35,17 @@ def largest_node(annotations: Mapping[str, str]) -> dict[str, int]:
     """The CPU (millicores) and memory (bytes) that a node should not exceed; empty where any size will do."""
     found = _pairs(annotations.get(labels.LARGEST_NODE, ""))
     return {name: parse(amount, name) for name, amount in found.items()}
+
+
+def expires_forcefully(annotations: Mapping[str, str]) -> bool:
+    """Whether nodes go at their `expireAfter` whatever budgets, do-not-disrupt and PodDisruptionBudgets say of that moment."""
+    return annotations.get(labels.EXPIRY) == EXPIRY_FORCEFUL
+
+
+def bad_expiry(metadata: JsonObject) -> list[Location]:
+    """Where it is not understood how nodes expire."""
+    text = metadata.get("annotations", {}).get(labels.EXPIRY)
+    return [] if text in (None, EXPIRY_WITHIN_BUDGETS, EXPIRY_FORCEFUL) else [("annotations", labels.EXPIRY)]
 
 
 def bad_price_factors(metadata: JsonObject) -> list[Location]:

@@ -17,9 +17,14 @@ from core.model import node_claim
 from core.model.node_pool import Budget, NodePool
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode
-from core.reasons.termination import BUDGETED
+from core.reasons.termination import BUDGETED, TerminationReason
 
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
+
+UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
+"""Reasons within budgets that no budget can name."""
+
+_DEFAULT: Final = Budget("10%")
 
 Remaining = dict[str, dict[str, int | None]]
 """Pool → reason → how many nodes may still go; None where nothing limits them."""
@@ -53,7 +58,20 @@ def limit(budget: Budget, nodes: int) -> int:
 
 
 def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
-    """How many of the pool's `nodes` may be gone at once for `reason`; None for no limit."""
+    """How many of the pool's `nodes` may be gone at once for `reason`; None for no limit.
+
+    Karpenter's budgets cannot name expiry and maintenance. Those count that name no reason; where none does, as many nodes
+    may go as for the reason of which most may: a NodePool that is only not to be consolidated does not keep its nodes for
+    ever. A reason that nothing limits counts as the default budget there, so a fleet of one age does not go at once.
+    """
+    named = _named(pool, nodes, reason, now)
+    if named is not None or reason not in UNNAMED or not pool.disruption.budgets:
+        return named
+    others = (_named(pool, nodes, other, now) for other in BUDGETED)
+    return max(limit(_DEFAULT, nodes) if top is None else top for top in others)
+
+
+def _named(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
     lowest: int | None = None
     try:
         for budget in pool.disruption.budgets:

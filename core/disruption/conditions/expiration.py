@@ -24,8 +24,10 @@ EARLY_AT_MOST: Final = timedelta(days=1)
 def expired(snapshot: Snapshot) -> tuple[str, ...]:
     """Names of the claims whose time is up and that are not going yet, oldest first, ties by name.
 
-    The claim's own `expireAfter` counts, not what its NodePool says today (Karpenter).
+    The claim's own `expireAfter` counts, not what its NodePool says today (Karpenter). One whose drain was given back is left
+    alone for a while, but for NodePools whose expiry is forceful.
     """
+    forceful = {pool.name for pool in snapshot.node_pools if pool.expires_forcefully}
     due = [
         (claim.created_at + claim.expire_after - _early(claim, claim.expire_after), claim.name)
         for claim in snapshot.node_claims
@@ -33,7 +35,7 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
         and claim.created_at is not None
         and claim.deleted_at is None
         and claim.name not in snapshot.marked_for_deletion
-        and (claim.hold is None or claim.hold.until <= snapshot.now)
+        and (claim.hold is None or claim.hold.until <= snapshot.now or claim.node_pool in forceful)
     ]
     return tuple(name for at, name in sorted(due) if at <= snapshot.now)
 

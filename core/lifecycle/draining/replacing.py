@@ -9,19 +9,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from core import labels
 from core.lifecycle.backoff import SHORTEST, recheck_after
 from core.lifecycle.facts import ClaimFacts
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Deletion
-from core.lifecycle.steps import Wait
+from core.lifecycle.steps import GiveBack, Wait
 from core.model.plan import Binding
 from core.model.pod import Pod
 from core.pods.disposition import is_reschedulable
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
 
 SPOT_NOTICE: Final = timedelta(minutes=2)
 """From EC2's warning to the end of a spot instance."""
 
 REPLACED_WITHIN: Final = timedelta(minutes=5)
 """How long to wait for replacements where the end of the instance is not announced: several times a node's boot."""
+
+EXPIRED_WAITS: Final = timedelta(minutes=20)
+"""How long an expired node waits for its pods' replacements: as long as an instance may take to join, and some more."""
 
 MARGIN: Final = timedelta(seconds=15)
 """Added to the longest grace of its pods: for the evictions themselves, and for a run that comes late."""
@@ -38,8 +44,14 @@ def awaits_replacements(record: ClaimRecord) -> bool:
     )
 
 
-def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime) -> Wait | None:
-    """Wait while no replacement is ready and there is time to drain later; None: drain now."""
+def wait_for_replacements(
+    record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
+) -> Wait | GiveBack | None:
+    """Wait while no replacement is ready and there is time to drain later; None: drain now.
+
+    An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. One in
+    a capacity reservation goes first: its own slot may be the only one for what replaces it.
+    """
     deletion, node = record.deletion, facts.node
     if deletion is None or not awaits_replacements(record) or facts.has_replacements:
         return None
@@ -47,10 +59,19 @@ def wait_for_replacements(record: ClaimRecord, facts: ClaimFacts, waiting: Seque
         return None
     left = drain_by(deletion, waiting) - now
     if left <= timedelta(0):
-        return None
+        return _unreplaced(record, deletion, node.name)
     return Wait(
         max(SHORTEST, min(left, recheck_after(deletion.asked_at, now))), "what was planned for its pods is not ready"
     )
+
+
+def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> GiveBack | None:
+    """What becomes of a node that has waited in vain; None: drain it."""
+    is_forced = deletion.deadline is not None and deletion.ends_at is not None and deletion.deadline < deletion.ends_at
+    is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
+    if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:
+        return None
+    return GiveBack(node, NodeReason.NO_REPLACEMENT, "what its pods need elsewhere was not ready in time")
 
 
 def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:

@@ -10,7 +10,7 @@ from core.disruption.budgets.node_pool_budgets import places
 from core.lifecycle.draining.giving_back import VOLUNTARY, is_voluntary
 from core.lifecycle.records import ClaimRecord
 from core.model.state_node import state_nodes
-from core.reasons.termination import BUDGETED, TerminationReason
+from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import Brakes, skipped
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.messages import work_on_claim
@@ -78,7 +78,7 @@ class ClaimTerminator:
         return record
 
 
-def places_for_any_reason(view: ClusterState) -> dict[str, int]:
-    """How many claims of each NodePool may go together where budgets cannot name the reason: as for the strictest."""
+def places_for(reason: TerminationReason, view: ClusterState) -> dict[str, int]:
+    """How many claims of each NodePool may go together for the reason."""
     holding = {claim.name for claim in view.claims.values() if claim.is_disrupting}
-    return places(view.snapshot, state_nodes(view.snapshot), BUDGETED, holding)
+    return places(view.snapshot, state_nodes(view.snapshot), [reason], holding)

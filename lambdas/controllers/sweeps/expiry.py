@@ -3,43 +3,69 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from core.disruption.conditions.expiration import expired, objections
+from core.lifecycle.draining.replacing import EXPIRED_WAITS, REPLACED_WITHIN
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for_any_reason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
+from lambdas.ports import Clock
 
 
 class Expiry:
-    """Terminates expired claims as far as budgets allow, the others later (Karpenter asks no budget here)."""
+    """Terminates expired claims: as far as budgets allow, or of NodePools that ask for it whatever those say (docs/adr/0048).
+
+    Either way replacements come first.
+    """
 
     name: Final = "expiry"
     every: timedelta = EACH_ROUND
     is_urgent: Final = False
 
-    def __init__(self, terminator: ClaimTerminator) -> None:
+    def __init__(self, terminator: ClaimTerminator, clock: Clock) -> None:
         self._terminator = terminator
+        self._clock = clock
 
     def run(self, round_: ReconcileRound) -> None:
-        """Let those go that may."""
+        """Let those go that must, then those that may."""
         view = round_.view
-        bounds = places_for_any_reason(view)
         due = expired(view.snapshot)
-        kept = objections(view.snapshot, due)
+        forceful = {pool.name for pool in view.snapshot.node_pools if pool.expires_forcefully}
+        must = [name for name in due if view.claims[name].plan.node_pool in forceful]
+        round_.each(must, partial(self._must_go, round_=round_), subject=lambda name: name)
+        may = [name for name in due if name not in must]
+        kept = objections(view.snapshot, may)
+        bounds = places_for(TerminationReason.EXPIRED, view) if may else {}
 
         def terminate(name: str) -> None:
-            message = f"older than {view.claims[name].plan.expire_after}"
             if name in kept:
-                round_.report.count("expiredButBlocked")
                 round_.report.decide(DecisionKind.SKIP, name, ClaimReason.EXPIRED_BUT_BLOCKED, kept[name])
             elif self._terminator.begin_within(
-                name, TerminationReason.EXPIRED, "expireAfter has passed", bounds, round_.report
+                name,
+                TerminationReason.EXPIRED,
+                "expireAfter has passed",
+                bounds,
+                round_.report,
+                ends_at=self._clock.now() + EXPIRED_WAITS,
             ):
+                message = f"older than {view.claims[name].plan.expire_after}"
                 round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED, message)
-            else:
-                round_.report.count("expiredButBlocked")
+                return
+            round_.report.count("expiredButBlocked")
 
-        round_.each(due, terminate, subject=lambda name: name)
+        round_.each(may, terminate, subject=lambda name: name)
+
+    def _must_go(self, name: str, *, round_: ReconcileRound) -> None:
+        message = f"older than {round_.view.claims[name].plan.expire_after}, and its NodePool's expiry is forceful"
+        self._terminator.begin(
+            name,
+            TerminationReason.EXPIRED_FORCEFULLY,
+            message,
+            round_.report,
+            ends_at=self._clock.now() + REPLACED_WITHIN,
+        )
+        round_.report.decide(DecisionKind.EXPIRE, name, TerminationReason.EXPIRED_FORCEFULLY, message)

@@ -12,7 +12,7 @@ from core.lifecycle.scheduled_changes import approaching, is_due
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for_any_reason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator, places_for
 from lambdas.controllers.sweeps.sweep import EACH_ROUND, ReconcileRound
 from lambdas.ports import Clock
 
@@ -35,7 +35,7 @@ class ScheduledChanges:
         round_.each(must, lambda record: self._must_go(record, round_), subject=lambda record: record.name)
         may = approaching(view.claims.values(), view.snapshot.marked_for_deletion, now)
         kept = objections(view.snapshot, may)
-        bounds = places_for_any_reason(view) if may else {}
+        bounds = places_for(TerminationReason.SCHEDULED_CHANGE, view) if may else {}
 
         def terminate(name: str) -> None:
             if name in kept:

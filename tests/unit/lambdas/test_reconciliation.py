@@ -310,3 +310,22 @@ def test_a_pod_that_leaves_is_noticed_for_consolidate_after(lab: Lab) -> None:
     lab.kubernetes.drop(kinds.PODS, "p", "default")
     lab.reconcile()
     assert lab.claim.last_pod_event_at == lab.clock.now() > NOW + timedelta(minutes=10)
+
+
+def test_forceful_expiry_asks_neither_budgets_nor_pods() -> None:
+    """Whoever rotates nodes by a hard date says so on the NodePool; replacements still come first."""
+    lab = Lab()
+    annotations = {"fleetwright.dev/expiry": "Forceful"}
+    budgets = {"budgets": [{"nodes": "0"}]}
+    lab.kubernetes.put(
+        a_node_pool(template={"expireAfter": "1h"}, disruption=budgets, metadata={"annotations": annotations})
+    )
+    lab.kubernetes.put(a_pending_pod("p", metadata={"annotations": {"karpenter.sh/do-not-disrupt": "true"}}))
+    lab.settle()
+    lab.bind("p")
+    lab.clock.advance(hours=1)
+    lab.reconcile()
+    deletion = lab.claim.deletion
+    assert deletion is not None
+    assert deletion.reason == "ExpiredForcefully"
+    assert deletion.ends_at is not None

@@ -7,7 +7,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from core.disruption.budgets.node_pool_budgets import BudgetLedger, allowed, remaining, unreadable
+from core.disruption.budgets.node_pool_budgets import (
+    UNNAMED,
+    BudgetLedger,
+    allowed,
+    remaining,
+    unreadable,
+)
 from core.model.node_claim import INSTANCE_TERMINATING, Condition
 from core.model.node_pool import Budget, Disruption, NodePool
 from core.model.snapshot import Snapshot
@@ -111,3 +117,21 @@ def test_a_budget_that_cannot_be_read_is_named() -> None:
     assert unreadable(pool(good)) == ""
     assert unreadable(pool(good, bad)).startswith("spec.disruption.budgets[1]: '25' in the hour")
     assert allowed(pool(good, bad), 10, EMPTY, NOW) == 0
+
+
+@pytest.mark.parametrize(
+    ("budgets", "expected"),
+    [
+        ([Budget("3")], 3),
+        ([Budget("0")], 0),
+        ([Budget("3"), Budget("0", reasons=("Underutilized",))], 3),
+        ([Budget("0", reasons=("Underutilized",))], 5),
+        ([Budget("0", reasons=("Underutilized", "Empty")), Budget("1", reasons=("Drifted",))], 1),
+        ([Budget("0", reasons=BUDGETED)], 0),
+        ([], None),
+    ],
+)
+@pytest.mark.parametrize("reason", UNNAMED)
+def test_reasons_that_budgets_cannot_name(reason: str, budgets: list[Budget], expected: int | None) -> None:
+    """A budget against consolidation would switch expireAfter off for ever; or a fleet of one age would go at once."""
+    assert allowed(a_pool(disruption=Disruption(budgets=tuple(budgets))), 50, reason, NOW) == expected

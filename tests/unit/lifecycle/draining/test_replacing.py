@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import labels
 from core.lifecycle import steps
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.draining.deletion import hurried
@@ -142,3 +143,26 @@ def test_what_ends_already_has_no_other_reason() -> None:
 
 def _named(record: ClaimRecord, name: str, **changes: object) -> ClaimRecord:
     return msgspec.structs.replace(record, name=name, **changes)
+
+
+@pytest.mark.parametrize(
+    ("deletion", "capacity_type", "stays"),
+    [
+        ({"reason": "Expired"}, labels.SPOT, True),
+        ({"reason": "Expired", "is_final": True}, labels.SPOT, False),
+        ({"reason": "Expired", "deadline": NOW - SECOND}, labels.SPOT, False),
+        ({"reason": "Expired"}, labels.RESERVED, False),
+        ({"reason": "ExpiredForcefully"}, labels.SPOT, False),
+        ({"reason": "SpotInterrupted"}, labels.SPOT, False),
+    ],
+)
+def test_an_expired_node_that_cannot_be_replaced_stays(
+    deletion: dict[str, object], capacity_type: str, stays: bool
+) -> None:
+    """Its pods would be down for want of capacity; but a slot of a reservation may be the only one for its successor."""
+    record = a_leaving(**{"ends_at": NOW, **deletion})
+    assert record.machine is not None
+    offering = msgspec.structs.replace(record.machine.offering, capacity_type=capacity_type)
+    record = msgspec.structs.replace(record, machine=msgspec.structs.replace(record.machine, offering=offering))
+    step = next_claim_step(record, ClaimFacts(nodes=(a_node(leaving=True),), pods=(POD,)), NOW)
+    assert isinstance(step, steps.GiveBack) is stays
