@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim sim-page coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,8 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl -o table
 	@$(BIN)/python -m tests.page build/demo.html
 
-TESTS := -n auto -m "not slow and not e2e"
+HYPOTHESIS ?= ci
+TESTS := -n auto -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
 test: setup ## All tests (under ten minutes)
 	$(BIN)/python -m pytest $(TESTS)
 
@@ -36,7 +37,16 @@ coverage: setup ## The same run with branch coverage of core/ by its own tests, 
 	$(BIN)/python -m pytest $(TESTS) --cov --cov-report=term:skip-covered
 
 test-long: setup ## The long tests: many more random cases and seeds
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=$(HYPOTHESIS)
+
+LAMBDA_VENV := build/lambda-python
+test-lambda-python: ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
+	@python=$$($(PYTHON) -m tests.lambda_python) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)
+	$(LAMBDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider tests/unit tests/property
+
+nightly: setup ## Everything that is too long for CI, in hours: SEEDS=10000 CASES=20000 SAMPLE=500; all of it in build/nightly.json
+	$(BIN)/python -m tests.nightly --sizes SEEDS=$(NIGHTLY_SEEDS),CASES=$(CASES),SAMPLE=$(SAMPLE)
 
 WORLDS ?= 4
 e2e: setup ## The functions against real control planes and DynamoDB Local, in WORLDS=4 processes; builds them at the first run (15 minutes)
@@ -56,12 +66,10 @@ mutants: setup ## Deliberate faults in core and controllers, asked of the tests 
 	$(BIN)/python -m tests.mutation --sample $(SAMPLE) --seed $(SEED) --json build/mutants.json
 
 SEEDS ?= 200
+NIGHTLY_SEEDS ?= 10000
 FIRST ?= 1
 sim: setup ## Seeded worlds under seeded faults, judged: SEEDS=200 FIRST=1 PROCESSES=2; figures in build/sim.json
 	$(BIN)/python -m simulator.campaign --seeds $(SEEDS) --first $(FIRST) --processes $(PROCESSES) --json build/sim.json
-
-sim-page: setup ## Two hundred seeds, and their figures in docs/explanation/fault-campaign.md
-	$(BIN)/python -m simulator.campaign --seeds 200 --first 1 --processes $(PROCESSES) --json build/sim.json --page docs/explanation/fault-campaign.md
 
 e2e-peer: setup ## Karpenter's whole controller and our functions in the same place, one after the other (SIZES=300,1000,3000)
 	$(BIN)/python -m tests.e2e.peer --sizes $(SIZES)
@@ -77,7 +85,9 @@ fix: setup ## Mend what a machine can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## Write the reference pages and the CustomResourceDefinitions anew from the code
+FIGURES ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json
+	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 

@@ -9,6 +9,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("nightly", print_blob=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""CI draws the same examples each time; a night draws others, keeps what failed in `.hypothesis`, and prints its blob."""
 
 _WHOLE_SYSTEM: Final = tuple(
     Path(__file__).parent / name for name in ("access", "contract", "integration", "simulation")

@@ -34,6 +34,7 @@ from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.settings import Settings
+from tests import figures
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
@@ -177,14 +178,15 @@ def command_line() -> str:
 
 def main() -> int:
     """Write what has changed, and name it."""
-    assets = {POD_FIELDS.name: written_pod_fields()}
-    for folder, texts in ((FOLDER, pages()), (CRDS, crds()), (POD_FIELDS.parent, assets)):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in texts.items():
-            path = folder / name
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
-                sys.stderr.write(f"wrote {path.relative_to(ROOT)}\n")
+    texts = {FOLDER / name: text for name, text in pages().items()} | {
+        CRDS / name: text for name, text in crds().items()
+    }
+    texts |= {POD_FIELDS: written_pod_fields()} | figures.pages()
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            sys.stderr.write(f"wrote {path.relative_to(ROOT)}\n")
     return 0
 
 

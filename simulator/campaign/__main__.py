@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from simulator.campaign import call_sites
 from simulator.campaign.chances import NONE
-from simulator.campaign.page import with_figures
 from simulator.campaign.report import line, report
 from simulator.campaign.runs import play_all
 from simulator.campaign.trial import Plan, plan_of, play
@@ -29,7 +28,6 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--processes", type=int, default=2, help="how many at once")
     parser.add_argument("--json", type=Path, default=Path("build/sim.json"), help="where the figures go")
-    parser.add_argument("--page", type=Path, help="write the figures into this page too")
     parser.add_argument("--record", type=Path, help="play the first seed alone and write what happened in its world")
     parser.add_argument("--record-sites", action="store_true", help="find out anew which call sites there are")
     arguments = parser.parse_args()
@@ -49,8 +47,6 @@ def main() -> int:
         "processes": arguments.processes,
         "wallSeconds": round(time.monotonic() - began),
     }
-    if arguments.page is not None:
-        arguments.page.write_text(with_figures(arguments.page.read_text(), figures))
     return _told(figures, arguments.json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-BEGIN: Final = "<!-- Figures: `make sim-page` writes them. -->"
+BEGIN: Final = "<!-- Figures: `make docs` writes them from docs/figures.json. -->"
 END: Final = "<!-- End of the figures. -->"
 
 

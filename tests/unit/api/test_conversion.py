@@ -63,6 +63,7 @@ def converted(old: JsonObject) -> JsonObject:
         ),
         ({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}, "720h", "WhenEmpty", "30s"),
         ({"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never"}, "720h", "WhenEmpty", "Never"),
+        ({"consolidationPolicy": "WhenEmpty"}, "720h", "WhenEmpty", "Never"),
     ],
 )
 def test_the_disruption_block_keeps_its_meaning(old: JsonObject | None, expiry: str, policy: str, after: str) -> None:

@@ -254,3 +254,9 @@ def test_every_fault_is_told_not_only_the_first() -> None:
         f"{TEMPLATE}.requirements[1].values",
         "spec.template.metadata.labels[kubernetes.io/hostname]",
     }
+
+
+def test_a_number_out_of_bounds_is_told_its_bound() -> None:
+    """The message is all that the author of a manifest sees."""
+    found = [problem.message for problem in api.problems(changed(NODE_POOL, "spec.weight", 101))]
+    assert any("at most 100" in message for message in found), found

@@ -11,7 +11,7 @@ from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.model.feature_gates import GATES, FeatureGates
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS
-from tests import reference
+from tests import figures, reference
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -27,6 +27,14 @@ def test_generated_definitions_are_up_to_date() -> None:
     """A cluster would go on refusing what the models allow, or the reverse; `make docs` writes them anew."""
     written = {path.name: path.read_text(encoding="utf-8") for path in reference.CRDS.glob("*.yaml")}
     assert written == reference.crds(), "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    ("page", "text"), figures.pages().items(), ids=lambda found: found.stem if isinstance(found, Path) else ""
+)
+def test_figures_are_those_of_the_night_that_was_kept(page: Path, text: str) -> None:
+    """A figure that somebody wrote by hand is one that nobody measured."""
+    assert page.read_text(encoding="utf-8") == text
 
 
 def test_the_table_of_kubernetes_fields_is_up_to_date() -> None:

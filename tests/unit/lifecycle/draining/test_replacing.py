@@ -89,6 +89,13 @@ def test_no_drain_begins_later_than_its_pods_need(
         assert now + step.delay <= first - needed + 2 * SECOND
 
 
+def test_a_replacement_that_is_ready_is_noticed_long_before_the_drain_must_begin() -> None:
+    """Else a node that is taken away in an hour keeps its pods for most of it."""
+    step = step_of(POD, now=NOW + 100 * SECOND, ends_at=NOW + 60 * MINUTE)
+    assert isinstance(step, steps.Wait)
+    assert step.delay <= 30 * SECOND
+
+
 def test_pods_on_a_node_that_is_dead_are_not_left_there() -> None:
     record = a_leaving(reason="SpotInterrupted", ends_at=SOON)
     facts = ClaimFacts(nodes=(a_node(leaving=True, is_ready=False),), pods=(POD,))

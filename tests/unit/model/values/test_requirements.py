@@ -52,6 +52,8 @@ def test_crossing_bounds_leave_nothing_but_keep_min_values() -> None:
 
 
 def test_bounds_cut_finite_sets_and_then_are_spent() -> None:
+    single = of("k", "Gte", ["5"]).intersection(of("k", "Lte", ["5"]))
+    assert (single.has("5"), single.has("4"), single.has("6")) == (True, False, False)
     cut = of("k", "In", ["1", "5", "x"]).intersection(of("k", "Gte", ["2"]))
     assert cut == of("k", "In", ["5"])
 

@@ -1,0 +1,59 @@
+"""A night whose failures look like successes would be worse than none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import nightly
+from tests.figures import proven
+from tests.nightly import STEPS, Step, chosen_sizes, chosen_steps, run
+
+TARGETS = {line.split(":")[0] for line in (nightly.ROOT / "Makefile").read_text().splitlines() if ":" in line}
+
+
+@pytest.fixture
+def makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of two targets, of which one fails after it has left its figures."""
+    monkeypatch.setattr(nightly, "ROOT", tmp_path)
+    (tmp_path / "Makefile").write_text("good:\n\t@echo $(N) cases\nbad:\n\t@echo '{\"found\": 1}' > bad.json; exit 3\n")
+    return tmp_path
+
+
+def test_every_step_is_a_target_of_the_makefile() -> None:
+    assert {step.target.split()[0] for step in STEPS} <= TARGETS
+
+
+def test_a_night_goes_on_after_a_failure_and_says_so(makefile: Path) -> None:
+    steps = (Step("first", "bad", "bad.json"), Step("second", "good N={CASES}"))
+    assert run(steps, {"CASES": "7"}, makefile / "night.json") == 1
+    found = json.loads((makefile / "night.json").read_text())["steps"]
+    assert (found["first"]["exitCode"], found["first"]["figures"]) == (2, {"found": 1})
+    assert (found["second"]["exitCode"], found["second"]["lastLines"]) == (0, ["7 cases"])
+
+
+def test_figures_of_an_earlier_night_are_not_this_nights(makefile: Path) -> None:
+    (makefile / "old.json").write_text("{}")
+    run((Step("only", "good", "old.json"),), {}, makefile / "night.json")
+    assert json.loads((makefile / "night.json").read_text())["steps"]["only"]["figures"] is None
+
+
+def test_the_page_says_how_each_step_ended(makefile: Path) -> None:
+    run((Step("first", "bad"), Step("second", "good N=7")), {}, makefile / "night.json")
+    page = proven(json.loads((makefile / "night.json").read_text()))
+    assert "| first | `make --no-print-directory bad` | with 2 |" in page
+    assert "| second | `make --no-print-directory good N=7` | well | 0.0 | 7 cases |" in page
+
+
+@pytest.mark.parametrize("said", ["SEEDS", "SEEDS=many", "WHAT=1"])
+def test_a_size_that_is_none_is_refused(said: str) -> None:
+    with pytest.raises(SystemExit, match="NAME=NUMBER"):
+        chosen_sizes(said)
+
+
+def test_steps_are_chosen_by_name_in_their_own_order() -> None:
+    assert [step.name for step in chosen_steps("sim,fuzz")] == ["fuzz", "sim"]
+    with pytest.raises(SystemExit, match="there is no step 'sin'"):
+        chosen_steps("sin")
