@@ -24,6 +24,8 @@ COMMANDS: Final = {
     "explain": "why a pod is not placed, or why a node is or is not disrupted",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
+    "log": "what was decided, why, and what it costs or saves",
+    "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "simulate": "the whole system in virtual time over a scenario",
     "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
 }

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -91,6 +92,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def wrapped(text: str) -> str:
     """Every line cut at spaces to the width; what continues a line is indented further than the line."""
     return "\n".join(part for line in text.splitlines() for part in _wrapped_line(line))
+
+
+def rfc3339(moment: datetime) -> str:
+    """A moment in UTC, with fractions of a second where it has any."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def several(values: Sequence[str], shown: int = 3) -> str:

@@ -49,6 +49,9 @@ TERMINATION_FINALIZER: Final = "fleetwright.dev/termination"
 CLAIM_SPEC: Final = "fleetwright.dev/claim-spec"
 """Annotation of a node: what its claim was launched for (`core.lifecycle.rebuilding`)."""
 
+DECISION: Final = "fleetwright.dev/decision"
+"""Annotation and tag: id of the decision in the ledger that launched the claim."""
+
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"

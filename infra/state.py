@@ -7,6 +7,9 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+KEPT_DAYS = {"ledger/decisions/": 30, "ledger/outcomes/": 30, "ledger/bases/": 32}
+"""Days for which the ledger is kept. A base is renewed after a day, so it is there for longer than what needs it."""
+
 
 class StateStack(cdk.Stack):
     """Claims, commands, leases and unavailable offerings in DynamoDB; catalogue and ledger in S3.
@@ -43,6 +46,9 @@ class StateStack(cdk.Stack):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(prefix="ledger/", expiration=cdk.Duration.days(30))],
+            lifecycle_rules=[
+                s3.LifecycleRule(prefix=prefix, expiration=cdk.Duration.days(days))
+                for prefix, days in KEPT_DAYS.items()
+            ],
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from lambdas.controllers.provisioning.provisioning import Provisioning
     from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
     from lambdas.controllers.sweeps.sweep import Sweep
+    from lambdas.ledger.writer import LedgerWriter
     from lambdas.observation.observer import Observer, Stores
 
 
@@ -92,7 +93,8 @@ class Application:
         from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
         from lambdas.controllers.status.buffer_status import BufferStatus
 
-        news = (UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock))
+        events, buffers = UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock)
+        news = (events, buffers, self.ledger)
         queues = (self._wake_ups, self._work)
         lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._stores.claims, self.clock)
         looks = (self._observer, PodBatcher(self._observer, self.settings, self.clock, self._pause), lost_rows)
@@ -105,7 +107,7 @@ class Application:
         from lambdas.controllers.resting.disruption_rest import DisruptionRest
 
         rest = DisruptionRest(self._kubernetes, self._stores.changes, self.clock, self._pause)
-        return DisruptionController(self._observer, self._stores, rest, self._work, self.clock)
+        return DisruptionController(self._observer, self._stores, rest, self._work, self.ledger, self.clock)
 
     @cached_property
     def execution(self) -> Execution:
@@ -207,6 +209,16 @@ class Application:
         return CatalogueRefresh(self._source, self.catalogues)
 
     @cached_property
+    def ledger(self) -> LedgerWriter:
+        """Keeps what is decided."""
+        from core.ledger.object_keys import PREFIX
+        from lambdas.adapters.aws.s3_objects import S3Objects
+        from lambdas.ledger.writer import LedgerWriter
+
+        objects = S3Objects(self._service("s3", BRIEF), self.settings.bucket_name, PREFIX)
+        return LedgerWriter(objects if self.settings.keep_ledger else None, self.settings.cluster_name, self.clock)
+
+    @cached_property
     def _observer(self) -> Observer:
         from lambdas.observation.observer import Observer
 
@@ -283,16 +295,9 @@ class Application:
     def _claim_work(self) -> ClaimWork:
         from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 
-        return ClaimWork(
-            self._kubernetes,
-            self._cloud,
-            self._stores,
-            self._launcher,
-            self._observer,
-            self.settings,
-            self._wake_ups,
-            self.clock,
-        )
+        kubernetes, stores, launcher = self._kubernetes, self._stores, self._launcher
+        observer, settings, wake_ups = self._observer, self.settings, self._wake_ups
+        return ClaimWork(kubernetes, self._cloud, stores, launcher, observer, settings, wake_ups, self.clock)
 
     @cached_property
     def _table(self) -> DynamoTable:

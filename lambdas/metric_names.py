@@ -50,6 +50,9 @@ DENIED_CALLS: Final = "deniedCalls"
 STOPPED: Final = "stopped"
 """What a brake stopped; `stoppedBy` with the brake's reason code tells which."""
 
+LEDGER_FAILURES: Final = "ledgerFailures"
+"""Decisions that could not be kept in the ledger; voluntary disruption waits until they can be again."""
+
 INSTANCES_TERMINATED: Final = "instancesTerminated"
 """Instances that EC2 was told to end, each once."""
 

@@ -134,5 +134,6 @@ def _log(decision: Decision) -> None:
             "subject": decision.subject,
             "reason": decision.reason,
             "detail": decision.message,
+            **({"decision": decision.decision_id} if decision.decision_id else {}),
         },
     )

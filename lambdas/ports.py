@@ -291,6 +291,18 @@ class Queue(Protocol):
         ...
 
 
+class ObjectStore(Protocol):
+    """Whole objects by name, for documents that are written once and read seldom."""
+
+    def put(self, key: str, body: bytes) -> None:
+        """Write an object, over one that is there. Raises PortError."""
+        ...
+
+    def get(self, key: str) -> bytes:
+        """Read an object. Raises NotFoundError, PortError."""
+        ...
+
+
 class WindowSchedules(Protocol):
     """EventBridge Scheduler entries that wake `disrupt` when a budget window opens or closes."""
 

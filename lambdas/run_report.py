@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from core.ledger.outcome import DecisionOutcome
 from core.reasons.code import ReasonCode
 from core.reasons.decision import DecisionKind
 
@@ -17,12 +18,14 @@ class Decision(msgspec.Struct, frozen=True, order=True):
     Attributes:
         subject: The pod, claim, node, instance or object that it is about.
         message: One sentence for people.
+        decision_id: Under which it is in the ledger, empty where it is not.
     """
 
     kind: DecisionKind
     subject: str
     reason: ReasonCode
     message: str = ""
+    decision_id: str = ""
 
 
 class RunReport:
@@ -30,6 +33,10 @@ class RunReport:
 
     Args:
         hear: Told of each decision when it is made, so that it is in the log even where the run is cut off.
+
+    Attributes:
+        decision_id: Of the decision that is being carried out, for what is told from here on.
+        outcomes: What became of decisions, of this run or an earlier one.
     """
 
     def __init__(self, hear: Callable[[Decision], None] | None = None) -> None:
@@ -37,10 +44,12 @@ class RunReport:
         self.decisions: list[Decision] = []
         self.counts: dict[str, int] = {}
         self.failed_messages: list[str] = []
+        self.decision_id = ""
+        self.outcomes: list[DecisionOutcome] = []
 
     def decide(self, kind: DecisionKind, subject: str, reason: ReasonCode, message: str = "") -> None:
         """Note a decision."""
-        decision = Decision(kind, subject, reason, message)
+        decision = Decision(kind, subject, reason, message, self.decision_id)
         self.decisions.append(decision)
         if self._hear is not None:
             self._hear(decision)
@@ -51,12 +60,15 @@ class RunReport:
 
     def part(self) -> RunReport:
         """An empty one for a piece of the same run, to be given to `add` when the piece is done."""
-        return RunReport(self._hear)
+        part = RunReport(self._hear)
+        part.decision_id = self.decision_id
+        return part
 
     def add(self, other: RunReport) -> None:
         """Take over what another collected."""
         self.decisions += other.decisions
         self.failed_messages += other.failed_messages
+        self.outcomes += other.outcomes
         for name, number in other.counts.items():
             self.count(name, number)
 

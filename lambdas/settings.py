@@ -59,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         improve_milliseconds: How much processor time may go into improving a plan after the first one, as much again for every
             500 pods, at most five times as much; it takes four times as long at most. 0: none.
         improve_iterations: Bound on the optimiser's steps, for repeatable runs; None: bounded by the clock.
+        keep_ledger: Whether decisions are kept in the bucket before they are carried out. What is not kept cannot be asked or
+            replayed later.
     """
 
     cluster_name: Text
@@ -88,6 +90,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reserved_enis: Annotated[int, msgspec.Meta(ge=0)] = 0
     improve_milliseconds: Annotated[int, msgspec.Meta(ge=0)] = 1000
     improve_iterations: int | None = None
+    keep_ledger: bool = True
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Settings:

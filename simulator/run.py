@@ -16,6 +16,7 @@ from simulator.aws.region import read_region
 from simulator.checkers.verdict import Violation
 from simulator.clock import VirtualClock
 from simulator.draws import stream
+from simulator.ledger_folder import LedgerFolder
 from simulator.record import Event, Recorder
 from simulator.scenario import Scenario, read_scenario
 from simulator.summary import costs, judged, summarize, unschedulable_by_reason
@@ -48,13 +49,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[str, ...]
 
 
-def run(path: Path, *, seed: int | None = None, record: Path | None = None, progress: Progress | None = None) -> Result:
+def run(
+    path: Path,
+    *,
+    seed: int | None = None,
+    record: Path | None = None,
+    ledger: Path | None = None,
+    progress: Progress | None = None,
+) -> Result:
     """Play a scenario.
 
     Args:
         path: The scenario file.
         seed: In place of the scenario's own.
         record: Where the record goes, one JSON object a line.
+        ledger: The folder in which the functions' ledger is kept; None: they keep none.
         progress: Told now and then how far the run is.
 
     Raises:
@@ -72,7 +81,9 @@ def run(path: Path, *, seed: int | None = None, record: Path | None = None, prog
     with (
         _written(recorder, record),
         seeded(own_seed),
-        open_world(scenario, region, own_seed, recorder, clock) as world,
+        open_world(
+            scenario, region, own_seed, recorder, clock, ledger=None if ledger is None else LedgerFolder(ledger)
+        ) as world,
     ):
         recorder.emit("simulationStarted", scenario=scenario.name, seed=own_seed)
         world.play(traced)

@@ -33,6 +33,7 @@ from simulator.cluster_calls import ClusterCalls
 from simulator.decision_log import DecisionLog
 from simulator.draws import stream
 from simulator.faults import Faults, MessageFaults
+from simulator.ledger_folder import LedgerFolder
 from simulator.meter import Meter
 from simulator.own_catalogue import OwnCatalogue
 from simulator.pump import Pump
@@ -80,8 +81,10 @@ class World:
         recorder: Recorder,
         clock: VirtualClock,
         effort: Effort = THOROUGH,
+        ledger: LedgerFolder | None = None,
     ) -> None:
         self.scenario = scenario
+        self._ledger = ledger
         self._effort = effort
         self.clock = clock
         self.recorder = recorder
@@ -128,6 +131,8 @@ class World:
             region=self._region,
         )
         account.table.listen(self._row_written)
+        if self._ledger is not None:
+            account.wire.listen(self._ledger.see)
         account.instances.on_launch(self.meter.started)
         account.instances.on_launch(self.boot.launched)
         account.instances.on_end(self._ended)
@@ -198,7 +203,10 @@ class World:
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
         return msgspec.structs.replace(
-            self.account.settings, feature_gates=gates, improve_iterations=self._effort.improve_iterations
+            self.account.settings,
+            feature_gates=gates,
+            improve_iterations=self._effort.improve_iterations,
+            keep_ledger=self._ledger is not None,
         )
 
 
@@ -210,9 +218,10 @@ def open_world(
     recorder: Recorder,
     clock: VirtualClock,
     effort: Effort = THOROUGH,
+    ledger: LedgerFolder | None = None,
 ) -> Iterator[World]:
     """The world, for as long as it is to be played on."""
-    world = World(scenario, region, seed, recorder, clock, effort)
+    world = World(scenario, region, seed, recorder, clock, effort, ledger)
     with _quiet():
         world.settle_in(Account(world.surroundings(), region, validates=effort.checks_parameters))
         try:

@@ -36,6 +36,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", type=Path, help="a file of kind Scenario")
     parser.add_argument("--report", metavar="FILE", type=Path, help="write one self-contained page with charts")
     parser.add_argument("--record", metavar="FILE", type=Path, help="write what happened, one JSON object a line")
+    parser.add_argument(
+        "--ledger", metavar="FOLDER", type=Path, help="keep the functions' ledger there, for log, replay and explain"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="in place of the scenario's own seed")
     shared.add_output(parser)
 
@@ -46,11 +49,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError("there is no such file", source=str(arguments.scenario))
     for target in (arguments.report, arguments.record):
         _make_room(target)
+    _make_folder(arguments.ledger)
     from simulator.run import run as play
     from simulator.summary import VIOLATIONS
 
     with _functions_kept_quiet(), _progress() as progress:
-        result = play(arguments.scenario, seed=arguments.seed, record=arguments.record, progress=progress)
+        result = play(
+            arguments.scenario,
+            seed=arguments.seed,
+            record=arguments.record,
+            ledger=arguments.ledger,
+            progress=progress,
+        )
     if arguments.report is not None:
         arguments.report.write_text(_page(result), encoding="utf-8")
     output.show(result.summary, arguments.output, lambda _: _told(result))
@@ -66,6 +76,15 @@ def _make_room(target: Path | None) -> None:
         target.touch()
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror or error}", source=str(target)) from error
+
+
+def _make_folder(target: Path | None) -> None:
+    if target is None:
+        return
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror or error}", source=str(target)) from error
 
 
 @contextmanager

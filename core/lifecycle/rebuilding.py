@@ -46,8 +46,8 @@ class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def claim_tags(plan: PlannedClaim) -> dict[str, str]:
-    """The drift hashes, as tags of the instance."""
-    return {key: plan.annotations[key] for key in HASHES if key in plan.annotations}
+    """The drift hashes and the decision, as tags of the instance."""
+    return {key: plan.annotations[key] for key in (*HASHES, labels.DECISION) if key in plan.annotations}
 
 
 def claim_annotations(record: ClaimRecord) -> dict[str, str]:

@@ -161,6 +161,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         verify_at: When it is checked on a new snapshot (Karpenter: 15 s after it was decided).
         replacements: Names of the claims launched for it, in the order of `command.replacements`.
+        decision: Id of the decision in the ledger, empty where none is kept.
     """
 
     id: str
@@ -171,6 +172,7 @@ class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
     phase_since: datetime
     version: int = 0
     replacements: tuple[str, ...] = ()
+    decision: str = ""
 
     @property
     def has_started(self) -> bool:

@@ -15,6 +15,12 @@ class RunReason(ReasonCode):
         "The search for cheaper nodes broke down; the plan without it is carried out.",
         "Report the error that the message has: it is a defect.",
     )
+    NOTHING_TO_DO = ("NothingToDo", "There was nothing to decide about.")
+    LEDGER_NOT_WRITTEN = (
+        "LedgerNotWritten",
+        "The decision could not be kept in the ledger, so nothing is disrupted voluntarily; launches go on.",
+        "Read the message: most often a permission on the bucket.",
+    )
     TIME_SHORT = ("TimeShort", "The run ended before this was done; the next one does it.")
     CANNOT_BE_READ = (
         "CannotBeRead",

@@ -44,9 +44,9 @@ class Permissions:
         launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
             "watch_audit_log": [self._wakes_provision],
-            "provision": [*looks, self._keeps_state, *launches],
-            "disrupt": [*looks, self._adds_commands],
-            "execute": [*looks, self._keeps_state, *launches, self._terminates],
+            "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
+            "disrupt": [*looks, self._adds_commands, self._keeps_ledger],
+            "execute": [*looks, self._keeps_state, *launches, self._terminates, self._tells_outcomes],
             "interrupt": [self._reads_kill_switch, self._marks_one_claim, self._sends_work, self._wakes_provision],
             "reconcile": [
                 *looks,
@@ -114,6 +114,16 @@ class Permissions:
 
     def _writes_catalogue(self, role: iam.Role) -> None:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("catalogue/*")])
+
+    def _keeps_ledger(self, role: iam.Role) -> None:
+        """Writes decisions, and reads back the bases that they are kept as differences to."""
+        self._tells_outcomes(role)
+        self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/decisions/*")])
+        bases = [self.bucket.arn_for_objects("ledger/bases/*")]
+        self._allow(role, ["s3:GetObject", "s3:PutObject"], bases)
+
+    def _tells_outcomes(self, role: iam.Role) -> None:
+        self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
 
     def _sends_work(self, role: iam.Role) -> None:
         self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue.queue_arn])

@@ -17,3 +17,4 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     """Take the next step of each claim or command that a message names."""
     app = application()
     app.execution.run(event["Records"], report, deadline=deadline_of(context, app.clock))
+    app.ledger.tell("execute", report.outcomes)

@@ -21,3 +21,4 @@ def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) ->
     if is_news(event):
         app.provisioning.tell_of_change()
     app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)
+    app.ledger.tell("provision", report.outcomes)

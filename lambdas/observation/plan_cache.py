@@ -10,8 +10,8 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from core.disruption.budgets.node_pool_budgets import remaining
-from core.identity_cache import ByIdentity
-from core.model.catalogue import Catalogue, InstanceType
+from core.ledger.digests import market_digests
+from core.model.catalogue import Catalogue
 from core.model.node_claim import Condition
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
@@ -19,7 +19,6 @@ from core.model.state_node import state_nodes
 
 T = TypeVar("T")
 
-_MARKETS_KEPT: Final = 16
 _PARTS: Final = tuple(name for name in Snapshot.__struct_fields__ if name != "pods")
 _SHARED_FIELDS: Final = ("spec", "labels", "owners")
 """What the pods of a workload share."""
@@ -56,7 +55,7 @@ def snapshot_digest(snapshot: Snapshot) -> str:
     protected = [pod.key for pod in snapshot.pods if pod.annotations and pod.blocks_disruption(snapshot.now)]
     budgets = remaining(snapshot, state_nodes(snapshot))
     digest = blake2b(digest_size=16)
-    for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, _market(snapshot.catalogue)):
+    for part in (*(getattr(still, name) for name in _PARTS), protected, budgets, market_digests(snapshot.catalogue)):
         _add(digest, part)
     _add_pods(digest, still.pods)
     return digest.hexdigest()
@@ -83,19 +82,6 @@ def _add_pods(digest: blake2b, pods: Iterable[Pod]) -> None:
             if known is None:
                 known = shared[id(common)] = blake2b(_encode(common), digest_size=16).digest()
             digest.update(known)
-
-
-def _market(catalogue: Catalogue) -> list[str]:
-    """Stands for all types that can be had, class by class."""
-    by_class = catalogue.by_node_class
-    return [_digest(catalogue.default), *(name + _digest(by_class[name]) for name in sorted(by_class))]
-
-
-def _digest_of(types: tuple[InstanceType, ...]) -> str:
-    return blake2b(msgspec.json.encode(types), digest_size=16).hexdigest()
-
-
-_digest: Final = ByIdentity(_digest_of, size=_MARKETS_KEPT)
 
 
 class PlanCache(Generic[T]):

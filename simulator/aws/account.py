@@ -121,6 +121,7 @@ class Account:
             pausing_alarms=PAUSING_ALARM,
             zonal_shift_cluster_arn=f"arn:aws:eks:{region.name}:{ACCOUNT_ID}:cluster/{CLUSTER}",
             surge_restarts=True,
+            keep_ledger=False,
             disrupt_function_arn=f"arn:aws:lambda:{region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 

@@ -27,7 +27,7 @@ def played(deployment: Deployment, folder: Path) -> dict[str, Access]:
         for scenario in (world.life, world.market):
             own = folder / scenario.__name__
             own.mkdir()
-            run(scenario(own))
+            run(scenario(own), ledger=own / "ledger")
     return accesses
 
 

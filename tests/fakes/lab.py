@@ -17,6 +17,7 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
 from lambdas.controllers.batches.side_by_side import in_turn
+from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.run_report import RunReport
@@ -25,7 +26,15 @@ from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
 from tests.fakes.table import create_table
-from tests.fakes.world import FakeCatalogues, FakeClock, FakeCloud, FakeKubernetes, FakeQueue, FakeWindows
+from tests.fakes.world import (
+    FakeCatalogues,
+    FakeClock,
+    FakeCloud,
+    FakeKubernetes,
+    FakeQueue,
+    FakeWindows,
+    MemoryObjects,
+)
 
 SETTINGS = Settings(
     cluster_name="test",
@@ -70,6 +79,7 @@ class LabApplication(Application):
             "_wake_ups": lab.wake_ups,
             "_work": lab.work,
             "_windows": lab.windows,
+            "ledger": LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock),
         }
 
 
@@ -83,6 +93,7 @@ class Lab:
         self.clock = FakeClock(NOW)
         self.kubernetes = FakeKubernetes(self.clock)
         self.brakes = FakeBrakes(self.clock)
+        self.ledger = MemoryObjects()
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
         self.app = LabApplication(self)

@@ -285,6 +285,24 @@ class FakeCatalogues:
         return self._catalogue
 
 
+class MemoryObjects:
+    """A bucket; while `broken` is set nothing can be written."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.broken: PortError | None = None
+
+    def put(self, key: str, body: bytes) -> None:
+        if self.broken is not None:
+            raise self.broken
+        self.objects[key] = body
+
+    def get(self, key: str) -> bytes:
+        if key not in self.objects:
+            raise NotFoundError("s3:GetObject", key)
+        return self.objects[key]
+
+
 class FakeWindows:
     """The schedules that exist."""
 

@@ -22,6 +22,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from core.reasons.run import FailureReason
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.launching.claim_record import with_class_hash
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
@@ -122,9 +123,10 @@ class CommandValidator:
         except ConflictError as error:
             report.decide(DecisionKind.SKIP, record.id, FailureReason.CONFLICT, str(error))
             return
+        now = self._clock.now()
         report.decide(DecisionKind.ABANDON, record.id, refusal.reason, refusal.message)
+        report.outcomes.append(abandoned(record, refusal.reason, refusal.message, now))
         if refusal.reason == CommandReason.VALIDATION_FAILED:
-            now = self._clock.now()
             self._stores.moves.write(self._stores.moves.read(now).after_failure(record.command, now), now)
 
 

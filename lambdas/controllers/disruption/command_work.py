@@ -14,6 +14,7 @@ from core.pods.disposition import is_reschedulable
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.disruption.command_validator import CommandValidator
+from lambdas.controllers.disruption.outcomes import done
 from lambdas.controllers.disruption.rollback import CommandRollback
 from lambdas.controllers.disruption.start import CommandStarter
 from lambdas.controllers.node_lifecycle.claim_work import HELD_BACK, ClaimWork
@@ -107,6 +108,7 @@ class CommandWork:
             self._claim_work.begin_termination(claim, reason, message, report)
         self._stores.commands.remove(record)
         now = self._clock.now()
+        report.outcomes.append(done(record, now))
         self._work.send(work_on_claim(claim.name, now) for claim in going)
 
     def _remember(self, record: CommandRecord, reader: NodeStateReader) -> None:

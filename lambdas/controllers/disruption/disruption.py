@@ -16,19 +16,25 @@ from core.disruption.conditions.node_health import is_anyone_ill
 from core.disruption.decision import disrupt, startable
 from core.disruption.move_history import MoveHistory
 from core.gc_pause import collector_paused
+from core.ledger.entry import DISRUPT
+from core.ledger.summary import of_disruption
 from core.lifecycle.commands import VERIFY_AFTER
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.plan import Command, DisruptionPlan
+from core.model.snapshot import Snapshot
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
+from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import work_on_command
+from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
-from lambdas.ports import Clock, ConflictError, DeniedError, Queue
+from lambdas.ports import Clock, ConflictError, DeniedError, PortError, Queue
 from lambdas.run_report import RunReport
 
 THINK_AGAIN: Final = timedelta(minutes=30)
@@ -41,14 +47,26 @@ Karpenter does so after five minutes; what changes for it in the meantime is in 
 POD_EVENTS_PER_LOOK: Final = 500
 """Writes of one look: CronJobs that run each minute on thousands of nodes would be as many writes a minute, for ever."""
 
+Commands = list[tuple[str, Command]]
+"""Commands with their ids."""
+
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class DisruptionController:
     """What `disrupt` does. One run at a time: the function's reserved concurrency is one."""
 
-    def __init__(self, observer: Observer, stores: Stores, rest: DisruptionRest, work: Queue, clock: Clock) -> None:
+    def __init__(
+        self,
+        observer: Observer,
+        stores: Stores,
+        rest: DisruptionRest,
+        work: Queue,
+        ledger: LedgerWriter,
+        clock: Clock,
+    ) -> None:
         self._observer = observer
+        self._ledger = ledger
         self._rest = rest
         self._stores = stores
         self._work = work
@@ -83,6 +101,7 @@ class DisruptionController:
             return
         world, now = snapshot_digest(view.snapshot), self._clock.now()
         plan = None if is_window else self._quiet.recall(world, now)
+        is_new = plan is None
         if plan is None:
             with collector_paused():
                 plan = disrupt(view.snapshot)
@@ -97,8 +116,10 @@ class DisruptionController:
             for found in startable(plan)
             if not _is_stopped(found, pool_of, brakes, report) and not _is_paused(found, history, now, report)
         ]
-        for command in one_at_a_time(free, under_way, pool_of, brakes.probed_pools):
-            self._store(command, report)
+        begun = [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
+        kept = self._kept(view.snapshot, plan, begun, report) if is_new else begun
+        for command_id, command in kept:
+            self._store(command_id, command, report)
         if not plan.commands and not _awaits_repair(view):
             self._quiet.keep(world, now, plan)
             self._rest.begin(sign, looked_at, view.snapshot)
@@ -115,11 +136,24 @@ class DisruptionController:
             unavailable=self._stores.unavailable.active(self._clock.now()),
         ).digest()
 
-    def _store(self, command: Command, report: RunReport) -> None:
+    def _kept(self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, report: RunReport) -> Commands:
+        """The commands to store, once the ledger has them. Without a ledger only nodes that are ill are replaced."""
+        draft = self._ledger.draft(DISRUPT, snapshot, plan, snapshot.options.improve_iterations)
+        report.decision_id = draft.id
+        try:
+            self._ledger.write(draft, of_disruption(plan, begun))
+        except PortError as error:
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
+            return [(name, command) for name, command in begun if command.reason == TerminationReason.UNHEALTHY]
+        return begun
+
+    def _store(self, command_id: str, command: Command, report: RunReport) -> None:
         """Store a command and ask for its next step; drift is not validated later (Karpenter)."""
         now = self._clock.now()
         record = CommandRecord(
-            id=_id(command, now),
+            id=command_id,
+            decision=report.decision_id,
             command=command,
             created_at=now,
             phase_since=now,

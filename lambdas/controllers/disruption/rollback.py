@@ -10,6 +10,7 @@ from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
 from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.disruption.outcomes import abandoned
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -55,6 +56,7 @@ class CommandRollback:
                 self._work.send([work_on_claim(name, self._clock.now())])
         self._stores.commands.remove(record)
         report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
+        report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))
 
     def _free(self, claim: ClaimRecord, node: str, reader: NodeStateReader) -> None:
         """Give a node back to the scheduler: it holds its limits before, and its place in the budgets until that is done."""

@@ -81,6 +81,14 @@ def with_class_hash(planned: PlannedClaim, node_classes: Iterable[NodeClass]) ->
     return msgspec.structs.replace(planned, annotations=dict(sorted(found.items())))
 
 
+def with_decision(planned: PlannedClaim, decision: str) -> PlannedClaim:
+    """The claim with the id of the decision that launches it; as it is where no ledger is kept."""
+    if not decision:
+        return planned
+    annotations = dict(sorted({**planned.annotations, labels.DECISION: decision}.items()))
+    return msgspec.structs.replace(planned, annotations=annotations)
+
+
 def _launched_as(planned: PlannedClaim, name: str, selection: Selection) -> PlannedClaim:
     if not selection.min_values_relaxed:
         return msgspec.structs.replace(planned, name=name)

@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from core import labels
+from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, OfferingKey
 from core.model.plan import PlannedClaim
@@ -79,11 +81,13 @@ class Launcher:
             self._avoid((key for key, _ in error.refused), now, report)
             report.count("refusedLaunches")
             report.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
+            report.outcomes.append(refused(record, ClaimReason.INSUFFICIENT_CAPACITY, str(error), now))
             self._claims.forget(record)
             return None
         except DeniedError as error:
             report.count("deniedLaunches")
             report.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
+            report.outcomes.append(refused(record, ClaimReason.LAUNCH_DENIED, str(error), now))
             self._claims.forget(record)
             went(self._breakers, record, ClaimReason.LAUNCH_DENIED, now, report)
             return None
@@ -91,6 +95,7 @@ class Launcher:
             report.count("unclearLaunches")
             return self._claims.change(record, self._tried(record, error))
         report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
+        report.outcomes.append(_ended(record, OutcomeState.DONE, ClaimReason.LAUNCHED, "", now))
         stored = self._stored(record, launched.instance, catalogue, now)
         self._avoid((key for key, _ in launched.refused), now, report)
         return stored
@@ -158,6 +163,18 @@ class Launcher:
 
     def _token(self, name: str, attempt: int) -> str:
         return blake2b(f"{self._cluster}/{name}/{attempt}".encode(), digest_size=16).hexdigest()
+
+
+def refused(record: ClaimRecord, reason: ClaimReason, message: str, now: datetime) -> DecisionOutcome:
+    """That a claim came to nothing, for the ledger."""
+    return _ended(record, OutcomeState.REFUSED, reason, message, now)
+
+
+def _ended(
+    record: ClaimRecord, state: OutcomeState, reason: ClaimReason, message: str, now: datetime
+) -> DecisionOutcome:
+    decision = record.plan.annotations.get(labels.DECISION, "")
+    return DecisionOutcome(decision=decision, part=record.name, state=state, at=now, reason=reason, message=message)
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

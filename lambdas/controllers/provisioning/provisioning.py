@@ -12,6 +12,8 @@ import msgspec
 
 from core.brakes.brake import Action
 from core.gc_pause import collector_paused
+from core.ledger.entry import PROVISION
+from core.ledger.summary import of_provisioning
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Catalogue
@@ -27,14 +29,17 @@ from lambdas.brakes.ports import skipped
 from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacements import Replacing
-from lambdas.controllers.launching.claim_record import with_class_hash
+from lambdas.controllers.launching.claim_record import with_class_hash, with_decision
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.launching.launching import refused as refused_claim
 from lambdas.controllers.provisioning.launch_cost import note_launches
 from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
+from lambdas.ledger.writer import DecisionDraft, LedgerWriter
 from lambdas.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
+from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer, Stores
@@ -69,7 +74,7 @@ class Provisioning:
         leases: Leases,
         launcher: Launcher,
         queues: tuple[Queue, Queue],
-        news: tuple[UnschedulableEvents, BufferStatus],
+        news: tuple[UnschedulableEvents, BufferStatus, LedgerWriter],
         settings: Settings,
         clock: Clock,
     ) -> None:
@@ -79,7 +84,7 @@ class Provisioning:
         self._launcher = launcher
         self._replacing = Replacing(stores.claims)
         self._wake_ups, self._work = queues
-        self._news, self._buffers = news
+        self._news, self._buffers, self._ledger = news
         self._settings = settings
         self._clock = clock
         self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
@@ -142,9 +147,10 @@ class Provisioning:
         for number in range(1, self._settings.plan_rounds + 1):
             view = self._lost_rows.look(report) if number == 1 else self._observer.look()
             self._hand_over(view, report)
-            plan = self._planned(view.snapshot, report)
-            records, plan = self._records(plan, view, lease, used)
+            plan, draft = self._planned(view.snapshot, report)
+            records, plan = self._records(plan, draft.id, view, lease, used)
             used += len(records)
+            self._keep(draft, records, plan, report)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
             requested = self._stores.claims.request(records, limits, lease) if records else Requested(())
             note_launches(self._stores.moves, requested.accepted, view, self._clock.now(), report)
@@ -160,27 +166,32 @@ class Provisioning:
                 self._look_again("EC2 had no capacity", until)
                 return
 
-    def _planned(self, snapshot: Snapshot, report: RunReport) -> Plan:
+    def _planned(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, DecisionDraft]:
         """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
         world, now = snapshot_digest(snapshot), self._clock.now()
         if world != self._told_of:  # pods that wait for ever are no news
             self._told_of = world
             self.tell_of_change()
         plan = self._last.recall(world, now)
-        if plan is None:
-            with collector_paused():
-                plan = self._improved(snapshot, report)
-            report.count("plannedMicrodollars", plan.cost.hourly // 1000)
-            report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
-            if not plan.claims:
-                self._last.keep(world, now, plan)
-        return plan
+        if plan is not None:
+            return plan, DecisionDraft()
+        with collector_paused():
+            plan, iterations = self._improved(snapshot, report)
+        report.count("plannedMicrodollars", plan.cost.hourly // 1000)
+        report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
+        if not plan.claims:
+            self._last.keep(world, now, plan)
+        return plan, self._ledger.draft(PROVISION, snapshot, plan, iterations)
 
-    def _improved(self, snapshot: Snapshot, report: RunReport) -> Plan:
-        """The best plan that the time allows; the greedy one where the search for cheaper nodes breaks down."""
-        planner = Planner(snapshot)
+    def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, int | None]:
+        """The best plan that the time allows, and the bound on its search.
+
+        Where the search for cheaper nodes breaks down it is the greedy plan, without a search.
+        """
+        planner, steps = Planner(snapshot), snapshot.options.improve_iterations
+        watch = stopwatch(self._clock, self._settings.improving(planner.pods)) if steps is None else None
         try:
-            return planner.plan(stopwatch(self._clock, self._settings.improving(planner.pods)))
+            plan = planner.plan(watch)
         except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
             report.count("failedImprovements")
             report.decide(
@@ -189,7 +200,19 @@ class Provisioning:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return planner.outcome().plan
+            return planner.outcome().plan, None
+        return plan, steps
+
+    def _keep(self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport) -> None:
+        """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails."""
+        report.decision_id = draft.id
+        try:
+            bindings = ((binding.pod, binding.node) for binding in plan.bindings)
+            refused = ((found.pod, found.reason) for found in plan.unschedulable)
+            self._ledger.write(draft, of_provisioning([record.plan for record in records], bindings, refused))
+        except PortError as error:
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
 
     def _hand_over(self, view: ClusterState, report: RunReport) -> None:
         """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
@@ -197,7 +220,9 @@ class Provisioning:
         self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
         report.count("handedOver", len(stored))
 
-    def _records(self, plan: Plan, view: ClusterState, lease: Lease, used: int) -> tuple[list[ClaimRecord], Plan]:
+    def _records(
+        self, plan: Plan, decision: str, view: ClusterState, lease: Lease, used: int
+    ) -> tuple[list[ClaimRecord], Plan]:
         """Records for the planned claims, and the plan without the claims that cannot be launched: their pods are told why.
 
         The lease's stamp makes the names unique for ever.
@@ -206,7 +231,7 @@ class Provisioning:
         bound = {pod.key for pod in snapshot.pods if pod.node_name}
         records, left_out = list[ClaimRecord](), list[Unschedulable]()
         for planned in plan.claims:
-            named = with_class_hash(planned, snapshot.node_classes)
+            named = with_decision(with_class_hash(planned, snapshot.node_classes), decision)
             name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
             record = self._launcher.record(named, name, snapshot, now)
             if isinstance(record, Refusal):
@@ -284,6 +309,9 @@ class Provisioning:
 
     def _report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
         # The same words at each try: an event is written once for each.
+        over_limit = tuple(over_limit)
+        now = self._clock.now()
+        report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]
         refused = (
             Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
             for record in over_limit

@@ -1,0 +1,98 @@
+"""`fleetwright replay`: decides again what is in a ledger, and says whether it is the same."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import output
+from cli.arguments import add_output
+from cli.errors import DONE, NEGATIVE
+from cli.ledger.decisions import add_ledger
+
+if TYPE_CHECKING:
+    from core.ledger.object_keys import DecisionKey
+    from core.ledger.reading import LedgerReader
+
+_EXAMPLES: Final = """examples:
+  fleetwright replay --ledger s3://my-bucket --cluster prod 81c04f2b6d
+  fleetwright replay --ledger s3://my-bucket --cluster prod --since 30d -o json
+  fleetwright replay --ledger build/ledger
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("ids", metavar="ID", nargs="*", help="decisions, by id or by how it begins (default: all)")
+    add_ledger(parser)
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Decide again. The answer is negative unless every decision gives the same bytes."""
+    from cli.ledger.decisions import find, refuse_none
+    from cli.ledger.places import open_ledger
+    from cli.plan_document import API_VERSION
+    from cli.progress import progress
+    from core.ledger.reading import LedgerReader
+
+    place = open_ledger(arguments.ledger)
+    keys = find(place, arguments, arguments.ids)
+    refuse_none(keys, arguments)
+    reader = LedgerReader(place.get)
+    different, unreadable = list[dict[str, Any]](), list[dict[str, Any]]()
+    with progress(f"deciding {len(keys)} times again"):
+        for key in keys:
+            _replay(reader, key, different, unreadable)
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Replay",
+        "decisions": len(keys),
+        "equal": len(keys) - len(different) - len(unreadable),
+        "different": different,
+        "unreadable": unreadable,
+    }
+    output.show(document, arguments.output, replay_table)
+    return NEGATIVE if different or unreadable else DONE
+
+
+def replay_table(document: dict[str, Any]) -> str:
+    """The answer for people."""
+    parts = [f"{document['equal']} of {document['decisions']} decisions are the same, byte for byte"]
+    for found in document["different"]:
+        lines = [f"{found['id']} ({found['function']}, {found['time']}, version {found['version']}) is different:"]
+        parts.append("\n".join([*lines, *(f"  {line}" for line in found["differences"])]))
+    parts += [f"{found['id']} cannot be read: {found['problem']}" for found in document["unreadable"]]
+    return output.wrapped("\n\n".join(parts))
+
+
+def _replay(
+    reader: LedgerReader,
+    key: DecisionKey,
+    different: list[dict[str, Any]],
+    unreadable: list[dict[str, Any]],
+) -> None:
+    from core.errors import InvalidInputError
+    from core.gc_pause import collector_paused
+    from core.ledger.replaying import decided_again, differences
+
+    try:
+        entry, raw = reader.entry(key.key)
+        documents = reader.documents(entry, raw)
+        snapshot = reader.snapshot(entry, documents)
+    except InvalidInputError as error:
+        unreadable.append({"id": key.id, "problem": str(error)})
+        return
+    with collector_paused():
+        again = decided_again(entry, snapshot)
+    if again != documents.plan:
+        different.append(
+            {
+                "id": entry.id,
+                "time": output.rfc3339(entry.at),
+                "function": entry.function,
+                "version": entry.version,
+                "differences": differences(documents.plan, again),
+            }
+        )

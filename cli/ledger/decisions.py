@@ -1,0 +1,107 @@
+"""Finds decisions in a ledger: by id, by time, by what they are about."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cli.arguments import moment
+from cli.errors import InputError
+from cli.ledger.places import LedgerPlace
+from core.errors import InvalidInputError
+from core.ledger.entry import LedgerEntry, decode_entry
+from core.ledger.object_keys import DECISIONS, OUTCOMES, DecisionKey, day_prefix, days, read_decision_key
+from core.ledger.outcome import DecisionOutcome, decode_outcomes
+from core.model.values.duration import parse_duration
+
+_ID_SHOWN_MIN: Final = 4
+
+
+def add_ledger(parser: argparse.ArgumentParser) -> None:
+    """`--ledger`, and which of its decisions are meant."""
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", required=True, help="where the ledger lies")
+    add_period(parser)
+
+
+def add_period(parser: argparse.ArgumentParser) -> None:
+    """Which part of a ledger is meant."""
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")
+    parser.add_argument(
+        "--since", type=since, metavar="T", help="a time (RFC 3339), or a span back from now (24h, 30d)"
+    )
+
+
+def since(text: str) -> datetime:
+    """A moment, or a span back from now; for argparse."""
+    number, unit = text[:-1], text[-1:]
+    in_hours = f"{24 * int(number)}h" if unit == "d" and number.isdecimal() else text
+    try:
+        span: timedelta | None = parse_duration(in_hours)
+    except InvalidInputError:
+        span = None
+    return datetime.now(UTC) - span if span is not None else moment(text)
+
+
+def find(place: LedgerPlace, arguments: argparse.Namespace, ids: Sequence[str] = ()) -> list[DecisionKey]:
+    """The decisions that are meant, in order of time.
+
+    Raises:
+        InputError: If an id names none, or several, or there is no decision at all.
+    """
+    found = sorted(key for prefix in _prefixes(arguments) for key in _keys(place, prefix))
+    found = [key for key in found if arguments.since is None or key.at >= arguments.since]
+    if ids:
+        found = sorted({_named(found, wanted) for wanted in ids})
+    return found
+
+
+def refuse_none(found: Sequence[DecisionKey], arguments: argparse.Namespace) -> None:
+    """Stop where no decision is meant: an answer about nothing would be green.
+
+    Raises:
+        InputError: If there is none.
+    """
+    if not found:
+        raise InputError("there is no decision in the ledger, or none of that time", source=arguments.ledger)
+
+
+def entries(place: LedgerPlace, keys: Sequence[DecisionKey]) -> Iterator[tuple[DecisionKey, LedgerEntry]]:
+    """The headers.
+
+    Raises:
+        InvalidInputError: If one cannot be read.
+    """
+    yield from zip(keys, map(decode_entry, place.get_all(key.key for key in keys)), strict=True)
+
+
+def outcomes(place: LedgerPlace, arguments: argparse.Namespace) -> list[DecisionOutcome]:
+    """What became of decisions, as far as it was told in that time.
+
+    Raises:
+        InvalidInputError: If an object of the ledger is something else.
+    """
+    keys = [key for prefix in _prefixes(arguments, OUTCOMES) for key in place.keys(prefix)]
+    return [outcome for raw in place.get_all(keys) for outcome in decode_outcomes(raw)]
+
+
+def _prefixes(arguments: argparse.Namespace, folder: str = DECISIONS) -> list[str]:
+    """Days of one cluster are listed by themselves; without both, everything is."""
+    cluster, start = arguments.cluster, arguments.since
+    if not cluster or start is None:
+        return [f"{folder}/{cluster}/" if cluster else f"{folder}/"]
+    return [day_prefix(folder, cluster, day) for day in days(start, datetime.now(UTC) + timedelta(days=1))]
+
+
+def _keys(place: LedgerPlace, prefix: str) -> list[DecisionKey]:
+    return [found for key in place.keys(prefix) if (found := read_decision_key(key)) is not None]
+
+
+def _named(found: Sequence[DecisionKey], wanted: str) -> DecisionKey:
+    """The decision of that id, or of the only id that begins so."""
+    alike = [key for key in found if key.id == wanted] or [key for key in found if key.id.startswith(wanted)]
+    if len(alike) == 1 and len(wanted) >= _ID_SHOWN_MIN:
+        return alike[0]
+    problem = f"{len(alike)} decisions begin with {wanted!r}" if alike else f"there is no decision {wanted!r}"
+    raise InputError(problem, hint="`fleetwright log --ledger …` lists them")

@@ -1,0 +1,30 @@
+"""Documents that the ledger keeps under their digest: whole, or as the difference to another that is kept whole."""
+
+from __future__ import annotations
+
+from core.errors import InvalidInputError
+from core.ledger.compression import compressed, decompressed
+from core.ledger.digests import digest_of
+
+_DIGEST_LENGTH = len(digest_of(b""))
+
+
+def encode_base(raw: bytes, against: bytes = b"") -> bytes:
+    """Write a document, where `against` is given as the difference to it."""
+    return (digest_of(against) if against else "").encode().ljust(_DIGEST_LENGTH) + compressed(raw, against)
+
+
+def needed_base(written: bytes) -> str:
+    """Digest of the document that is needed to read this one, empty where none is."""
+    return written[:_DIGEST_LENGTH].decode("ascii", "replace").strip()
+
+
+def decode_base(written: bytes, against: bytes = b"") -> bytes:
+    """Read a document.
+
+    Raises:
+        InvalidInputError: If it is damaged, or `against` is not the document that is needed.
+    """
+    if (digest_of(against) if against else "") != needed_base(written):
+        raise InvalidInputError("is kept as the difference to another document", subject="ledger base")
+    return decompressed(written[_DIGEST_LENGTH:], against)

@@ -1,0 +1,50 @@
+"""Compression of documents, also against one that is nearly the same: then little but the difference remains."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from backports import zstd
+from backports.zstd import CompressionParameter, DecompressionParameter
+
+from core.errors import InvalidInputError
+
+LEVEL: Final = 3
+"""Half the size of gzip at a third of its time; level 9 saves another tenth for five times the time."""
+
+WINDOW_LOG: Final = 27
+"""128 MiB: document and base together must lie in one window, and a snapshot of 5,000 nodes has some 40 MB."""
+
+
+def compressed(raw: bytes, base: bytes = b"") -> bytes:
+    """The document as a frame of Zstandard; with a base, a frame that only that base opens."""
+    options: dict[int, int] = {
+        CompressionParameter.compression_level: LEVEL,
+        CompressionParameter.window_log: WINDOW_LOG,
+        CompressionParameter.enable_long_distance_matching: int(bool(base)),
+        CompressionParameter.checksum_flag: 1,
+    }
+    compressor = zstd.ZstdCompressor(options=options, zstd_dict=_dictionary(base))
+    return compressor.compress(raw, mode=compressor.FLUSH_FRAME)
+
+
+def decompressed(raw: bytes, base: bytes = b"") -> bytes:
+    """The document behind a frame.
+
+    Raises:
+        InvalidInputError: If it is no such frame, is damaged, or was made with another base.
+    """
+    try:
+        return zstd.decompress(
+            raw, zstd_dict=_dictionary(base), options={DecompressionParameter.window_log_max: WINDOW_LOG}
+        )
+    except (zstd.ZstdError, EOFError) as error:
+        raise InvalidInputError(f"cannot be decompressed: {error}", subject="frame") from error
+
+
+def _dictionary(base: bytes) -> tuple[zstd.ZstdDict, int] | None:
+    return zstd.ZstdDict(base, is_raw=True).as_prefix if len(base) >= _SMALLEST else None
+
+
+_SMALLEST: Final = 8
+"""A dictionary has at least so many bytes (Zstandard)."""

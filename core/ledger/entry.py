@@ -1,0 +1,137 @@
+"""One decision as the ledger keeps it: a header that answers questions, then what was seen and what was said.
+
+    magic | length of the header | header, compressed | snapshot and plan, compressed against a base
+
+The snapshot is kept without its catalogue, which many decisions share: the header names it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.errors import InvalidInputError
+from core.ledger.compression import compressed, decompressed
+
+SCHEMA_VERSION: Final = 1
+"""Raised whenever older code could misread what newer code writes."""
+
+PROVISION: Final = "provision"
+DISRUPT: Final = "disrupt"
+
+_MAGIC: Final = b"FLW1"
+_LENGTH_BYTES: Final = 4
+
+
+class LedgerPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One thing that a decision begins: a node to launch, or a command.
+
+    Attributes:
+        id: The claim's name, or the command's id.
+        nodes: The nodes that go.
+        pods: The pods that it is for, or that it moves.
+        hourly: Nano-dollars per hour that it adds to the bill.
+    """
+
+    id: str
+    reason: str
+    nodes: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+    replacements: tuple[str, ...] = ()
+    hourly: int = 0
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The header.
+
+    Attributes:
+        id: Names the decision in logs, events, annotations and tags.
+        at: The snapshot's moment.
+        version: The release that decided.
+        improve_iterations: How many steps the search for cheaper nodes was bounded by, or took where a clock ended it; None:
+            nothing was searched.
+        catalogue: Digest of the catalogue, under which it is kept.
+        base: Digest of the document that the rest is compressed against.
+        plan_digest: Digest of the plan's bytes.
+        what: The decision in one sentence.
+        reason: The code that stands for it.
+        parts: What it begins.
+        bindings: Pods expected on nodes that exist (`pod`, `node`).
+        refused: Pods without a place or nodes that stay, and the reason's code.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    at: datetime
+    cluster: str
+    function: str
+    version: str
+    improve_iterations: int | None = None
+    catalogue: str
+    base: str
+    plan_digest: str
+    what: str
+    reason: str
+    parts: tuple[LedgerPart, ...] = ()
+    bindings: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def hourly(self) -> int:
+        """Nano-dollars per hour that it adds to the bill if all of it comes about."""
+        return sum(part.hourly for part in self.parts)
+
+
+class LedgerDocuments(msgspec.Struct, frozen=True):
+    """What a decision is repeated from: the snapshot without its catalogue, and the plan, as `core.codec` writes them."""
+
+    snapshot: bytes
+    plan: bytes
+
+
+def encode_entry(entry: LedgerEntry, documents: LedgerDocuments, base: bytes) -> bytes:
+    """Write a decision; `base` is the document that `entry.base` names."""
+    header = compressed(msgspec.json.encode(entry, order="sorted"))
+    length = len(documents.snapshot).to_bytes(_LENGTH_BYTES, "big")
+    body = compressed(documents.snapshot + documents.plan + length, base)
+    return b"".join((_MAGIC, len(header).to_bytes(_LENGTH_BYTES, "big"), header, body))
+
+
+def decode_entry(raw: bytes) -> LedgerEntry:
+    """Read the header alone.
+
+    Raises:
+        InvalidInputError: If it is none, or of a newer schema.
+    """
+    header, _ = _divided(raw)
+    try:
+        entry = msgspec.json.decode(decompressed(header), type=LedgerEntry)
+    except msgspec.MsgspecError as error:
+        raise InvalidInputError(f"cannot be read: {error}", subject="ledger entry") from error
+    if entry.schema_version > SCHEMA_VERSION:
+        problem = f"{entry.schema_version} is of a newer release than this one, {SCHEMA_VERSION}: update fleetwright"
+        raise InvalidInputError(problem, subject=f"ledger entry {entry.id}", field="schemaVersion")
+    return entry
+
+
+def decode_documents(raw: bytes, base: bytes) -> LedgerDocuments:
+    """Read the rest; `base` is the document that the header names.
+
+    Raises:
+        InvalidInputError: If it is damaged, or the base is another.
+    """
+    _, body = _divided(raw)
+    whole = decompressed(body, base)
+    end = len(whole) - _LENGTH_BYTES
+    length = int.from_bytes(whole[end:], "big")
+    return LedgerDocuments(snapshot=whole[:length], plan=whole[length:end])
+
+
+def _divided(raw: bytes) -> tuple[bytes, bytes]:
+    start = len(_MAGIC) + _LENGTH_BYTES
+    end = start + int.from_bytes(raw[len(_MAGIC) : start], "big")
+    if not raw.startswith(_MAGIC) or end > len(raw):
+        raise InvalidInputError("is no entry of a ledger, or only a piece of one", subject="ledger entry")
+    return raw[start:end], raw[end:]

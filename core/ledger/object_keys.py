@@ -1,0 +1,71 @@
+"""Names of a ledger's objects, below its own folder: by cluster, day and time, so that a listing is in order."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+PREFIX: Final = "ledger/"
+"""Of all of them in the functions' bucket, whose lifecycle rules go by it."""
+
+DECISIONS: Final = "decisions"
+BASES: Final = "bases"
+OUTCOMES: Final = "outcomes"
+_DAY: Final = "%Y/%m/%d"
+_TIME: Final = "%H%M%S.%fZ"
+
+
+class DecisionKey(msgspec.Struct, frozen=True, order=True):
+    """What the name of a decision's object says of it."""
+
+    at: datetime
+    function: str
+    id: str
+    key: str
+
+
+def decision_key(cluster: str, at: datetime, function: str, decision: str) -> str:
+    """Where a decision lies: `decisions/CLUSTER/2026/11/22/053100.000000Z-disrupt-7f3a9c01de`."""
+    return f"{day_prefix(DECISIONS, cluster, at)}{at.astimezone(UTC).strftime(_TIME)}-{function}-{decision}"
+
+
+def outcome_key(cluster: str, at: datetime, function: str, digest: str) -> str:
+    """Where a run says what became of decisions."""
+    return f"{day_prefix(OUTCOMES, cluster, at)}{at.astimezone(UTC).strftime(_TIME)}-{function}-{digest}"
+
+
+def base_key(cluster: str, digest: str) -> str:
+    """Where a document lies that others are kept as a difference to, or that many decisions share."""
+    return f"{BASES}/{cluster}/{digest}"
+
+
+def pointer_key(cluster: str, function: str) -> str:
+    """Where a function notes which bases it wrote last, for its next sandbox."""
+    return f"{BASES}/{cluster}/of-{function}"
+
+
+def day_prefix(folder: str, cluster: str, day: datetime) -> str:
+    """What the names of one day's objects begin with."""
+    return f"{folder}/{cluster}/{day.astimezone(UTC).strftime(_DAY)}/"
+
+
+def days(since: datetime, until: datetime) -> list[datetime]:
+    """Each day (UTC) that has a moment from `since` to `until`, in order."""
+    first = since.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return [first + timedelta(days=n) for n in range((until.astimezone(UTC) - first).days + 1)]
+
+
+def read_decision_key(key: str) -> DecisionKey | None:
+    """What a decision's name says; None for the name of anything else."""
+    parts = key.split("/")
+    if len(parts) != 6 or parts[0] != DECISIONS:
+        return None
+    time, _, rest = parts[-1].partition("-")
+    function, _, decision = rest.rpartition("-")
+    try:
+        at = datetime.strptime("/".join(parts[2:5]) + time, _DAY + _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return DecisionKey(at, function, decision, key)

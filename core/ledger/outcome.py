@@ -1,0 +1,52 @@
+"""What became of what a decision began."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from core.errors import InvalidInputError
+
+
+class OutcomeState(StrEnum):
+    """How it ended."""
+
+    DONE = "done"
+    ABANDONED = "abandoned"
+    REFUSED = "refused"
+
+
+class DecisionOutcome(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """The end of one part of a decision.
+
+    Attributes:
+        decision: The decision's id.
+        part: The claim's name or the command's id.
+        reason: A code of `core.reasons`.
+    """
+
+    decision: str
+    part: str
+    state: OutcomeState
+    at: datetime
+    reason: str = ""
+    message: str = ""
+
+
+def encode_outcomes(outcomes: list[DecisionOutcome]) -> bytes:
+    """Write what one run says."""
+    return msgspec.json.encode(outcomes, order="sorted")
+
+
+def decode_outcomes(raw: bytes) -> list[DecisionOutcome]:
+    """Read it back.
+
+    Raises:
+        InvalidInputError: If it is something else.
+    """
+    try:
+        return msgspec.json.decode(raw, type=list[DecisionOutcome])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot be read: {error}", subject="outcomes of decisions") from error

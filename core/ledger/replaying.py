@@ -1,0 +1,59 @@
+"""Decides again what was decided before, and says where the two differ."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from core import codec
+from core.disruption import disrupt
+from core.errors import InvalidInputError
+from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+
+DIFFERENCES_SHOWN: Final = 5
+
+
+def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
+    """The plan's bytes for the snapshot, by the same function under the same bound.
+
+    Raises:
+        InvalidInputError: If this release does not know the function.
+    """
+    options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
+    bounded = msgspec.structs.replace(snapshot, options=options)
+    if entry.function == PROVISION:
+        return codec.encode_plan(schedule(bounded))
+    if entry.function == DISRUPT:
+        return codec.encode_disruption_plan(disrupt(bounded))
+    raise InvalidInputError(f"nobody knows how {entry.function!r} decides", subject=f"ledger entry {entry.id}")
+
+
+def differences(before: bytes, after: bytes) -> list[str]:
+    """Where two plans differ, field by field, the first few."""
+    return list(islice(_differing("", json.loads(before), json.loads(after)), DIFFERENCES_SHOWN))
+
+
+def _differing(path: str, before: Any, after: Any) -> Any:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            yield from _differing(f"{path}.{key}".lstrip("."), before.get(key), after.get(key))
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, (old, new) in enumerate(zip(before, after, strict=True)):
+            yield from _differing(f"{path}[{number}]", old, new)
+    else:
+        yield f"{path}: {_short(before)} became {_short(after)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+_SHOWN_MAX: Final = 120

@@ -1,0 +1,114 @@
+"""What a decision says in one sentence, and what it begins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from core.ledger.entry import LedgerPart
+from core.model.plan import Command, DisruptionPlan, PlannedClaim
+from core.reasons.claim import ClaimReason
+from core.reasons.run import RunReason
+
+
+class DecisionSummary(msgspec.Struct, frozen=True):
+    """The part of a ledger entry that is for people and for searches; fields as in `LedgerEntry`."""
+
+    what: str
+    reason: str
+    parts: tuple[LedgerPart, ...] = ()
+    bindings: tuple[tuple[str, str], ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+def of_provisioning(
+    claims: Sequence[PlannedClaim], bindings: Iterable[tuple[str, str]], refused: Iterable[tuple[str, str]]
+) -> DecisionSummary:
+    """The summary of a plan for pods that wait.
+
+    Args:
+        claims: Those that are about to be launched, under their final names.
+        bindings: Pod and node of each pod that has room on what exists.
+        refused: Pod and reason of each pod without a place.
+    """
+    parts = tuple(
+        LedgerPart(id=claim.name, reason=ClaimReason.LAUNCHED, pods=claim.pods, hourly=claim.price) for claim in claims
+    )
+    bound, without = tuple(bindings), tuple(refused)
+    return DecisionSummary(
+        what="; ".join(_provisioning_words(claims, len(bound), len(without))) or "nothing to do",
+        reason=_provisioning_reason(parts, bound, without),
+        parts=parts,
+        bindings=bound,
+        refused=without,
+    )
+
+
+def of_disruption(plan: DisruptionPlan, begun: Sequence[tuple[str, Command]]) -> DecisionSummary:
+    """The summary of a look for nodes that can go.
+
+    Args:
+        plan: What was found.
+        begun: The commands that are about to be stored, with their ids; others of the plan are found again later.
+    """
+    parts = tuple(
+        LedgerPart(
+            id=command_id,
+            reason=command.reason,
+            nodes=command.nodes,
+            pods=tuple(move.pod for move in command.moves),
+            replacements=tuple(claim.name for claim in command.replacements),
+            hourly=-command.savings,
+        )
+        for command_id, command in begun
+    )
+    refused = tuple((blocked.node, blocked.reason) for blocked in plan.blocked)
+    words = [_command_words(command) for _, command in begun]
+    return DecisionSummary(
+        what="; ".join(words) or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
+        reason=begun[0][1].reason if begun else _most_common(reason for _, reason in refused),
+        parts=parts,
+        refused=refused,
+    )
+
+
+def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int) -> list[str]:
+    words = []
+    if claims:
+        types = Counter(claim.instance_types[0] for claim in claims if claim.instance_types)
+        named = ", ".join(f"{number} x {name}" for name, number in sorted(types.items()))
+        pods = sum(len(claim.pods) for claim in claims)
+        words.append(f"launch {_counted(len(claims), 'node')} ({named}) for {_counted(pods, 'pod')}")
+    if bound:
+        words.append(f"{_counted(bound, 'pod')} on nodes that exist")
+    if without:
+        words.append(f"{_counted(without, 'pod')} without a place")
+    return words
+
+
+def _provisioning_reason(
+    parts: Sequence[LedgerPart], bound: Sequence[tuple[str, str]], without: Sequence[tuple[str, str]]
+) -> str:
+    if parts:
+        return ClaimReason.LAUNCHED
+    return _most_common(reason for _, reason in without) if without else ClaimReason.FITS_EXISTING if bound else ""
+
+
+def _command_words(command: Command) -> str:
+    nodes = ", ".join(command.nodes)
+    if not command.replacements:
+        return f"remove {nodes}"
+    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
+    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _most_common(reasons: Iterable[str]) -> str:
+    """The reason of most; of equally many the first by name."""
+    found = Counter(reasons)
+    return min(found, key=lambda reason: (-found[reason], reason), default=RunReason.NOTHING_TO_DO)

@@ -1,0 +1,133 @@
+"""Keeps decisions before they are carried out: an entry that names what is about to be done, then the act."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core import codec
+from core.ledger.digests import decision_id, digest_of
+from core.ledger.entry import LedgerDocuments, LedgerEntry, encode_entry
+from core.ledger.object_keys import decision_key, outcome_key
+from core.ledger.outcome import DecisionOutcome, encode_outcomes
+from core.ledger.summary import DecisionSummary
+from core.ledger.written_form import written_form
+from core.model.plan import DisruptionPlan, Plan
+from core.model.snapshot import Snapshot
+from core.version import VERSION
+from lambdas.ledger.bases import LedgerBases
+from lambdas.ports import Clock, ObjectStore, PortError, TransientError
+
+TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
+"""While the bucket does not answer, pods do not wait for its time-out at each decision."""
+
+
+class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision that has its id and is not written yet; without an id where no ledger is kept."""
+
+    id: str = ""
+    function: str = ""
+    plan: bytes = b""
+    snapshot: Snapshot | None = None
+    improve_iterations: int | None = None
+
+
+class LedgerWriter:
+    """Writes what one sandbox decides.
+
+    Args:
+        objects: Where to; None: no ledger is kept.
+    """
+
+    def __init__(self, objects: ObjectStore | None, cluster: str, clock: Clock) -> None:
+        self._objects = objects
+        self._cluster = cluster
+        self._clock = clock
+        self._bases: dict[str, LedgerBases] = {}
+        self._told: dict[str, DecisionSummary] = {}
+        self._failed_at: datetime | None = None
+
+    def draft(
+        self, function: str, snapshot: Snapshot, plan: Plan | DisruptionPlan, improve_iterations: int | None
+    ) -> DecisionDraft:
+        """Give a decision its id.
+
+        Args:
+            function: Who decides.
+            snapshot: What was seen.
+            plan: What was said.
+            improve_iterations: As in `LedgerEntry`.
+        """
+        if self._objects is None:
+            return DecisionDraft()
+        encode = codec.encode_plan if isinstance(plan, Plan) else codec.encode_disruption_plan
+        written = encode(plan)  # type: ignore[arg-type]  # the line above chose by the type
+        return DecisionDraft(
+            id=decision_id(self._cluster, function, snapshot.now.isoformat(), written),
+            function=function,
+            plan=written,
+            snapshot=snapshot,
+            improve_iterations=improve_iterations,
+        )
+
+    def write(self, draft: DecisionDraft, summary: DecisionSummary) -> None:
+        """Keep the decision; one that begins nothing and refuses what the last one refused is no news.
+
+        Raises:
+            PortError: If it could not be kept.
+        """
+        if self._objects is None or draft.snapshot is None or self._is_old_news(draft, summary):
+            return
+        now = self._clock.now()
+        if self._failed_at is not None and now - self._failed_at < TRIED_AGAIN_AFTER:
+            raise TransientError("ledger", f"could not be written at {self._failed_at:%H:%M:%S}")
+        try:
+            self._put(self._objects, draft, draft.snapshot, summary)
+        except PortError:
+            self._failed_at = now
+            raise
+        self._failed_at = None
+        self._told[draft.function] = summary
+
+    def tell(self, function: str, outcomes: Sequence[DecisionOutcome]) -> None:
+        """Keep what became of decisions, as far as that works: nothing hangs on it but the log."""
+        found = [outcome for outcome in outcomes if outcome.decision]
+        if self._objects is None or not found:
+            return
+        written = encode_outcomes(found)
+        key = outcome_key(self._cluster, self._clock.now(), function, digest_of(written)[:10])
+        with suppress(PortError):
+            self._objects.put(key, written)
+
+    def _is_old_news(self, draft: DecisionDraft, summary: DecisionSummary) -> bool:
+        return not summary.parts and self._told.get(draft.function) == summary
+
+    def _put(self, objects: ObjectStore, draft: DecisionDraft, snapshot: Snapshot, summary: DecisionSummary) -> None:
+        now = self._clock.now()
+        if draft.function not in self._bases:
+            self._bases[draft.function] = LedgerBases(objects, self._cluster, draft.function)
+        bases, raw = self._bases[draft.function], written_form(snapshot)
+        digest, base = bases.for_snapshot(raw, now)
+        entry = LedgerEntry(
+            id=draft.id,
+            at=snapshot.now,
+            cluster=self._cluster,
+            function=draft.function,
+            version=VERSION,
+            improve_iterations=draft.improve_iterations,
+            catalogue=bases.catalogue(snapshot.catalogue, now),
+            base=digest,
+            plan_digest=digest_of(draft.plan),
+            what=summary.what,
+            reason=summary.reason,
+            parts=summary.parts,
+            bindings=summary.bindings,
+            refused=summary.refused,
+        )
+        written = encode_entry(entry, LedgerDocuments(raw, draft.plan), base)
+        objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)
+        bases.measure(len(written))

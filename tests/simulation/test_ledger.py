@@ -1,0 +1,115 @@
+"""The ledger of a whole run: asked, and repeated in another process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.__main__ import main
+from simulator.run import Result, run
+from tests.simulation.worlds import deployment, node_pool, write
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """Nodes are launched, emptied and removed; one launch is refused."""
+    folder = tmp_path_factory.mktemp("ledger")
+    steps = [
+        {"at": "1m", "capacity": {"instanceType": "test.small", "available": 0}},
+        {"at": "4m", "scale": {"kind": "Deployment", "name": "web", "replicas": 9}},
+        {"at": "14m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}},
+    ]
+    scenario = write(folder, node_pool(), deployment(5), steps=steps, duration="30m")
+    result = run(scenario, ledger=folder / "ledger")
+    return folder / "ledger", result
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
+    code = main([*arguments, "-o", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def in_another_process(arguments: Sequence[str]) -> tuple[int, dict[str, Any]]:
+    environment = {"PATH": "/usr/bin", "PYTHONHASHSEED": "4711"}
+    command = [sys.executable, "-m", "cli", *arguments, "-o", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, env=environment)  # noqa: S603
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_every_decision_is_repeated_byte_for_byte(played: tuple[Path, Result]) -> None:
+    """Else nobody can say why a node went."""
+    code, document = in_another_process(["replay", "--ledger", str(played[0])])
+    assert (document["different"], document["unreadable"]) == ([], [])
+    assert document["equal"] == document["decisions"] >= 6
+    assert code == 0
+
+
+def test_the_log_has_each_launch_and_each_removal_once(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted at each look, a saving is reported many times."""
+    _, document = answer(capsys, "log", "--ledger", str(played[0]))
+    tags = {
+        event.fields["tags"]["fleetwright.dev/decision"]
+        for event in played[1].events
+        if event.event == "instanceLaunched"
+    }
+    ids = [line["id"] for line in document["entries"]]
+    assert len(set(ids)) == len(ids)
+    launches = [line for line in document["entries"] if line["function"] == "provision" and line["hourly"] > 0]
+    assert tags == {line["id"] for line in launches}
+    gone = [event.fields["node"] for event in played[1].events if event.event == "nodeDeleted"]
+    removed = [
+        name.removeprefix("Node/")
+        for line in document["entries"]
+        if line["function"] == "disrupt" and line["hourly"] < 0
+        for name in line["objects"]
+        if name.startswith("Node/") and name.removeprefix("Node/") in line["what"]
+    ]
+    assert sorted(gone) == sorted(removed)
+
+
+def test_the_log_answers_about_one_pod_and_one_node(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pod, node = next((e.fields["pod"], e.fields["node"]) for e in played[1].events if e.event == "podBound")
+    _, about_pod = answer(capsys, "log", "--ledger", str(played[0]), "--pod", pod)
+    assert about_pod["entries"]
+    assert all(f"Pod/{pod}" in line["objects"] for line in about_pod["entries"])
+    _, about_node = answer(capsys, "log", "--ledger", str(played[0]), "--node", node)
+    assert all(f"Node/{node}" in line["objects"] for line in about_node["entries"])
+    _, later = answer(capsys, "log", "--ledger", str(played[0]), "--since", "2026-11-20T00:10:00Z")
+    assert len(later["entries"]) > 0
+    assert all(line["time"] >= "2026-11-20T00:10" for line in later["entries"])
+
+
+def test_a_damaged_entry_is_told_and_the_others_are_repeated(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first = min(played[0].rglob("decisions/**/*-provision-*"))
+    whole = first.read_bytes()
+    try:
+        first.write_bytes(whole[:-40])
+        code, document = answer(capsys, "replay", "--ledger", str(played[0]))
+    finally:
+        first.write_bytes(whole)
+    assert code == 1
+    assert [found["id"] for found in document["unreadable"]] == [first.name.rpartition("-")[2]]
+    assert document["equal"] == document["decisions"] - 1
+
+
+def test_a_ledger_that_cannot_be_found_is_no_green_answer(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: tuple[Path, Result]
+) -> None:
+    assert main(["replay", "--ledger", str(tmp_path / "nowhere")]) == 2
+    assert main(["replay", "--ledger", str(tmp_path)]) == 2
+    assert main(["replay", "--ledger", str(played[0]), "no-such-id"]) == 2
+    assert "there is no decision 'no-such-id'" in capsys.readouterr().err

@@ -1,0 +1,39 @@
+"""Documents come back as they were, and a difference is small."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InvalidInputError
+from core.ledger.compression import compressed, decompressed
+
+BASE = b"".join(b"pod-%d on node-%d, " % (n * 7919 % 10007, n % 83) for n in range(5000))
+
+
+@given(raw=st.binary(max_size=200), base=st.binary(max_size=64))
+def test_a_document_comes_back_as_it_was(raw: bytes, base: bytes) -> None:
+    """Else a decision is repeated from something that nobody saw."""
+    assert decompressed(compressed(raw, base), base) == raw
+
+
+def test_the_difference_to_a_base_is_small() -> None:
+    changed = BASE.replace(b"pod-7919 ", b"pod-0 ") + b"one more"
+    assert len(compressed(changed, BASE)) * 100 < len(compressed(changed))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda raw: raw[:-7], lambda raw: b"\0" + raw[1:], lambda raw: raw[:9] + b"!" + raw[10:]]
+)
+def test_a_damaged_frame_is_told(damage: object) -> None:
+    written = compressed(BASE)
+    with pytest.raises(InvalidInputError, match="cannot be decompressed"):
+        decompressed(damage(written))  # type: ignore[operator]
+
+
+def test_another_base_opens_nothing() -> None:
+    """Else a decision seems to be another than it was."""
+    written = compressed(BASE + b"tail", BASE)
+    with pytest.raises(InvalidInputError):
+        decompressed(written, BASE[::-1])

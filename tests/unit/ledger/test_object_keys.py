@@ -1,0 +1,40 @@
+"""Names of the ledger's objects say when, who and which, in order of time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.ledger.object_keys import days, decision_key, read_decision_key
+
+MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - Hypothesis takes naive bounds
+NOW = datetime(2026, 11, 22, 5, 31, tzinfo=UTC)
+
+
+@given(at=MOMENTS)
+def test_a_name_is_read_back(at: datetime) -> None:
+    found = read_decision_key(decision_key("prod-1", at, "disrupt", "7f3a9c01de"))
+    assert found is not None
+    assert (found.at, found.function, found.id) == (at, "disrupt", "7f3a9c01de")
+
+
+@given(first=MOMENTS, second=MOMENTS)
+def test_names_are_in_order_of_time(first: datetime, second: datetime) -> None:
+    """Else a listing has to be read whole to find the last day."""
+    names = [decision_key("c", at, "provision", "0") for at in (first, second)]
+    assert (names[0] < names[1]) == (first < second)
+
+
+@pytest.mark.parametrize(
+    "key", ["decisions/c/of-disrupt", "bases/c/0f", "outcomes/c/2026/11/22/x-y-z", "decisions/a/b/c/d/e"]
+)
+def test_other_objects_are_no_decisions(key: str) -> None:
+    assert read_decision_key(key) is None
+
+
+def test_days_cover_the_span() -> None:
+    assert [day.day for day in days(NOW - timedelta(days=2), NOW)] == [20, 21, 22]
+    assert [day.day for day in days(NOW, NOW)] == [22]

@@ -1,0 +1,145 @@
+"""A decision is read back whole, or it is said what is missing."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from core import codec
+from core.errors import InvalidInputError
+from core.ledger.bases import decode_base, encode_base, needed_base
+from core.ledger.digests import catalogue_digest, decision_id, digest_of
+from core.ledger.entry import PROVISION, LedgerDocuments, LedgerEntry, decode_documents, decode_entry, encode_entry
+from core.ledger.object_keys import base_key
+from core.ledger.outcome import decode_outcomes
+from core.ledger.reading import LedgerReader
+from core.ledger.replaying import decided_again, differences
+from core.ledger.written_form import encode_catalogue, written_form
+from core.model.catalogue import Catalogue
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+from tests.builders import a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+SECRET = "hunter2-in-an-annotation"
+
+
+def a_world() -> Snapshot:
+    snapshot = a_snapshot(pods=(a_pod("a"), a_pod("b")), node_pools=(a_pool(),), types=(a_type("m5.large"),))
+    claim, node = a_node_of(a_type("m5.large"))
+    annotations = {"team/token": SECRET, "karpenter.sh/do-not-disrupt": "true"}
+    kept = msgspec.structs.replace(node, annotations=annotations)
+    return msgspec.structs.replace(snapshot, nodes=(kept,), node_claims=(claim,))
+
+
+def kept(snapshot: Snapshot) -> tuple[LedgerEntry, bytes, dict[str, bytes]]:
+    """An entry of the snapshot's plan, and the objects that it needs."""
+    plan, raw = codec.encode_plan(schedule(snapshot)), written_form(snapshot)
+    catalogue = encode_catalogue(snapshot.catalogue)
+    entry = LedgerEntry(
+        id=decision_id("c", PROVISION, snapshot.now.isoformat(), plan),
+        at=snapshot.now,
+        cluster="c",
+        function=PROVISION,
+        version="1",
+        catalogue=catalogue_digest(snapshot.catalogue),
+        base=digest_of(raw),
+        plan_digest=digest_of(plan),
+        what="launch",
+        reason="Launched",
+    )
+    objects = {
+        base_key("c", entry.base): encode_base(raw),
+        base_key("c", digest_of(catalogue)): encode_base(catalogue),
+        base_key("c", entry.catalogue): encode_base(catalogue, catalogue),
+    }
+    return entry, encode_entry(entry, LedgerDocuments(raw, plan), raw), objects
+
+
+def reader_of(objects: dict[str, bytes]) -> LedgerReader:
+    def get(key: str) -> bytes:
+        if key not in objects:
+            raise InvalidInputError("is not there", subject=key)
+        return objects[key]
+
+    return LedgerReader(get)
+
+
+def test_what_is_read_back_gives_the_same_plan() -> None:
+    entry, raw, objects = kept(a_world())
+    assert decode_entry(raw) == entry
+    reader = reader_of(objects)
+    documents = reader.documents(entry, raw)
+    assert decided_again(entry, reader.snapshot(entry, documents)) == documents.plan
+
+
+def test_a_missing_base_is_named() -> None:
+    entry, raw, objects = kept(a_world())
+    del objects[base_key("c", entry.base)]
+    with pytest.raises(InvalidInputError, match=entry.base):
+        reader_of(objects).documents(entry, raw)
+
+
+def test_a_plan_under_another_header_is_refused() -> None:
+    """Else an answer is given about a decision that was never made."""
+    entry, raw, objects = kept(a_world())
+    with pytest.raises(InvalidInputError, match="its plan is not the one"):
+        reader_of(objects).documents(msgspec.structs.replace(entry, plan_digest="0"), raw)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b"FLW1\xff\xff\xff\xff", b"FLW1\0\0\0\1x"])
+def test_what_is_no_entry_is_told(raw: bytes) -> None:
+    with pytest.raises(InvalidInputError):
+        decode_entry(raw)
+
+
+def test_an_entry_of_a_newer_schema_says_what_to_do() -> None:
+    entry, _, _ = kept(a_world())
+    raw = encode_entry(msgspec.structs.replace(entry, schema_version=99), LedgerDocuments(b"", b""), b"")
+    with pytest.raises(InvalidInputError, match="update fleetwright"):
+        decode_entry(raw)
+
+
+def test_snapshot_and_plan_are_told_apart() -> None:
+    entry, _, _ = kept(a_world())
+    raw = encode_entry(entry, LedgerDocuments(b"", b"plan"), b"")
+    assert decode_documents(raw, b"") == LedgerDocuments(b"", b"plan")
+
+
+def test_a_base_is_whole_or_names_what_it_needs() -> None:
+    whole, other = b"w" * 100, b"w" * 99 + b"x"
+    written = encode_base(other, whole)
+    assert needed_base(written) == digest_of(whole)
+    assert decode_base(written, whole) == other
+    with pytest.raises(InvalidInputError, match="difference to another"):
+        decode_base(written)
+
+
+def test_annotations_that_decide_nothing_are_left_out() -> None:
+    """People keep tokens in annotations."""
+    written = written_form(a_world())
+    assert SECRET.encode() not in written
+    assert b"karpenter.sh/do-not-disrupt" in written
+
+
+def test_the_digest_of_a_catalogue_stands_for_what_is_in_it() -> None:
+    one, two = Catalogue(default=(a_type("m5.large"),)), Catalogue(default=(a_type("m5.large", price=9.0),))
+    assert catalogue_digest(one) == catalogue_digest(Catalogue(default=(a_type("m5.large"),)))
+    assert catalogue_digest(one) != catalogue_digest(two)
+    assert catalogue_digest(one) != catalogue_digest(Catalogue(by_node_class={"": one.default}))
+
+
+def test_differences_name_the_field() -> None:
+    assert differences(b'{"a":{"b":[1,2]}}', b'{"a":{"b":[1,3]}}') == ["a.b[1]: 2 became 3"]
+    assert differences(b'{"a":[1]}', b'{"a":[]}') == ["a: [1] became []"]
+    assert differences(b'{"a":1}', b'{"a":1}') == []
+
+
+def test_an_unknown_function_cannot_be_repeated() -> None:
+    entry, _, _ = kept(a_world())
+    with pytest.raises(InvalidInputError, match="nobody knows"):
+        decided_again(msgspec.structs.replace(entry, function="dream"), a_world())
+
+
+def test_outcomes_that_are_something_else_are_told() -> None:
+    with pytest.raises(InvalidInputError, match="outcomes of decisions"):
+        decode_outcomes(b"\xff")
