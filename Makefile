@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo page test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ demo: setup ## The main job on embedded defaults: a cluster's night in virtual t
 	@mkdir -p build
 	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl -o table
 	@$(BIN)/python -m tests.page build/demo.html
+
+page: ## Use build/demo.html in Chromium as a person would; pictures at three widths, light and dark, in build/page
+	@test -f build/demo.html || { echo "make demo writes build/demo.html first"; exit 2; }
+	$(BIN)/python -m tests.page build/demo.html --screenshots build/page
 
 HYPOTHESIS ?= ci
 TESTS := -n auto -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)

@@ -1,16 +1,58 @@
-"""Open a report in headless Chromium, if one is installed, and check what a person would see: `python -m tests.page FILE`."""
+"""Open a report in headless Chromium and use it as a person would: `python -m tests.page FILE [--screenshots FOLDER]`."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SECONDS_MAX = 60
+WIDTHS = (390, 820, 1280)
+SCHEMES = {"dark": 0, "light": 1}
+HEIGHT = 2600
+_FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync "
+    "--hide-scrollbars --virtual-time-budget=2000"
+)
+_USE = """
+<script>addEventListener("error", (event) => { (window.broken ??= []).push(event.message); });</script>
+</head>"""
+_CLICKS = """
+<script>(() => {
+  const by = (id) => document.getElementById(id);
+  const shown = () => document.querySelectorAll("#decisions tbody tr:not([hidden])").length;
+  const told = { broken: window.broken ?? [], charts: document.querySelectorAll(".chart canvas").length, all: shown() };
+  told.painted = [...document.querySelectorAll(".chart canvas")].every((canvas) => {
+    const seen = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    return seen.some((value) => value > 0);
+  });
+  const bar = document.querySelector("#timeline button");
+  bar.click();
+  told.node = { panel: !by("life").hidden, hash: location.hash, rows: shown(), heading: by("life").textContent };
+  document.querySelector("#timeline button").click();
+  told.after = { panel: !by("life").hidden, rows: shown() };
+  const plots = by("plots");
+  plots.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }));
+  told.readout = by("readout").textContent;
+  plots.dispatchEvent(new KeyboardEvent("keydown", { key: "+" }));
+  told.zoomed = { hash: location.hash, button: !by("reset").hidden };
+  by("reset").click();
+  told.whole = { hash: location.hash, button: !by("reset").hidden };
+  by("filter").value = "zzz"; by("filter").dispatchEvent(new Event("input"));
+  told.filtered = { rows: shown(), count: by("count").textContent, hash: location.hash };
+  told.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const made = document.createElement("pre");
+  made.id = "told"; made.textContent = JSON.stringify(told); document.body.append(made);
+})();</script></body>"""
 
 
 def browser() -> str | None:
@@ -18,48 +60,74 @@ def browser() -> str | None:
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
-def rendered(page: Path, program: str) -> str:
-    """The document after its scripts have run."""
+def used(page: Path, program: str) -> dict[str, Any]:
+    """What a person who clicks, presses keys and filters would see; the page is used in a copy."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "page.html"
+        text = page.read_text(encoding="utf-8")
+        copy.write_text(text.replace("</head>", _USE, 1).replace("</body>", _CLICKS, 1), encoding="utf-8")
+        dom = _run(program, copy.as_uri(), "--window-size=390,1200", "--dump-dom")
+    found = re.search(r'<pre id="told">(.*?)</pre>', dom, re.DOTALL)
+    told: dict[str, Any] = json.loads(unescape(found.group(1))) if found else {}
+    return told
+
+
+def problems(told: dict[str, Any]) -> list[str]:
+    """What a person would miss on the page."""
+    if not told:
+        return ["its script did not run to the end"]
+    checks = (
+        (not told["broken"], f"its script failed: {told['broken']}"),
+        (told["charts"] == 4 and told["painted"], "a chart is missing or empty"),
+        (told["all"] > 0, "there is no command"),
+        (told["node"]["panel"] and "launched" in told["node"]["heading"], "a click on a node does not show its life"),
+        ("node=" in told["node"]["hash"], "the node is not in the address"),
+        (0 < told["node"]["rows"] <= told["all"], "a click on a node does not filter the commands"),
+        (not told["after"]["panel"] and told["after"]["rows"] == told["all"], "a second click does not go back"),
+        ("an hour" in told["readout"], "the arrow keys do not move the cursor"),
+        ("t=" in told["zoomed"]["hash"] and told["zoomed"]["button"], "zooming is not in the address"),
+        (told["whole"] == {"hash": "", "button": False}, "`Show all` does not show all"),
+        (told["filtered"]["rows"] == 0 and "q=zzz" in told["filtered"]["hash"], "the filter does nothing"),
+        (told["overflow"] <= 0, "a phone has to scroll sideways"),
+    )
+    return [problem for holds, problem in checks if not holds]
+
+
+def screenshots(page: Path, program: str, folder: Path) -> list[Path]:
+    """Three widths, light and dark."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for width in WIDTHS:
+        for scheme, number in SCHEMES.items():
+            target = (folder / f"{page.stem}-{width}-{scheme}.png").resolve()
+            look = (f"--window-size={width},{HEIGHT}", f"--blink-settings=preferredColorScheme={number}")
+            _run(program, page.resolve().as_uri(), *look, f"--screenshot={target}")
+            made.append(target)
+    return made
+
+
+def _run(program: str, address: str, *more: str) -> str:
     with tempfile.TemporaryDirectory() as profile:
-        flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-        done = subprocess.run(  # noqa: S603 - a fixed program on a file of ours
-            [
-                program,
-                *flags.split(),
-                "--disable-sync",
-                f"--user-data-dir={profile}",
-                "--dump-dom",
-                page.resolve().as_uri(),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=SECONDS_MAX,
-            check=True,
-        )
+        command = [program, *_FLAGS.split(), f"--user-data-dir={profile}", *more, address]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)  # noqa: S603 - a fixed program on a file of ours
     return done.stdout
 
 
-def problems(dom: str) -> list[str]:
-    """What a person would miss on the page."""
-    found = []
-    if dom.count('class="chart"') < 4:
-        found.append("fewer than four charts")
-    if re.search(r'class="area[^"]*" d="M', dom) is None:
-        found.append("the charts are empty")
-    shown = re.search(r'id="count">(\d+) of (\d+)<', dom)
-    if shown is None or shown.group(1) != shown.group(2) or shown.group(2) == "0":
-        found.append("the table of decisions is empty, or its script did not run")
-    return found
-
-
-def main(arguments: list[str]) -> int:
+def main(given: Sequence[str]) -> int:
     """Exit 0 when the page is fine or no browser is here to tell, else 1."""
-    page, program = Path(arguments[0]), browser()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--screenshots", type=Path)
+    arguments = parser.parse_args(given)
+    page, program = arguments.page, browser()
     if program is None:
-        print(f"{page}: no Chromium here, so the page was not opened", file=sys.stderr)  # noqa: T201
+        print(f"open {page} in a browser (no Chromium is here to try it first)", file=sys.stderr)  # noqa: T201
         return 0
-    found = problems(rendered(page, program))
-    print(f"{page}: {'; '.join(found) or 'opened in Chromium, charts and decisions are there'}", file=sys.stderr)  # noqa: T201
+    found = problems(used(page, program))
+    print(f"open {page} in a browser ({'; '.join(found) or 'tried in Chromium'})", file=sys.stderr)  # noqa: T201
+    if arguments.screenshots is not None:
+        for made in screenshots(page, program, arguments.screenshots):
+            print(made)  # noqa: T201
     return 1 if found else 0
 
 

@@ -1,4 +1,7 @@
-"""The page: headline figures, charts on one time axis, and the table of decisions with their reasons."""
+"""The page: a paragraph, headline figures, charts and a timeline of nodes on one time axis, and every command with its chain.
+
+Charts are drawn by uPlot (MIT, `cli/assets/vendor`) at the device's width; text and tables are there without any script.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,20 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from cli.report import charts, series
+from cli.report import series
+from cli.report.bands import Band, bands
+from cli.report.chains import Chain, chains, consolidated, replacements
+from cli.report.lives import NodeLife, lives
+from cli.report.paragraph import VIOLATIONS, paragraph
 
-DECISIONS_MAX = 2000
-VIOLATIONS = (
-    "budgetViolations",
-    "podDisruptionBudgetViolations",
-    "doNotDisruptViolations",
-    "doubleLaunches",
-    "orphanedInstances",
-    "limitViolations",
-)
+ROWS_MAX: Final = 2000
+NODES_MAX: Final = 1500
+PODS_NAMED_MAX: Final = 60
+_UPLOT: Final = "uPlot-1.6.32"
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,28 +42,27 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 def render(story: Story) -> str:
     """The whole page as one string of HTML; it loads nothing from anywhere."""
-    lines = series.from_events(story.events)
+    found = lives(story.events)
+    gone, came = consolidated(found), replacements(found, story.decisions)
+    lines = series.from_events(story.events, {n.instance for n in gone}, {n.instance for n in came})
+    rows = chains(found, story.decisions)
     assets = files("cli") / "assets"
-    axis = charts.Axis(story.events[0][0], story.events[-1][0])
+    style = (assets / "vendor" / f"{_UPLOT}.min.css").read_text() + (assets / "report.css").read_text()
+    uplot = (assets / "vendor" / f"{_UPLOT}.iife.min.js").read_text()
     return "".join(
         (
             '<!doctype html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f"<title>Fleetwright · {escape(str(story.summary['scenario']))}</title>",
-            f"<style>{(assets / 'report.css').read_text()}</style></head><body><main>",
+            f"<title>Fleetwright: {escape(str(story.summary['scenario']))}</title>",
+            f"<style>{style}</style></head><body><main>",
             _header(story),
-            _figures(story.summary),
-            '<section class="charts" id="charts">',
-            charts.stacked("Pods pending", axis, lines.times, {"pending": lines.pending}),
-            charts.with_markers(axis, lines.markers),
-            charts.stacked("Instances by type", axis, lines.times, lines.instances),
-            charts.stacked("Price per hour", axis, lines.times, {"price": lines.hourly}, unit="$"),
-            charts.stacked("Spent so far", axis, lines.times, {"spent": lines.spent}, unit="$"),
-            '<output id="readout" aria-live="polite"></output></section>',
-            _decisions(story.decisions),
-            _unschedulable(story.summary),
-            f'<script type="application/json" id="data">{_data(lines, axis)}</script>',
-            f"<script>{(assets / 'report.js').read_text()}</script></main></body></html>",
+            f'<p id="story">{escape(paragraph(story.summary, lines, found, rows))}</p>',
+            _figures(story.summary, lines),
+            _charts(),
+            _decisions(rows),
+            _unplaced(story),
+            f'<script type="application/json" id="data">{_data(story, lines, found)}</script>',
+            f"<script>{uplot}</script><script>{(assets / 'report.js').read_text()}</script></main></body></html>",
         )
     )
 
@@ -71,78 +72,173 @@ def _header(story: Story) -> str:
     hours = (end - start).total_seconds() / 3600
     return (
         f"<header><h1>{escape(str(story.summary['scenario']))}</h1>"
-        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC: {hours:g} hours of virtual time, simulated in "
+        f"<p>{start:%a %d %b %Y %H:%M} to {end:%a %d %b %H:%M} UTC. {hours:g} hours of virtual time, played in "
         f"{story.summary['wallSeconds']:g} s by the functions that are deployed.</p></header>"
     )
 
 
-def _figures(summary: Mapping[str, Any]) -> str:
+def _figures(summary: Mapping[str, Any], lines: series.Series) -> str:
     violations = sum(int(summary[key]) for key in VIOLATIONS)
     waits = summary["pendingSeconds"]
+    kept = lines.kept[-1] if lines.kept else 0.0
     tiles = (
         (
-            "Pods scheduled",
-            f"{summary['podsScheduled']} / {summary['podsCreated']}",
-            f"{summary['podsPending']} pending at the end",
+            "Pods placed",
+            f"{summary['podsScheduled']} of {summary['podsCreated']}",
+            f"{summary['podsPending']} wait at the end",
         ),
-        ("Wait for a node", f"{waits['p50']:.0f} s", f"99th percentile {waits['p99']:.0f} s"),
-        ("Nodes launched", str(summary["nodesLaunched"]), f"{summary['nodesAtEnd']} at the end"),
-        ("Spent", f"${summary['dollars']:,.2f}", f"{summary['instanceHours']:,.0f} instance hours"),
-        ("Evictions", str(summary["evictions"]), "through the eviction API or forced"),
-        ("Violations", str(violations), "budgets, limits, protected pods, orphans"),
+        ("Wait for a node", f"{waits['p50']:.0f} s", f"99 in 100 at most {waits['p99']:.0f} s"),
+        ("Nodes", str(summary["nodesLaunched"]), f"launched; {summary['nodesAtEnd']} run at the end"),
+        (
+            "Spent",
+            f"${summary['dollars']:,.2f}",
+            f"${summary['dollars'] / max(summary['instanceHours'], 1e-9):.3f} a node and hour",
+        ),
+        ("At the end", f"${lines.hourly[-1] if lines.hourly else 0:.2f}/h", f"${kept:.2f}/h without consolidation"),
+        ("Evictions", str(summary["evictions"]), "by the eviction API or forced"),
+        ("Violations", f"{'✗' if violations else '✓'} {violations}", "found by independent checkers"),
     )
     return f'<dl class="tiles">{"".join(_tile(*tile, bad=tile[0] == "Violations" and violations > 0) for tile in tiles)}</dl>'
 
 
 def _tile(name: str, value: str, note: str, *, bad: bool) -> str:
     return (
-        f'<div class="tile{" bad" if bad else ""}"><dt>{name}</dt><dd>{escape(value)}</dd><small>{note}</small></div>'
+        f'<div class="tile{" bad" if bad else ""}"><dt>{name}</dt><dd>{escape(value)} <small>{note}</small></dd></div>'
     )
 
 
-def _decisions(decisions: Sequence[Mapping[str, Any]]) -> str:
-    rows = "".join(_row(decision) for decision in decisions[:DECISIONS_MAX])
-    left_out = len(decisions) - DECISIONS_MAX
-    more = f"<p>{left_out} later decisions are left out here.</p>" if left_out > 0 else ""
+def _charts() -> str:
+    charts = "".join(
+        f'<figure><figcaption id="{key}-title">{title}</figcaption><div class="chart" id="{key}" role="img" '
+        f'aria-labelledby="{key}-title"></div></figure>'
+        for key, title in (
+            ("pending", "Pods that wait"),
+            ("nodes", "Nodes by capacity type"),
+            ("hourly", "Dollars an hour"),
+            ("spent", "Dollars so far"),
+        )
+    )
     return (
-        '<section><h2>Decisions</h2><p class="filter"><label>Show <input id="filter" type="search" '
-        'placeholder="launch, cart, Underutilized …"></label> <span id="count"></span></p>'
-        '<div class="scroll"><table id="decisions"><thead><tr><th>When</th><th>What</th><th>Which</th><th>Reason</th>'
+        '<section class="charts" id="charts"><p class="hint">Drag over a chart to look closer. Arrow keys move the cursor, '
+        "<kbd>+</kbd> and <kbd>-</kbd> zoom, <kbd>Esc</kbd> shows all. "
+        '<button type="button" id="reset" hidden>Show all</button></p><output id="readout" aria-live="polite"></output>'
+        f'<div id="plots" tabindex="0" aria-label="Charts over time">{charts}</div>'
+        '<h2>Nodes</h2><ul class="legend" id="capacity"></ul><div id="timeline" class="scroll"></div>'
+        '<aside id="life" aria-live="polite" hidden></aside>'
+        '<details><summary>What happened around it</summary><ol id="bands"></ol></details></section>'
+    )
+
+
+def _decisions(rows: Sequence[Chain]) -> str:
+    written = "".join(_row(row) for row in rows[:ROWS_MAX])
+    left_out = len(rows) - ROWS_MAX
+    more = f"<p>{left_out} later rows are left out here.</p>" if left_out > 0 else ""
+    return (
+        '<section><h2>Commands</h2><p class="filter"><label>Show <input id="filter" type="search" '
+        'placeholder="launch, cart, Underutilized"></label> <span id="count"></span></p>'
+        '<div class="scroll" tabindex="0" role="region" aria-label="Commands"><table id="decisions"><thead><tr>'
+        f"<th>When</th><th>What</th><th>Which</th><th>Why</th></tr></thead><tbody>{written}</tbody></table></div>{more}</section>"
+    )
+
+
+def _row(row: Chain) -> str:
+    links = "".join(
+        f"<li><time>{moment:%H:%M:%S}</time> <b>{escape(word)}</b> {escape(details)}</li>"
+        for moment, word, details in row.links
+    )
+    steps = " → ".join(word for _, word, _ in row.links)
+    chain = f"<details><summary>{escape(steps)}</summary><ol>{links}</ol></details>" if links else ""
+    reason = f"<code>{escape(row.reason)}</code> " if row.reason else ""
+    nodes = escape(" ".join(row.nodes))
+    return (
+        f'<tr class="{escape(row.what)}" data-t="{row.at.timestamp():.0f}" data-nodes="{nodes}">'
+        f"<td><time>{row.at:%a %H:%M:%S}</time></td><td><b>{escape(row.what)}</b></td><td>{escape(row.which)}</td>"
+        f"<td>{reason}{escape(row.why)}{chain}</td></tr>"
+    )
+
+
+def _unplaced(story: Story) -> str:
+    """The pods that wait at the end by name, with the last word on each."""
+    waiting: dict[str, datetime] = {}
+    for at, event, fields in story.events:
+        if event == "podCreated" and not str(fields.get("owner") or "").startswith("DaemonSet/"):
+            waiting[fields["pod"]] = at
+        elif event in ("podBound", "podDeleted", "podFinished"):
+            waiting.pop(fields["pod"], None)
+    if not waiting:
+        return ""
+    said = {str(d["subject"]): d for d in story.decisions if d["kind"] == "unschedulable"}
+    rows = "".join(
+        f"<tr><td>{escape(pod)}</td><td>{since:%a %H:%M}</td><td>{_nearest(said.get(pod, {}))}</td></tr>"
+        for pod, since in list(waiting.items())[:PODS_NAMED_MAX]
+    )
+    more = f"<p>And {len(waiting) - PODS_NAMED_MAX} more.</p>" if len(waiting) > PODS_NAMED_MAX else ""
+    return (
+        "<section><h2>Pods without a place</h2>"
+        '<div class="scroll" tabindex="0" role="region" aria-label="Pods without a place">'
+        "<table><thead><tr><th>Pod</th><th>Since</th>"
         f"<th>Why</th></tr></thead><tbody>{rows}</tbody></table></div>{more}</section>"
     )
 
 
-def _row(decision: Mapping[str, Any]) -> str:
-    kind, subject, reason, why = (escape(str(decision.get(k) or "")) for k in ("kind", "subject", "reason", "message"))
-    when = escape(_moment(decision["at"]))
-    return (
-        f'<tr class="{kind}"><td><time>{when}</time></td><td><b>{kind}</b></td><td>{subject}</td><td>{reason}</td>'
-        f"<td>{why}</td></tr>"
-    )
+def _nearest(decision: Mapping[str, Any]) -> str:
+    lines = str(decision.get("message") or "no function has said why yet").splitlines()
+    rest = "".join(f"<li>{escape(line.strip())}</li>" for line in lines[1:] if line.strip())
+    more = f"<details><summary>every NodePool</summary><ul>{rest}</ul></details>" if rest else ""
+    code = f"<code>{escape(str(decision['reason']))}</code> " if decision.get("reason") else ""
+    return f"{code}{escape(lines[0])}{more}"
 
 
-def _unschedulable(summary: Mapping[str, Any]) -> str:
-    reasons = summary["podsUnschedulable"]
-    if not reasons:
-        return ""
-    rows = "".join(f"<tr><td>{escape(str(code))}</td><td>{count}</td></tr>" for code, count in sorted(reasons.items()))
-    return (
-        "<section><h2>Pods that no NodePool can place</h2><table><thead><tr><th>Reason</th><th>Pods</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table></section>"
-    )
-
-
-def _moment(value: object) -> str:
-    return f"{value:%a %H:%M:%S}" if isinstance(value, datetime) else str(value)
-
-
-def _data(lines: series.Series, axis: charts.Axis) -> str:
+def _data(story: Story, lines: series.Series, found: Sequence[NodeLife]) -> str:
+    end = story.events[-1][0]
     data = {
-        "x": [round(axis.x(at), 1) for at in lines.times],
-        "t": [f"{at:%a %H:%M}" for at in lines.times],
+        "start": _seconds(story.events[0][0]),
+        "end": _seconds(end),
+        "t": [_seconds(at) for at in lines.times],
         "pending": lines.pending,
-        "instances": lines.instances,
-        "hourly": [round(v, 4) for v in lines.hourly],
-        "spent": [round(v, 2) for v in lines.spent],
+        "nodes": lines.nodes,
+        "hourly": [round(value, 4) for value in lines.hourly],
+        "kept": [round(value, 4) for value in lines.kept],
+        "spent": [round(value, 3) for value in lines.spent],
+        "bands": [_band(band) for band in bands(story.events)],
+        "lives": [_life(life, end) for life in found[:NODES_MAX]],
     }
-    return json.dumps(data).replace("</", "<\\/")
+    return json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+
+
+def _band(band: Band) -> dict[str, Any]:
+    return {"from": _seconds(band.start), "to": _seconds(band.end), "kind": band.kind, "text": band.text}
+
+
+def _life(life: NodeLife, end: datetime) -> dict[str, Any]:
+    moments = {
+        key: _seconds(moment)
+        for key, moment in (
+            ("launched", life.launched),
+            ("joined", life.joined),
+            ("ready", life.ready),
+            ("noticed", life.noticed),
+            ("disrupted", life.disrupted),
+            ("ended", life.ended),
+        )
+        if moment is not None
+    }
+    return {
+        "name": life.name,
+        "claim": life.claim,
+        "pool": life.pool,
+        "type": life.instance_type,
+        "zone": life.zone,
+        "capacity": life.capacity_type,
+        "price": life.price,
+        "cost": round(life.cost(end), 4),
+        "reason": life.reason,
+        "pods": list(dict.fromkeys(life.pods))[:PODS_NAMED_MAX],
+        "podCount": len(set(life.pods)),
+        "evicted": len(life.evicted),
+        **moments,
+    }
+
+
+def _seconds(moment: datetime) -> int:
+    return round(moment.timestamp())
