@@ -13,6 +13,7 @@ import msgspec
 from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
@@ -96,8 +97,9 @@ class Application:
         events, buffers = UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock)
         news = (events, buffers, self.ledger)
         queues = (self._wake_ups, self._work)
-        lost_rows = LostRows(self._cloud, self._observer, self._rebuilding, self._stores.claims, self.clock)
-        looks = (self._observer, PodBatcher(self._observer, self.settings, self.clock, self._pause), lost_rows)
+        observer = self._resolving_observer
+        lost_rows = LostRows(self._cloud, observer, self._rebuilding, self._stores.claims, self.clock)
+        looks = (observer, PodBatcher(observer, self.settings, self.clock, self._pause), lost_rows)
         return Provisioning(looks, self._stores, self._leases, self._launcher, queues, news, self.settings, self.clock)
 
     @cached_property
@@ -225,6 +227,15 @@ class Application:
         return Observer(self._kubernetes, self.catalogues, self._stores, self.settings, self.clock)
 
     @cached_property
+    def _resolving_observer(self) -> Observer:
+        """For `provision`, whose pods need not wait until `reconcile` has resolved an edited EC2NodeClass."""
+        from lambdas.observation.current_node_classes import CurrentNodeClasses
+        from lambdas.observation.observer import Observer
+
+        current = CurrentNodeClasses(self._cloud.resolve)
+        return Observer(self._kubernetes, self.catalogues, self._stores, self.settings, self.clock, current)
+
+    @cached_property
     def _stores(self) -> Stores:
         from lambdas.observation.observer import Stores
 
@@ -233,6 +244,7 @@ class Application:
             claims=DynamoClaims(self._table, cluster),
             commands=DynamoCommands(self._table, cluster),
             unavailable=DynamoOfferings(self._table),
+            denials=DynamoDenials(self._table, cluster),
             nominations=DynamoNominations(self._table, cluster),
             changes=DynamoChanges(self._table, cluster),
             moves=DynamoMoves(self._table, cluster),
@@ -278,12 +290,12 @@ class Application:
 
     @cached_property
     def _launcher(self) -> Launcher:
+        from lambdas.controllers.launching.launch_gate import LaunchGate
         from lambdas.controllers.launching.launching import Launcher
 
         stores = self._stores
-        return Launcher(
-            self._cloud, stores.claims, stores.unavailable, self._brake_rows, cluster=self.settings.cluster_name
-        )
+        gate = LaunchGate(stores.denials, stores.unavailable)
+        return Launcher(self._cloud, stores.claims, gate, self._brake_rows, cluster=self.settings.cluster_name)
 
     @cached_property
     def _rebuilding(self) -> Rebuilding:

@@ -47,6 +47,9 @@ FAILED_RUNS: Final = "failedRuns"
 DENIED_CALLS: Final = "deniedCalls"
 """Calls that were refused for good: permission, quota, a broken reference. Told by action too."""
 
+LAUNCH_DENIALS: Final = "launchDenials"
+"""Causes for which EC2 launches nothing from an EC2NodeClass now; told by each run of `provision` that plans."""
+
 STOPPED: Final = "stopped"
 """What a brake stopped; `stoppedBy` with the brake's reason code tells which."""
 

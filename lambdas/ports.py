@@ -9,6 +9,7 @@
     ├── ConflictError                another writer won: drop the work, the next look decides afresh
     ├── EvictionBlockedError         a PodDisruptionBudget says not now
     └── DeniedError                  permission, quota or a broken reference: alarm, do not retry
+        ├── LaunchDeniedError        of a launch: remember what was asked for, and for how long to keep away from it
         └── SeveralBudgetsError      more than one PodDisruptionBudget selects the pod: only a user can help
 
 Adapters translate at the border and chain the cause; nothing above them sees botocore or urllib3.
@@ -92,9 +93,14 @@ class EvictionBlockedError(PortError):
 
 
 class DeniedError(PortError):
-    """Not allowed, over quota, or asked for something that cannot be."""
+    """Not allowed, over quota, or asked for something that cannot be. `code` is the other side's, empty where it has none."""
 
     reason: ClassVar[FailureReason] = FailureReason.DENIED
+
+    def __init__(self, call: str, detail: str, *, code: str = "", said: str = "") -> None:
+        super().__init__(call, detail)
+        self.code = code
+        self.said = said or detail
 
 
 class SeveralBudgetsError(DeniedError):
@@ -103,12 +109,28 @@ class SeveralBudgetsError(DeniedError):
     reason: ClassVar[FailureReason] = FailureReason.SEVERAL_BUDGETS
 
 
+class RefusedOffering(msgspec.Struct, frozen=True, order=True):
+    """An offering that EC2 did not launch, with its error code and message."""
+
+    offering: OfferingKey
+    code: str
+    message: str = ""
+
+
+class LaunchDeniedError(DeniedError):
+    """EC2 does not launch what was asked for, anywhere. `refused` says what was asked for and with which code."""
+
+    def __init__(self, call: str, detail: str, refused: Sequence[RefusedOffering]) -> None:
+        super().__init__(call, detail)
+        self.refused = tuple(refused)
+
+
 class InsufficientCapacityError(PortError):
     """Nothing could be launched. `refused` says which pools were tried and with which EC2 error code."""
 
     reason: ClassVar[FailureReason] = FailureReason.INSUFFICIENT_CAPACITY
 
-    def __init__(self, call: str, detail: str, refused: Sequence[tuple[OfferingKey, str]]) -> None:
+    def __init__(self, call: str, detail: str, refused: Sequence[RefusedOffering]) -> None:
         super().__init__(call, detail)
         self.refused = tuple(refused)
 
@@ -185,6 +207,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         state: The one EC2 reports, such as running or terminated.
         efa_interfaces: Network interfaces that carry EFA traffic; a type that could have some has none unless asked.
+        security_groups: Of its interfaces, by id.
     """
 
     instance_id: str
@@ -196,6 +219,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     private_dns_name: str = ""
     image_id: str = ""
     efa_interfaces: int = 0
+    subnet_id: str = ""
+    security_groups: tuple[str, ...] = ()
     tags: dict[str, str] = {}
 
     @property
@@ -221,7 +246,7 @@ class Launched(msgspec.Struct, frozen=True, kw_only=True):
     """What a launch gave, and which pools were tried in vain on the way."""
 
     instance: Instance
-    refused: tuple[tuple[OfferingKey, str], ...] = ()
+    refused: tuple[RefusedOffering, ...] = ()
 
 
 class CloudProvider(Protocol):
@@ -230,7 +255,7 @@ class CloudProvider(Protocol):
     def launch(self, order: LaunchOrder) -> Launched:
         """Launch one instance (CreateFleet, type instant).
 
-        Raises InsufficientCapacityError, DeniedError, TransientError; ConflictError where the token was used for another
+        Raises InsufficientCapacityError, LaunchDeniedError, TransientError; ConflictError where the token was used for another
         request and left no instance, so that a new token is needed.
         """
         ...

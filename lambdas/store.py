@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from core.disruption.move_history import MoveHistory
+from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 
@@ -274,6 +275,26 @@ class UnavailableOfferings(Protocol):
 
     def mark(self, keys: Iterable[OfferingKey], now: datetime) -> None:
         """Avoid them for a while, for longer each time they refuse again soon after."""
+        ...
+
+
+class LaunchDenials(Protocol):
+    """What EC2 denies the launches of one cluster."""
+
+    def all(self) -> tuple[LaunchDenial, ...]:
+        """Every denial, by EC2NodeClass and code."""
+        ...
+
+    def change(self, before: LaunchDenial | None, after: LaunchDenial) -> LaunchDenial:
+        """Replace `before`, or store the first of its EC2NodeClass and code; what is stored now, with its version.
+
+        Raises:
+            ConflictError: If the stored version is another.
+        """
+        ...
+
+    def remove(self, denial: LaunchDenial) -> None:
+        """Delete it; gone is fine. Raises ConflictError if it has changed."""
         ...
 
 

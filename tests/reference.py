@@ -11,6 +11,7 @@ import re
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,8 @@ from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
 from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
+from core.launch.denials.codes import OTHER, RULES, Remembered
+from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
 from core.model.feature_gates import GATES, FeatureGates
 from core.reasons.claim import ClaimReason
 from core.reasons.code import DocumentedCode
@@ -47,6 +50,7 @@ def pages() -> dict[str, str]:
     return {
         "reason-codes.md": reason_codes(),
         "brakes.md": brakes(),
+        "launch-errors.md": launch_errors(),
         "settings.md": settings(),
         "cli.md": command_line(),
     }
@@ -116,6 +120,47 @@ def _codes(codes: type[DocumentedCode]) -> str:
         return _table(("code", "meaning"), ((f"`{code}`", code.meaning) for code in codes))
     rows = ((f"`{code}`", code.meaning, code.advice or "Nothing.") for code in codes)
     return _table(("code", "meaning", "what to do"), rows)
+
+
+def launch_errors() -> str:
+    """The table of EC2's codes, and what is done about each."""
+    told = "condition, pods"
+    rows = (
+        (
+            f"`{rule.code}{'*' if rule.begins else ''}`",
+            rule.remembered,
+            "pods, and by condition after three requests" if rule.remembered is Remembered.OFFERINGS else told,
+            rule.advice,
+        )
+        for rule in (*RULES, msgspec.structs.replace(OTHER, code=""))
+    )
+    return _page(
+        "Launch errors",
+        "What EC2 may answer to CreateFleet, among the `Errors` of an answer or as the error of the call, and what is done "
+        "about it. A code in neither this table nor among the faults that pass is treated like the last row.",
+        "## What is remembered",
+        _codes(Remembered),
+        f"A pause lasts {_minutes(FIRST_PAUSE)}, twice as long after each further denial, at most {_minutes(LONGEST_PAUSE)}. "
+        "When it is over one launch asks again and the others wait for its answer: a success ends the pause for all. A change "
+        "of the EC2NodeClass ends it at once. Missing capacity pauses an EC2NodeClass only after three requests in a row that "
+        "found none; before that the single offerings are avoided.",
+        "## Who is told",
+        "*condition*: `LaunchDenied` of the EC2NodeClass and its NodePools. Its reason is EC2's code; its message has action, "
+        "EC2's message, what to do and the time of the next attempt. *pods*: an event `FailedScheduling` of each pod that "
+        "would have a node otherwise, with the code `LaunchDenied` or `NoOfferingAvailable`. The alarm `launches-denied` goes "
+        "off while pods wait. `DeniedCalls` counts by action.",
+        "## Code by code",
+        "At most 12 CreateFleet calls in 10 minutes for 3 as for 40 pods, whichever the code and wherever EC2 tells it: "
+        "`tests/simulation/test_denied_launches.py` plays every row.",
+        _table(("code", "remembered", "told", "what to do"), rows),
+        "Faults that pass (throttling, EC2's own errors, time-outs) are tried again with the same token, which cannot launch "
+        "twice, for five minutes.",
+    )
+
+
+def _minutes(span: timedelta) -> str:
+    count = round(span / timedelta(minutes=1))
+    return f"{count} minute{'s' * (count != 1)}"
 
 
 def brakes() -> str:

@@ -60,6 +60,14 @@ def is_ready(obj: JsonObject) -> bool | None:
     return None if ready is None else ready.status == "True"
 
 
+def is_stale(obj: JsonObject) -> bool:
+    """Whether what Ready says, and the status beside it, is about an older generation of the object than this one."""
+    found = sequence(mapping(obj.get("status")).get("conditions"))
+    seen = next((c.get("observedGeneration") for c in found if isinstance(c, dict) and c.get("type") == READY), None)
+    generation = mapping(obj.get("metadata")).get("generation")
+    return isinstance(seen, int) and isinstance(generation, int) and seen < generation
+
+
 def identified(value: object) -> list[JsonObject]:
     """The entries of a list of resolved things that have an id."""
     return [entry for entry in sequence(value) if isinstance(entry, dict) and entry.get("id")]

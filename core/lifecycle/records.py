@@ -34,12 +34,16 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         labels: What its type, zone and capacity type say of it; the claim's own labels are not in here.
+        subnet_id: Where it was launched; empty in rows from before this was written down.
+        security_groups: With which it was launched, by id; empty likewise.
     """
 
     instance_id: str
     provider_id: str
     offering: Offering
     image_id: str = ""
+    subnet_id: str = ""
+    security_groups: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     capacity: dict[str, int] = {}
     allocatable: dict[str, int] = {}

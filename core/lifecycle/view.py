@@ -48,6 +48,8 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
         provider_id=record.provider_id,
         node_name=record.node_name,
         image_id=machine.image_id if machine else "",
+        subnet_id=machine.subnet_id if machine else "",
+        security_groups=machine.security_groups if machine else (),
         capacity=machine.capacity if machine else {},
         allocatable=machine.allocatable if machine else {},
         conditions=_conditions(record, consolidate_after, now),

@@ -74,6 +74,8 @@ class NodeClaim(msgspec.Struct, frozen=True, kw_only=True):
     provider_id: str = ""
     node_name: str = ""
     image_id: str = ""
+    subnet_id: str = ""
+    security_groups: tuple[str, ...] = ()
     capacity: dict[str, int] = {}
     allocatable: dict[str, int] = {}
     conditions: dict[str, Condition] = {}

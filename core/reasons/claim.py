@@ -24,6 +24,11 @@ class ClaimReason(ReasonCode):
         "EC2 does not permit the launch, or the request names something that does not exist.",
         "The message has EC2's code: a permission, a quota, an image, a subnet.",
     )
+    LAUNCH_HELD_BACK = (
+        "LaunchHeldBack",
+        "EC2 denied or had none of its offerings a moment ago, so it is not asked again; its pods are planned anew.",
+        "Condition LaunchDenied of its EC2NodeClass has EC2's code, and when one launch asks again.",
+    )
     LAUNCH_FAILED = ("LaunchFailed", "EC2's answer to the launch is not known; it is tried again with the same token.")
     LAUNCH_TIMEOUT = ("LaunchTimeout", "It could not be launched in 5 minutes; its pods are planned again.")
     LIMIT_REACHED = (

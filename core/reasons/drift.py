@@ -13,3 +13,5 @@ class DriftReason(ReasonCode):
     INSTANCE_TYPE_NOT_FOUND = ("InstanceTypeNotFound", "Its instance type is no longer offered in its zone.")
     NODE_CLASS_DRIFTED = ("NodeClassDrifted", "A field of its EC2NodeClass has changed.")
     AMI_DRIFT = ("AMIDrift", "Another image is chosen for its instance type today.")
+    SECURITY_GROUP_DRIFT = ("SecurityGroupDrift", "It was launched with other security groups than the class selects.")
+    SUBNET_DRIFT = ("SubnetDrift", "It was launched into a subnet that the class no longer selects.")

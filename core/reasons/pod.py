@@ -97,6 +97,11 @@ class PodReason(ReasonCode):
         "Instance types would do, but none of their offerings is available where the pod may run.",
         "Wait: offerings that EC2 refused are tried again after minutes; more zones, types or capacity types help sooner.",
     )
+    LAUNCH_DENIED = (
+        "LaunchDenied",
+        "EC2 denies launches from the EC2NodeClass: a permission, a quota, or something that the class names.",
+        "The message has EC2's code and what to do; condition LaunchDenied of NodePool and EC2NodeClass tells the same.",
+    )
     HOST_PORT_TAKEN = (
         "HostPortTaken",
         "A DaemonSet's pod takes the host port on every node that could be launched.",

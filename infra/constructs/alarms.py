@@ -61,6 +61,14 @@ _WATCHES: Final = (
         periods=3,
     ),
     _Watch(
+        name="launches-denied",
+        metric=metric_names.LAUNCH_DENIALS,
+        says="EC2 denies launches from an EC2NodeClass for which pods wait",
+        statistic="Maximum",
+        of=2,
+        periods=2,
+    ),
+    _Watch(
         name="brakes-engaged",
         metric=metric_names.STOPPED,
         says="a brake holds the functions back",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.manifests.assemble import ObjectProblem
 from core.manifests.wire.buffer import WireCapacityBuffer
@@ -20,6 +21,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
         buffers: The CapacityBuffers as decoded from the wire, where their feature gate is on.
         displaced: Name of a leaving claim whose drain may wait for replacements → keys of the pods that must move from it.
         pod_events: Claims on whose node a pod came or went since the last look that was written down: before and after.
+        denials: What keeps launches back now.
         problems: Objects that could not be used, or not without a reservation.
     """
 
@@ -31,4 +33,5 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
     buffers: tuple[WireCapacityBuffer, ...] = ()
     displaced: dict[str, tuple[str, ...]] = {}
     pod_events: tuple[tuple[ClaimRecord, ClaimRecord], ...] = ()
+    denials: tuple[LaunchDenial, ...] = ()
     problems: tuple[ObjectProblem, ...] = ()

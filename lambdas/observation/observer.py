@@ -10,6 +10,7 @@ import msgspec
 
 from core import labels
 from core.api.drift_hash import HASH_VERSION
+from core.launch.denials.denial import LaunchDenial, revision_of
 from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
@@ -28,11 +29,20 @@ from core.model.snapshot import Snapshot
 from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
 from lambdas.observation.expected_pods import is_requested, with_expected_pods
-from lambdas.observation.unavailable_offerings import without_unavailable, without_zones
+from lambdas.observation.unavailable_offerings import without_denied, without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
-from lambdas.store import Changes, ClaimStore, CommandStore, MoveHistoryStore, Nominations, UnavailableOfferings
+from lambdas.store import (
+    Changes,
+    ClaimStore,
+    CommandStore,
+    LaunchDenials,
+    MoveHistoryStore,
+    Nominations,
+    UnavailableOfferings,
+)
 
 UNBOUND: Final = "spec.nodeName=,status.phase=Pending"
 """Field selector: pods that no node has been found for."""
@@ -69,6 +79,7 @@ class Stores(msgspec.Struct, frozen=True):
     claims: ClaimStore
     commands: CommandStore
     unavailable: UnavailableOfferings
+    denials: LaunchDenials
     nominations: Nominations
     changes: Changes
     moves: MoveHistoryStore
@@ -80,8 +91,15 @@ class Observer:
     """Looks, and decides nothing."""
 
     def __init__(
-        self, kubernetes: Kubernetes, catalogues: CatalogueStore, stores: Stores, settings: Settings, clock: Clock
+        self,
+        kubernetes: Kubernetes,
+        catalogues: CatalogueStore,
+        stores: Stores,
+        settings: Settings,
+        clock: Clock,
+        current: CurrentNodeClasses = CURRENT_ONLY,
     ) -> None:
+        self._current = current
         self._kubernetes = kubernetes
         self._catalogues = catalogues
         self._stores = stores
@@ -116,6 +134,7 @@ class Observer:
         objects: dict[Resource, tuple[Any, ...]] = {
             kind: self._read(kind, rejected) for kind in (kinds.NODES, *_MARKET)
         }
+        node_classes = self._with_current_classes(objects)
         snapshot, problems = assemble(
             objects,
             now=self._clock.now(),
@@ -129,7 +148,7 @@ class Observer:
             claims=_by_claim(records),
             commands=commands,
             node_pools=_by_name(objects[kinds.NODE_POOLS]),
-            node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            node_classes=_by_name(node_classes),
             problems=(*rejected, *problems),
         )
 
@@ -147,6 +166,7 @@ class Observer:
         commands = self._stores.commands.all()
         records = tuple(claims) if claims is not None else self._stores.claims.all()
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        node_classes = self._with_current_classes(objects)
         objects[kinds.PODS] = self._read(kinds.PODS, rejected)
         if _have_volumes(objects[kinds.PODS]):
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
@@ -159,10 +179,13 @@ class Observer:
         if options.default_spreads:
             objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
         now = self._clock.now()
+        denials = self._denials(objects[kinds.EC2_NODE_CLASSES], now) if with_market else ()
         snapshot, problems = assemble(
             objects,
             now=now,
-            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now) if with_market else Catalogue(),
+            catalogue=without_denied(self.catalogue(objects[kinds.EC2_NODE_CLASSES], now), denials)
+            if with_market
+            else Catalogue(),
             options=options,
             cluster=self._settings.cluster_name,
             is_live=True,
@@ -179,8 +202,9 @@ class Observer:
             ),
             commands=commands,
             node_pools=_by_name(objects[kinds.NODE_POOLS]),
-            node_classes=_by_name(objects[kinds.EC2_NODE_CLASSES]),
+            node_classes=_by_name(node_classes),
             buffers=objects.get(kinds.CAPACITY_BUFFERS, ()),
+            denials=denials,
             problems=(*rejected, *problems),
         )
 
@@ -191,13 +215,17 @@ class Observer:
             PortError: If the look fails.
         """
         objects: dict[Resource, tuple[Any, ...]] = {kind: self._list(kind) for kind in _MARKET}
+        self._with_current_classes(objects)
         options, now = self._settings.options(), self._clock.now()
         if options.feature_gates.node_overlay:
             objects[kinds.NODE_OVERLAYS] = self._list(kinds.NODE_OVERLAYS)
         snapshot, _ = assemble(
             objects,
             now=now,
-            catalogue=self.catalogue(objects[kinds.EC2_NODE_CLASSES], now),
+            catalogue=without_denied(
+                self.catalogue(objects[kinds.EC2_NODE_CLASSES], now),
+                self._denials(objects[kinds.EC2_NODE_CLASSES], now),
+            ),
             options=options,
             cluster=self._settings.cluster_name,
             is_live=True,
@@ -208,6 +236,30 @@ class Observer:
         """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
         whole = self._catalogues.catalogue(sorted(node_classes, key=_name))
         return without_unavailable(whole, self._stores.unavailable.active(now))
+
+    def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:
+        """Let decisions read each EC2NodeClass with a status that is about its present spec.
+
+        Returns:
+            The classes for those who launch from them or write their status.
+        """
+        written = objects[kinds.EC2_NODE_CLASSES]
+        current = objects[kinds.EC2_NODE_CLASSES] = self._current.all(written, self._clock.now())
+        return current if self._current.resolves else written
+
+    def _denials(self, node_classes: Iterable[JsonObject], now: datetime) -> tuple[LaunchDenial, ...]:
+        """What keeps launches from these EC2NodeClasses back now; about a changed class EC2 may be asked again at once."""
+        revisions = {_name(manifest): revision_of(manifest) for manifest in node_classes}
+        return tuple(
+            denial
+            for denial in self._stores.denials.all()
+            if denial.node_class in revisions and denial.is_paused(now, revisions[denial.node_class])
+        )
+
+    def without_refusals(self, view: ClusterState) -> Snapshot:
+        """The snapshot as if EC2 had refused and denied nothing. Raises PortError."""
+        whole = self._catalogues.catalogue(sorted(view.node_classes.values(), key=_name))
+        return self._without_shifted_zones(msgspec.structs.replace(view.snapshot, catalogue=whole))
 
     def node_class(self, name: str) -> JsonObject:
         """One EC2NodeClass manifest. Raises NotFoundError."""

@@ -5,10 +5,12 @@ Such offerings still price running nodes, but nothing is launched from them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from core.launch.denials.denial import LaunchDenial
 from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 
 
@@ -25,6 +27,22 @@ def without_unavailable(catalogue: Catalogue, refused: AbstractSet[OfferingKey])
         default=masked(catalogue.default),
         by_node_class={name: masked(types) for name, types in catalogue.by_node_class.items()},
     )
+
+
+def without_denied(catalogue: Catalogue, denials: Iterable[LaunchDenial]) -> Catalogue:
+    """The catalogue with the offerings marked as not available that EC2 denies an EC2NodeClass, for that class."""
+    by_class = dict(catalogue.by_node_class)
+    for denial in denials:
+        types = by_class.get(denial.node_class, catalogue.default)
+        keys = {o.key for found in types for o in found.offerings if denial.scope.covers(o.key)}
+        by_class[denial.node_class] = tuple(_masked(found, keys) for found in types)
+    return Catalogue(default=catalogue.default, by_node_class=by_class)
+
+
+def has_unavailable(catalogue: Catalogue) -> bool:
+    """Whether any offering is not available."""
+    every = (catalogue.default, *catalogue.by_node_class.values())
+    return any(not offering.available for types in every for found in types for offering in found.offerings)
 
 
 def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:

@@ -15,12 +15,14 @@ import msgspec
 import pytest
 
 from core.disruption.move_history import MoveHistory
+from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, Machine
 from core.model.catalogue import Offering, OfferingKey
 from core.model.plan import Command, Move
 from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
 from lambdas.adapters.aws.dynamodb.claims import CLAIMS, DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
 from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
@@ -74,6 +76,7 @@ def dynamo(table: DynamoTable, cluster: str) -> Store:
         claims=DynamoClaims(table, cluster),
         commands=DynamoCommands(table, cluster),
         unavailable=DynamoOfferings(table),
+        denials=DynamoDenials(table, cluster),
         nominations=DynamoNominations(table, cluster),
         changes=DynamoChanges(table, cluster),
         moves=DynamoMoves(table, cluster),
@@ -633,3 +636,20 @@ def test_what_was_moved_is_remembered_and_replaced_by_name(store: Store) -> None
     assert last.workloads["d/e/f"] == first.workloads["d/e/f"]
     assert sorted(last.outcomes) == ["one", "two"]
     assert last.is_paused(command, NOW + MINUTE)
+
+
+def test_a_denial_is_written_on_the_version_that_was_read(store: Store) -> None:
+    """Two launches that are denied at once would each forget what the other one learned."""
+    denials = store.stores.denials
+    first = denials.change(None, LaunchDenial(node_class="default", code="InvalidAMIID.NotFound", denied_at=NOW))
+    with pytest.raises(ConflictError):
+        denials.change(None, first)
+    second = denials.change(first, msgspec.structs.replace(first, in_vain=1))
+    with pytest.raises(ConflictError):
+        denials.change(first, first)
+    with pytest.raises(ConflictError):
+        denials.remove(first)
+    assert denials.all() == (second,)
+    denials.remove(second)
+    denials.remove(second)
+    assert denials.all() == ()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from core.disruption.move_history import MoveHistory
+from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
 from core.model.values import resources
@@ -28,6 +29,7 @@ class Rows:
         self.leases: dict[str, tuple[str, int, datetime | None]] = {}
         self.refused: dict[OfferingKey, datetime] = {}
         self.nominated: dict[str, datetime] = {}
+        self.denials: dict[tuple[str, str], LaunchDenial] = {}
         self.sweeps: dict[str, SweepState] = {}
         self.moves = MoveHistory()
         self.changed_at: datetime | None = None
@@ -40,6 +42,7 @@ class Rows:
             claims=MemoryClaims(self),
             commands=MemoryCommands(self),
             unavailable=MemoryOfferings(self),
+            denials=MemoryDenials(self),
             nominations=MemoryNominations(self),
             changes=MemoryChanges(self),
             moves=MemoryMoves(self),
@@ -309,6 +312,37 @@ class MemoryOfferings:
         self._rows.before_call("write")
         self._rows.refused |= dict.fromkeys(keys, now + timedelta(minutes=3))
         self._rows.after_call("write")
+
+
+class MemoryDenials:
+    """`lambdas.store.LaunchDenials`."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def all(self) -> tuple[LaunchDenial, ...]:
+        self._rows.before_call("read")
+        return tuple(denial for _, denial in sorted(self._rows.denials.items()))
+
+    def change(self, before: LaunchDenial | None, after: LaunchDenial) -> LaunchDenial:
+        self._rows.before_call("write")
+        self._expect(after, before.version if before is not None else 0)
+        stored = msgspec.structs.replace(after, version=(before.version if before is not None else 0) + 1)
+        self._rows.denials[after.node_class, after.code] = stored
+        self._rows.after_call("write")
+        return stored
+
+    def remove(self, denial: LaunchDenial) -> None:
+        self._rows.before_call("write")
+        if (denial.node_class, denial.code) in self._rows.denials:
+            self._expect(denial, denial.version)
+            del self._rows.denials[denial.node_class, denial.code]
+        self._rows.after_call("write")
+
+    def _expect(self, denial: LaunchDenial, version: int) -> None:
+        known = self._rows.denials.get((denial.node_class, denial.code))
+        if (known.version if known is not None else 0) != version:
+            raise ConflictError("write", f"denial {denial.node_class} {denial.code}")
 
 
 class MemoryNominations:

@@ -27,6 +27,7 @@ from lambdas.ports import (
     Listing,
     NotFoundError,
     PortError,
+    RefusedOffering,
     TransientError,
 )
 from simulator.cluster.list_selectors import selection
@@ -200,11 +201,15 @@ class FakeCloud:
         self._instances: dict[str, Instance] = {}
         self.failing: list[Impairment] = []
         self.scarce: set[tuple[str, str, str]] = set()
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": ""}
+        self.resolution: JsonObject = {"amis": [], "conditions": [ready]}
+        self.orders: list[LaunchOrder] = []
         self.before_call: Callable[[str], None] = lambda _: None
         self.after_call: Callable[[str], None] = lambda _: None
 
     def launch(self, order: LaunchOrder) -> Launched:
         self.before_call("launch")
+        self.orders.append(order)
         token = self._by_token.get(order.token)
         if token is None:
             token = self._by_token[order.token] = self._new(order)
@@ -232,12 +237,12 @@ class FakeCloud:
 
     def resolve(self, node_class: JsonObject) -> JsonObject:
         self.before_call("resolve")
-        return {"amis": [], "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
+        return self.resolution
 
     def _new(self, order: LaunchOrder) -> str:
         usable = [o for o in order.offerings if (o.instance_type, o.zone, o.capacity_type) not in self.scarce]
         if not usable:
-            refused = [(o.key, "InsufficientInstanceCapacity") for o in order.offerings]
+            refused = [RefusedOffering(o.key, "InsufficientInstanceCapacity") for o in order.offerings]
             raise InsufficientCapacityError("ec2:CreateFleet", "no capacity", refused)
         offering = usable[0]
         instance_id = f"i-{len(self._by_token):04d}"

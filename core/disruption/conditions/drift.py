@@ -58,7 +58,17 @@ class DriftCheck:
         if _hash_differs(claim.annotations, node_class.own_annotations, keys):
             return DriftReason.NODE_CLASS_DRIFTED
         wanted = _image_for(node_class, claim, instance_type)
-        return DriftReason.AMI_DRIFT if wanted and claim.image_id and claim.image_id != wanted else ""
+        if wanted and claim.image_id and claim.image_id != wanted:
+            return DriftReason.AMI_DRIFT
+        return _network_reason(node_class, claim)
+
+
+def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
+    """Of what is not known, on either side, nothing is said."""
+    groups, subnets = frozenset(node_class.security_groups), [subnet for subnet, _ in node_class.subnets]
+    if groups and claim.security_groups and groups != frozenset(claim.security_groups):
+        return DriftReason.SECURITY_GROUP_DRIFT
+    return DriftReason.SUBNET_DRIFT if subnets and claim.subnet_id and claim.subnet_id not in subnets else ""
 
 
 def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:

@@ -86,11 +86,15 @@ _BY_CODE: Final = {code: error for error, codes in _MEANINGS.items() for code in
 def translate(call: str, error: ClientError | BotoCoreError) -> PortError:
     """The port's error for one of boto3's, to be raised from it. `call` is `service:Operation`."""
     if isinstance(error, ClientError):
-        return meaning_of(code_of(error), status_of(error))(call, f"{code_of(error)}: {_message(error)}")
+        code, message = code_of(error), _message(error)
+        meaning = meaning_of(code, status_of(error))
+        if meaning is DeniedError:
+            return DeniedError(call, f"{code}: {message}", code=code, said=message)
+        return meaning(call, f"{code}: {message}")
     if isinstance(error, ReadTimeoutError | ConnectionClosedError | ResponseStreamingError):
         return LostReplyError(call, str(error))
     if isinstance(error, NoCredentialsError | ParamValidationError):
-        return DeniedError(call, str(error))
+        return DeniedError(call, str(error), code=type(error).__name__)
     if isinstance(error, HTTPClientError):
         return TransientError(call, str(error))
     return TransientError(call, f"{type(error).__name__}: {error}")

@@ -29,6 +29,8 @@ def machine_of(instance: Instance, plan: PlannedClaim, catalogue: Catalogue) -> 
         provider_id=instance.provider_id,
         offering=offering,
         image_id=instance.image_id,
+        subnet_id=instance.subnet_id,
+        security_groups=instance.security_groups,
         labels=(_type_labels(found, plan) if found else {}) | own,
         capacity=_attached(found.capacity, instance) if found else {},
         allocatable=_attached(found.allocatable(), instance) if found else {},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from hashlib import blake2b
 from typing import Final
 
 import msgspec
 
-from core import labels
+from core import api, labels
+from core.errors import InvalidInputError
 from core.ledger.outcome import DecisionOutcome, OutcomeState
 from core.lifecycle.records import ClaimPhase, ClaimRecord, Machine
 from core.model.catalogue import Catalogue, OfferingKey
@@ -21,8 +21,9 @@ from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.brakes.joining import went
 from lambdas.brakes.ports import Breakers
-from lambdas.controllers.launching.claim_record import order_of, requested
+from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
 from lambdas.controllers.launching.instance_description import machine_of
+from lambdas.controllers.launching.launch_gate import LaunchGate
 from lambdas.ports import (
     CloudProvider,
     ConflictError,
@@ -30,12 +31,13 @@ from lambdas.ports import (
     Instance,
     InsufficientCapacityError,
     JsonObject,
+    LaunchDeniedError,
     PortError,
+    RefusedOffering,
     TransientError,
-    reason_of,
 )
 from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore, UnavailableOfferings
+from lambdas.store import ClaimStore
 
 STORE_ATTEMPTS: Final = 3
 """Attempts to store an instance. After the last one `execute` finds the instance by its tag and adopts it."""
@@ -48,7 +50,7 @@ class Launcher:
         self,
         cloud: CloudProvider,
         claims: ClaimStore,
-        unavailable: UnavailableOfferings,
+        gate: LaunchGate,
         breakers: Breakers,
         *,
         cluster: str,
@@ -56,7 +58,7 @@ class Launcher:
         self._breakers = breakers
         self._cloud = cloud
         self._claims = claims
-        self._unavailable = unavailable
+        self._gate = gate
         self._cluster = cluster
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
@@ -75,16 +77,27 @@ class Launcher:
         Raises:
             PortError: If the table does not take the answer; the same token brings the same instance later.
         """
+        admission = self._gate.admit(record, node_class, now)
+        if isinstance(admission, Refusal):
+            report.count("heldBackLaunches")
+            report.decide(DecisionKind.FORGET, record.name, admission.reason, admission.message)
+            report.outcomes.append(refused(record, ClaimReason.LAUNCH_HELD_BACK, admission.message, now))
+            self._claims.forget(record)
+            return None
+        asked = msgspec.structs.replace(record, offerings=admission.offerings, plan=_of_class(record, node_class))
+        if asked != record:
+            record = self._claims.change(record, asked)
         try:
             launched = self._cloud.launch(order_of(record, node_class, catalogue, cluster=self._cluster))
         except InsufficientCapacityError as error:
-            self._avoid((key for key, _ in error.refused), now, report)
+            self._gate.learn(record, node_class, error.refused, error.call, now, report)
             report.count("refusedLaunches")
             report.decide(DecisionKind.FORGET, record.name, ClaimReason.INSUFFICIENT_CAPACITY, str(error))
             report.outcomes.append(refused(record, ClaimReason.INSUFFICIENT_CAPACITY, str(error), now))
             self._claims.forget(record)
             return None
         except DeniedError as error:
+            self._gate.learn(record, node_class, _denied_offerings(record, error), error.call, now, report)
             report.count("deniedLaunches")
             report.decide(DecisionKind.FORGET, record.name, ClaimReason.LAUNCH_DENIED, str(error))
             report.outcomes.append(refused(record, ClaimReason.LAUNCH_DENIED, str(error), now))
@@ -97,7 +110,8 @@ class Launcher:
         report.decide(DecisionKind.LAUNCH, record.name, ClaimReason.LAUNCHED, _described(launched.instance, record))
         report.outcomes.append(_ended(record, OutcomeState.DONE, ClaimReason.LAUNCHED, "", now))
         stored = self._stored(record, launched.instance, catalogue, now)
-        self._avoid((key for key, _ in launched.refused), now, report)
+        key = _key_of(launched.instance)
+        self._gate.succeeded(record, node_class, admission, key, launched.refused, now, report)
         return stored
 
     def _stored(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
@@ -116,17 +130,6 @@ class Launcher:
                     return latest
                 current = latest
         raise ConflictError("store", f"claim {record.name} was not tried to be stored")
-
-    def _avoid(self, refused: Iterable[OfferingKey], now: datetime, report: RunReport) -> None:
-        """Note what EC2 refused. Not to know it costs a vain launch, which is no reason to lose this one's answer."""
-        keys = tuple(refused)
-        if not keys:
-            return
-        try:
-            self._unavailable.mark(keys, now)
-        except PortError as error:
-            report.count("portErrors")
-            report.decide(DecisionKind.SKIP, f"{len(keys)} offerings", reason_of(error), str(error))
 
     def adopt(self, record: ClaimRecord, instance: Instance, catalogue: Catalogue, now: datetime) -> ClaimRecord:
         """Store that the claim became this instance; what it reserved shrinks to what the instance has."""
@@ -175,6 +178,27 @@ def _ended(
 ) -> DecisionOutcome:
     decision = record.plan.annotations.get(labels.DECISION, "")
     return DecisionOutcome(decision=decision, part=record.name, state=state, at=now, reason=reason, message=message)
+
+
+def _of_class(record: ClaimRecord, node_class: JsonObject) -> PlannedClaim:
+    """The claim's plan with the hash of the class that it is launched by: it may have been edited since the plan."""
+    if record.attempts:
+        return record.plan
+    try:
+        return with_class_hash(record.plan, [api.node_class(node_class)])
+    except InvalidInputError:
+        return record.plan  # the launch is denied, and says why
+
+
+def _denied_offerings(record: ClaimRecord, error: DeniedError) -> tuple[RefusedOffering, ...]:
+    """What was denied: all that was asked for, where the error does not say."""
+    if isinstance(error, LaunchDeniedError):
+        return error.refused
+    return tuple(RefusedOffering(offering.key, error.code, error.said) for offering in record.offerings)
+
+
+def _key_of(instance: Instance) -> OfferingKey:
+    return OfferingKey(instance.instance_type, instance.zone, instance.capacity_type)
 
 
 def _described(instance: Instance, record: ClaimRecord) -> str:

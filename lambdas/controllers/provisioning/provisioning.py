@@ -12,6 +12,7 @@ import msgspec
 
 from core.brakes.brake import Action
 from core.gc_pause import collector_paused
+from core.launch.denials.telling import with_refusals
 from core.ledger.entry import PROVISION
 from core.ledger.summary import of_provisioning
 from core.lifecycle.claims import BOOT_AT_LEAST
@@ -39,11 +40,12 @@ from lambdas.controllers.provisioning.unschedulable_events import UnschedulableE
 from lambdas.controllers.status.buffer_status import BufferStatus
 from lambdas.ledger.writer import DecisionDraft, LedgerWriter
 from lambdas.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
-from lambdas.metric_names import LEDGER_FAILURES
+from lambdas.metric_names import LAUNCH_DENIALS, LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
+from lambdas.observation.unavailable_offerings import has_unavailable
 from lambdas.ports import Clock, JsonObject, PortError, Queue
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
@@ -147,7 +149,8 @@ class Provisioning:
         for number in range(1, self._settings.plan_rounds + 1):
             view = self._lost_rows.look(report) if number == 1 else self._observer.look()
             self._hand_over(view, report)
-            plan, draft = self._planned(view.snapshot, report)
+            report.count(LAUNCH_DENIALS, len(view.denials))
+            plan, draft = self._planned(view, report)
             records, plan = self._records(plan, draft.id, view, lease, used)
             used += len(records)
             self._keep(draft, records, plan, report)
@@ -166,8 +169,9 @@ class Provisioning:
                 self._look_again("EC2 had no capacity", until)
                 return
 
-    def _planned(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, DecisionDraft]:
+    def _planned(self, view: ClusterState, report: RunReport) -> tuple[Plan, DecisionDraft]:
         """The plan. Pods that cannot be helped are not thought about again and again while nothing changes."""
+        snapshot = view.snapshot
         world, now = snapshot_digest(snapshot), self._clock.now()
         if world != self._told_of:  # pods that wait for ever are no news
             self._told_of = world
@@ -176,12 +180,21 @@ class Provisioning:
         if plan is not None:
             return plan, DecisionDraft()
         with collector_paused():
-            plan, iterations = self._improved(snapshot, report)
+            planned, iterations = self._improved(snapshot, report)
+            plan = self._with_refusals(planned, view)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
         if not plan.claims:
             self._last.keep(world, now, plan)
-        return plan, self._ledger.draft(PROVISION, snapshot, plan, iterations)
+        return plan, self._ledger.draft(PROVISION, snapshot, planned, iterations)
+
+    def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
+        """The plan, and what EC2 denies to pods that would have a node otherwise: the greedy plan without refusals knows."""
+        if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
+            return plan
+        without = Planner(self._observer.without_refusals(view)).outcome().plan
+        told = with_refusals(plan.unschedulable, without.claims, view.denials)
+        return msgspec.structs.replace(plan, unschedulable=told)
 
     def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, int | None]:
         """The best plan that the time allows, and the bound on its search.

@@ -12,6 +12,7 @@ from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.disruption.budgets.node_pool_budgets import unreadable
+from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.manifests.wire.api_resources import Resource
@@ -19,6 +20,7 @@ from core.model.node_pool import NodeClass, NodePool
 from core.model.values import resources
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
+from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.metric_names import CHANGED_NODE_CLASSES
 from lambdas.observation.cluster_state import ClusterState
@@ -43,6 +45,7 @@ class ObjectStatus:
         self._cloud = cloud
         self._brakes = stores.brakes
         self._breakers = stores.breakers
+        self._denials = stores.denials
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
@@ -59,8 +62,12 @@ class ObjectStatus:
         pools = {found.name: found for found in view.snapshot.node_pools}
         ready = {name: _is_ready(manifest) for name, manifest in view.node_classes.items()}
 
+        denials: list[LaunchDenial] = []
+        are_denials_read = attempt("denials", lambda: denials.extend(self._denials.all()))
+
         def write_class(name: str, manifest: JsonObject) -> None:
-            ready[name] = self._write_class(manifest, known[name], report)
+            more = [denied_launches(name, denials)] if are_denials_read else []
+            ready[name] = self._write_class(manifest, known[name], more, report)
 
         breakers: dict[str, Breaker] = {}
         are_read = attempt(
@@ -69,27 +76,34 @@ class ObjectStatus:
 
         def write_pool(name: str, manifest: JsonObject) -> None:
             found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
-            self._write_pool(manifest, pools[name], found, ready, view.claims.values(), report)
+            more = [found] if found is not None else []
+            if are_denials_read:
+                more.append(denied_launches(pools[name].node_class.name, denials))
+            self._write_pool(manifest, pools[name], more, ready, view.claims.values(), report)
 
         for name, manifest in view.node_classes.items():
             attempt(f"EC2NodeClass {name}", partial(write_class, name, manifest))
         for name, manifest in view.node_pools.items():
             attempt(f"NodePool {name}", partial(write_pool, name, manifest))
 
-    def _write_class(self, manifest: JsonObject, node_class: NodeClass, report: RunReport) -> bool | None:
-        """Resolve and write; whether the class is ready now."""
+    def _write_class(
+        self, manifest: JsonObject, node_class: NodeClass, more: list[JsonObject], report: RunReport
+    ) -> bool | None:
+        """Resolve and write, with `more` conditions; whether the class is ready now."""
         name = node_class.name
         if node_class.problem:
             report.count("invalidNodeClasses")
             report.decide(DecisionKind.SKIP, f"EC2NodeClass {name}", RunReason.VALIDATION_FAILED, node_class.problem)
             status: JsonObject = {"conditions": [condition("ValidationSucceeded", "False", node_class.problem)]}
-            status["conditions"].append(condition("Ready", "False", node_class.problem))
+            status["conditions"] += [condition("Ready", "False", node_class.problem), *more]
             self._patch(kinds.EC2_NODE_CLASSES, manifest, status)
             return False
         key, now = (name, _generation(manifest)), self._clock.now()
         if _is_ready(manifest) and now < self._resolved.get(key, datetime.min.replace(tzinfo=UTC)) + RESOLVE_EVERY:
+            self._patch(kinds.EC2_NODE_CLASSES, manifest, {"conditions": more})
             return True
         status = self._cloud.resolve(manifest)
+        status = {**status, "conditions": [*status.get("conditions", ()), *more]}
         self._resolved[key] = now
         if self._patch(kinds.EC2_NODE_CLASSES, manifest, status):
             report.count(CHANGED_NODE_CLASSES)
@@ -101,7 +115,7 @@ class ObjectStatus:
         self,
         manifest: JsonObject,
         pool: NodePool,
-        registration: JsonObject | None,
+        more: Iterable[JsonObject],
         ready_classes: Mapping[str, bool | None],
         claims: Iterable[ClaimRecord],
         report: RunReport,
@@ -112,9 +126,7 @@ class ObjectStatus:
         if pool.problem:
             report.count("invalidNodePools")
             report.decide(DecisionKind.SKIP, f"NodePool {pool.name}", RunReason.VALIDATION_FAILED, pool.problem)
-        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool, self._brakes.engaged())]
-        if registration is not None:
-            conditions.append(registration)
+        conditions = [*_pool_conditions(pool, ready_classes), _paused(pool, self._brakes.engaged()), *more]
         status = {"resources": resources.render(used), "nodes": len(staying), "conditions": conditions}
         self._patch(kinds.NODE_POOLS, manifest, status)
         if pool.template_hash:

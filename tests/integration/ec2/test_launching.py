@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
+from core.launch.denials.codes import NO_IMAGE_OR_SUBNET
 from core.launch.template import NAME_PREFIX
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.ec2.launch_templates import KEPT_FOR
@@ -18,7 +19,9 @@ from lambdas.ports import (
     DeniedError,
     InsufficientCapacityError,
     JsonObject,
+    LaunchDeniedError,
     LostReplyError,
+    RefusedOffering,
 )
 from tests.builders import a_type
 from tests.integration.ec2.conftest import CLUSTER, Account, a_manifest, an_order
@@ -139,7 +142,8 @@ def test_what_was_refused_on_the_way_is_told_with_the_instance(account: Account)
     launched = account.cloud.launch(an_order())
     assert launched.instance.instance_id == "i-0123"
     assert launched.instance.zone == "us-east-1b"
-    assert launched.refused == ((OfferingKey("m5.large", "us-east-1a", "spot"), "InsufficientInstanceCapacity"),)
+    refused = RefusedOffering(OfferingKey("m5.large", "us-east-1a", "spot"), "InsufficientInstanceCapacity", "m")
+    assert launched.refused == (refused,)
 
 
 def test_no_capacity_anywhere_names_every_pool(account: Account) -> None:
@@ -149,7 +153,7 @@ def test_no_capacity_anywhere_names_every_pool(account: Account) -> None:
     )
     with pytest.raises(InsufficientCapacityError) as raised:
         account.cloud.launch(an_order())
-    assert [code for _, code in raised.value.refused] == ["InsufficientInstanceCapacity", "UnfulfillableCapacity"]
+    assert [found.code for found in raised.value.refused] == ["InsufficientInstanceCapacity", "UnfulfillableCapacity"]
 
 
 def test_a_denied_fleet_raises_an_alarm_and_closes_no_pool(account: Account) -> None:
@@ -195,9 +199,9 @@ def test_a_class_that_cannot_be_rendered_is_denied_with_its_field(account: Accou
 def test_an_order_that_nothing_fits_closes_no_pool(account: Account) -> None:
     """Types without an image would be taken for pools without capacity, in all clusters."""
     arm = a_type("c7g.large", zones=("us-east-1c",), **{"kubernetes.io/arch": "arm64"})
-    with pytest.raises(InsufficientCapacityError) as raised:
+    with pytest.raises(LaunchDeniedError) as raised:
         account.cloud.launch(an_order(arm))
-    assert raised.value.refused == ()
+    assert {found.code for found in raised.value.refused} == {NO_IMAGE_OR_SUBNET}
     assert account.fleets == []
 
 

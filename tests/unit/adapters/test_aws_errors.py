@@ -21,9 +21,11 @@ from lambdas.ports import (
     ConflictError,
     DeniedError,
     InsufficientCapacityError,
+    LaunchDeniedError,
     LostReplyError,
     NotFoundError,
     PortError,
+    RefusedOffering,
     TransientError,
 )
 
@@ -79,39 +81,42 @@ def test_a_lost_answer_is_told_from_a_request_that_never_left(raised: BotoCoreEr
 def test_only_the_pool_that_refused_is_remembered() -> None:
     """Other zones and types still have capacity."""
     errors = [a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")]
-    assert refused_offerings(errors, TRIED, ZONES) == ((TRIED[0], "InsufficientInstanceCapacity"),)
+    assert refused_offerings(errors, TRIED, ZONES) == (RefusedOffering(TRIED[0], "InsufficientInstanceCapacity", "…"),)
 
 
 def test_a_subnet_without_addresses_closes_its_whole_zone() -> None:
     """Every other type would fail there too, one call after the other."""
     errors = [a_fleet_error("InsufficientFreeAddressesInSubnet", "m5.large", "subnet-a")]
-    assert [key for key, _ in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
+    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == [TRIED[0], TRIED[2]]
 
 
 def test_without_the_service_linked_role_there_is_no_spot_at_all() -> None:
     """The account cannot buy spot; on-demand still works."""
     errors = [a_fleet_error("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "m5.large", "subnet-a")]
-    assert [key for key, _ in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
+    assert [found.offering for found in refused_offerings(errors, TRIED, ZONES)] == list(TRIED)
 
 
 def test_a_denied_launch_is_no_lack_of_capacity() -> None:
     """Capacity is remembered for all clusters; a typo in one EC2NodeClass must not be."""
     errors = [a_fleet_error("UnauthorizedOperation", "m5.large", "subnet-a")]
-    assert refused_offerings(errors, TRIED, ZONES) == ()
-    assert type(failure("c", errors, ())) is DeniedError
+    refused = refused_offerings(errors, TRIED, ZONES)
+    assert type(failure("c", errors, refused, TRIED)) is LaunchDeniedError
 
 
 def test_a_failed_fleet_says_what_to_do_next() -> None:
     """Plan again without the refused, try later, or raise an alarm."""
     ice = a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")
     throttled, denied = a_fleet_error("RequestLimitExceeded"), a_fleet_error("UnauthorizedOperation")
-    refused = refused_offerings([ice], TRIED, ZONES)
-    planned_again = failure("c", [ice, denied], refused)
+    refused = refused_offerings([ice, denied], TRIED, ZONES)
+    planned_again = failure("c", [ice, denied], refused, TRIED)
     assert isinstance(planned_again, InsufficientCapacityError)
     assert planned_again.refused == refused
-    assert type(failure("c", [throttled], ())) is TransientError
-    assert type(failure("c", [throttled, denied], ())) is DeniedError
-    assert type(failure("c", [], ())) is InsufficientCapacityError
+    assert type(failure("c", [throttled], (), TRIED)) is TransientError
+    of_both = refused_offerings([throttled, denied], TRIED, ZONES)
+    assert type(failure("c", [throttled, denied], of_both, TRIED)) is LaunchDeniedError
+    silence = failure("c", [], (), TRIED)
+    assert isinstance(silence, InsufficientCapacityError)
+    assert [found.offering for found in silence.refused] == list(TRIED)
 
 
 def test_reasons_are_told_in_words() -> None:

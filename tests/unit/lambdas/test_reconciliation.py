@@ -160,6 +160,7 @@ def test_a_node_pool_shows_its_use_and_that_it_is_ready(lab: Lab) -> None:
     assert status["resources"]["cpu"] == "2"
     assert {c["type"]: c["status"] for c in status["conditions"]} == {
         "DisruptionPaused": "False",
+        "LaunchDenied": "False",
         "NodeClassReady": "True",
         "NodeRegistrationHealthy": "True",
         "Ready": "True",

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from core.api.status import is_stale
 from core.catalogue.node_class import EC2NodeClass, read_node_class
 from core.errors import InvalidInputError
 from core.model.launch_order import LaunchOrder
-from lambdas.adapters.aws.ec2.fleet import CALL, FleetLauncher
+from lambdas.adapters.aws.ec2.fleet import FleetLauncher, not_rendered
 from lambdas.adapters.aws.ec2.instances import Instances
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.ec2.status_checks import InstanceStatuses
@@ -20,7 +21,7 @@ from lambdas.adapters.aws.node_class.instance_profile import InstanceProfiles
 from lambdas.adapters.aws.node_class.network import NetworkSelection
 from lambdas.adapters.aws.node_class.node_class_status import NodeClassResolver
 from lambdas.adapters.aws.service import AwsService
-from lambdas.ports import Clock, DeniedError, Impairment, Instance, JsonObject, Launched
+from lambdas.ports import Clock, Impairment, Instance, JsonObject, Launched
 
 
 class AwsServices(msgspec.Struct, frozen=True):
@@ -54,8 +55,8 @@ class Ec2Cloud:
         )
 
     def launch(self, order: LaunchOrder) -> Launched:
-        """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
-        return self._launcher.launch(order, self._resolved(order.node_class), self._cluster.describe().cluster)
+        """Launch one instance. Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError."""
+        return self._launcher.launch(order, self._resolved(order), self._cluster.describe().cluster)
 
     def instances(self, ids: Sequence[str] = ()) -> tuple[Instance, ...]:
         """All instances of this cluster that are not terminated, by id; with `ids` only those of them."""
@@ -79,13 +80,14 @@ class Ec2Cloud:
         """Delete launch templates that are old, and say how many: an account may have 5,000."""
         return self._templates.prune(self._clock.now())
 
-    def _resolved(self, manifest: JsonObject) -> EC2NodeClass:
-        """The class with a status, looked up here where nobody has written one yet."""
+    def _resolved(self, order: LaunchOrder) -> EC2NodeClass:
+        """The class with a status, looked up here where nobody has written one of its present spec yet."""
+        manifest = order.node_class
         try:
             node_class = read_node_class(manifest)
             status = node_class.status
-            if status.subnets and status.amis and status.security_groups:
+            if status.subnets and status.amis and status.security_groups and not is_stale(manifest):
                 return node_class
             return read_node_class({**manifest, "status": self._resolver.resolve(manifest)})
         except InvalidInputError as error:
-            raise DeniedError(CALL, str(error)) from error
+            raise not_rendered(order, error) from error

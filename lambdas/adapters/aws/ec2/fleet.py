@@ -8,9 +8,10 @@ from typing import Any, Final
 from core.ami_families.bootstrap import Cluster
 from core.catalogue.node_class import EC2NodeClass
 from core.errors import InvalidInputError
+from core.launch.denials.codes import NO_IMAGE_OR_SUBNET, NOT_RENDERED
 from core.launch.render import RenderedLaunch, render_launch
 from core.model.launch_order import LaunchOrder
-from lambdas.adapters.aws.ec2.fleet_errors import failure, refused_offerings
+from lambdas.adapters.aws.ec2.fleet_errors import failure, refusal, refused_offerings
 from lambdas.adapters.aws.ec2.instances import Instances, efa_interfaces
 from lambdas.adapters.aws.ec2.launch_templates import LaunchTemplates
 from lambdas.adapters.aws.service import AwsService
@@ -19,10 +20,12 @@ from lambdas.ports import (
     ConflictError,
     DeniedError,
     Instance,
-    InsufficientCapacityError,
     JsonObject,
+    LaunchDeniedError,
     Launched,
     NotFoundError,
+    RefusedOffering,
+    TransientError,
 )
 
 CALL: Final = "ec2:CreateFleet"
@@ -40,29 +43,45 @@ class FleetLauncher:
         self._clock = clock
 
     def launch(self, order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster) -> Launched:
-        """Launch one instance. Raises InsufficientCapacityError, DeniedError, TransientError, ConflictError."""
+        """Launch one instance. Raises InsufficientCapacityError, LaunchDeniedError, TransientError, ConflictError."""
         try:
             rendered = render_launch(order, node_class, cluster)
         except InvalidInputError as error:
-            raise DeniedError(CALL, str(error)) from error
+            raise not_rendered(order, error) from error
         if not rendered.offerings:
-            raise InsufficientCapacityError(CALL, "no offered type has an image and a subnet in its zone", ())
+            said = "no offered type has an image and a subnet in its zone"
+            raise LaunchDeniedError(CALL, said, _all_refused(order, NO_IMAGE_OR_SUBNET, said))
         try:
             answer = self._create_fleet(rendered)
         except ConflictError as error:
             return self._adopted(order, error)
+        except NotFoundError as error:
+            code, _, said = error.detail.partition(": ")
+            raise refusal(error.call, error.detail, _all_refused(rendered, code, said)) from error
+        except DeniedError as error:
+            refused = _all_refused(rendered, error.code, error.said)
+            raise refusal(error.call, error.detail, refused) from error
         return self._read(answer, rendered)
 
     def _create_fleet(self, rendered: RenderedLaunch) -> JsonObject:
+        """EC2's answer. Templates that we took for existing and that are gone are made again, once.
+
+        Where EC2 says so among the errors of its answer the token is spent: the second request has another one.
+        """
+        request = rendered.request
         for attempt in range(1, ATTEMPTS_MAX + 1):
             self._templates.ensure(rendered.templates)
             try:
-                return self._ec2.call("CreateFleet", **rendered.request)
-            except NotFoundError as error:
+                answer = self._ec2.call("CreateFleet", **request)
+            except NotFoundError:
                 if attempt == ATTEMPTS_MAX:
-                    raise DeniedError(error.call, error.detail) from error
-                self._templates.forget()
-        raise DeniedError(CALL, "not attempted")
+                    raise
+            else:
+                if attempt == ATTEMPTS_MAX or not _lacks_template(answer):
+                    return answer
+                request = {**request, "ClientToken": f"{request['ClientToken']}-{attempt + 1}"}
+            self._templates.forget(rendered.templates)
+        raise TransientError(CALL, "not attempted")
 
     def _adopted(self, order: LaunchOrder, error: ConflictError) -> Launched:
         """The token was used for a different request: the market moved since a first try whose answer was lost."""
@@ -80,7 +99,7 @@ class FleetLauncher:
             for instance_id in launched.get("InstanceIds") or ():
                 instance = self._instance(instance_id, launched, rendered, zone_of_subnet)
                 return Launched(instance=instance, refused=refused)
-        raise failure(CALL, errors, refused)
+        raise failure(CALL, errors, refused, tried)
 
     def _instance(
         self,
@@ -94,6 +113,7 @@ class FleetLauncher:
         override = choice.get("Overrides") or {}
         zone = override.get("AvailabilityZone") or zone_of_subnet.get(override.get("SubnetId", ""), "")
         instance_type = str(launched.get("InstanceType") or override.get("InstanceType", ""))
+        interfaces = _interfaces_of(instance_type, rendered)
         return Instance(
             instance_id=instance_id,
             instance_type=instance_type,
@@ -102,9 +122,28 @@ class FleetLauncher:
             state="pending",
             launched_at=self._clock.now(),
             image_id=override.get("ImageId") or _image_of(choice, rendered),
-            efa_interfaces=efa_interfaces(_interfaces_of(instance_type, rendered)),
+            efa_interfaces=efa_interfaces(interfaces),
+            subnet_id=override.get("SubnetId", ""),
+            security_groups=tuple(sorted({group for interface in interfaces for group in interface.get("Groups", ())})),
             tags=rendered.tags,
         )
+
+
+def not_rendered(order: LaunchOrder, error: InvalidInputError) -> LaunchDeniedError:
+    """The denial of an order that cannot be written: EC2 is not asked."""
+    return LaunchDeniedError(CALL, str(error), _all_refused(order, NOT_RENDERED, str(error)))
+
+
+def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> tuple[RefusedOffering, ...]:
+    return tuple(RefusedOffering(offering.key, code, said) for offering in asked.offerings)
+
+
+def _lacks_template(answer: JsonObject) -> bool:
+    """Whether nothing was launched because a template is missing."""
+    errors = answer.get("Errors") or ()
+    return not answer.get("Instances") and any(
+        str(error.get("ErrorCode", "")).startswith("InvalidLaunchTemplate") for error in errors
+    )
 
 
 def _interfaces_of(instance_type: str, rendered: RenderedLaunch) -> Sequence[Mapping[str, Any]]:

@@ -6,29 +6,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from core import labels
+from core.launch.denials.codes import Remembered, rule_of
 from core.model.catalogue import OfferingKey
 from lambdas.adapters.aws.errors import meaning_of
-from lambdas.ports import DeniedError, InsufficientCapacityError, PortError, TransientError
-
-UNFULFILLABLE: Final = frozenset(
-    {
-        "InsufficientInstanceCapacity",
-        "InsufficientHostCapacity",
-        "InsufficientCapacity",
-        "InsufficientFreeAddressesInSubnet",
-        "MaxFleetCountExceeded",
-        "MaxSpotInstanceCountExceeded",
-        "ReservationCapacityExceeded",
-        "SpotMaxPriceTooLow",
-        "UnfulfillableCapacity",
-        "Unsupported",
-        "VcpuLimitExceeded",
-    }
+from lambdas.ports import (
+    InsufficientCapacityError,
+    LaunchDeniedError,
+    PortError,
+    RefusedOffering,
+    TransientError,
 )
-"""Codes with which EC2 says "not here, not now": another offering may do (Karpenter's set, and three that EC2 documents)."""
 
 _WHOLE_SUBNET: Final = "InsufficientFreeAddressesInSubnet"
 _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+_SILENCE: Final = "UnfulfillableCapacity"
+"""What an answer with neither instances nor errors is taken for (Karpenter)."""
+
+_ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
+"""Of what is remembered under these, another offering may do."""
 
 _REASONS: Final = (
     ("ServiceLinkedRoleCreationNotPermitted", "SpotServiceLinkedRoleMissing"),
@@ -55,32 +50,44 @@ _REASONS: Final = (
 
 def refused_offerings(
     errors: Iterable[Mapping[str, Any]], tried: Sequence[OfferingKey], zone_of_subnet: Mapping[str, str]
-) -> tuple[tuple[OfferingKey, str], ...]:
-    """The offerings that the errors speak of, with EC2's code, in order and each once.
+) -> tuple[RefusedOffering, ...]:
+    """The offerings that the errors speak of, with EC2's code, in order and each once; faults that pass are left out.
 
     An error about a subnet speaks of everything in its zone, a missing service-linked role of all spot.
     """
-    refused: dict[OfferingKey, str] = {}
+    refused: dict[OfferingKey, RefusedOffering] = {}
     for error in errors:
-        code = str(error.get("ErrorCode", ""))
-        if code in UNFULFILLABLE or code == _NO_SPOT_AT_ALL:
+        code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
+        if meaning_of(code) is not TransientError:
             for key in tried:
                 if _concerns(error, key, zone_of_subnet):
-                    refused.setdefault(key, code)
-    return tuple(sorted(refused.items()))
+                    refused.setdefault(key, RefusedOffering(key, code, message))
+    return tuple(sorted(refused.values()))
 
 
-def failure(call: str, errors: Sequence[Mapping[str, Any]], refused: Sequence[tuple[OfferingKey, str]]) -> PortError:
+def failure(
+    call: str, errors: Sequence[Mapping[str, Any]], refused: Sequence[RefusedOffering], tried: Sequence[OfferingKey]
+) -> PortError:
     """What to raise when a fleet launched nothing.
 
-    With any offering refused the others may still do, so the caller plans again without those; otherwise what EC2 said
-    decides between trying later and giving up. No errors at all count as no capacity (Karpenter).
+    Where another offering may do, the caller plans again without the refused ones; otherwise what EC2 said decides between
+    trying later and giving up. No errors at all count as no capacity (Karpenter).
     """
-    said = "; ".join(dict.fromkeys(describe(error) for error in errors)) or "EC2 launched nothing and said nothing"
-    if refused or not errors:
-        return InsufficientCapacityError(call, said, refused)
-    meanings = {meaning_of(str(error.get("ErrorCode", ""))) for error in errors}
-    return (TransientError if meanings == {TransientError} else DeniedError)(call, said)
+    said = "; ".join(dict.fromkeys(describe(error) for error in errors))
+    if not errors:
+        said = "EC2 launched nothing and said nothing"
+        return InsufficientCapacityError(call, said, [RefusedOffering(key, _SILENCE, said) for key in tried])
+    lasting = [error for error in errors if meaning_of(str(error.get("ErrorCode", ""))) is not TransientError]
+    if not lasting:
+        return TransientError(call, said)
+    code, message = str(lasting[0].get("ErrorCode", "")), str(lasting[0].get("ErrorMessage", ""))
+    return refusal(call, said, refused or [RefusedOffering(key, code, message) for key in tried])
+
+
+def refusal(call: str, said: str, refused: Sequence[RefusedOffering]) -> PortError:
+    """The error for these refusals: no capacity where other offerings may do, else a denial."""
+    may_go_elsewhere = any(rule_of(found.code).remembered in _ELSEWHERE for found in refused)
+    return (InsufficientCapacityError if may_go_elsewhere else LaunchDeniedError)(call, said, refused)
 
 
 def describe(error: Mapping[str, Any]) -> str:

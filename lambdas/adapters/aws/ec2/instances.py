@@ -90,6 +90,8 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         private_dns_name=described.get("PrivateDnsName") or "",
         image_id=described.get("ImageId") or "",
         efa_interfaces=efa_interfaces(described.get("NetworkInterfaces") or ()),
+        subnet_id=described.get("SubnetId") or "",
+        security_groups=tuple(sorted(group["GroupId"] for group in described.get("SecurityGroups") or ())),
         tags={tag["Key"]: tag["Value"] for tag in described.get("Tags") or ()},
     )
 

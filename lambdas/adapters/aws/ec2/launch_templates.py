@@ -30,9 +30,9 @@ class LaunchTemplates:
                 self._create(template)
                 self._known.add(template.name)
 
-    def forget(self) -> None:
-        """Trust nothing any more: somebody deleted a template."""
-        self._known.clear()
+    def forget(self, templates: Iterable[LaunchTemplate]) -> None:
+        """Make them again next time: somebody deleted one of them."""
+        self._known.difference_update(template.name for template in templates)
 
     def prune(self, now: datetime) -> int:
         """Delete this cluster's templates older than `KEPT_FOR` and return how many. Raises PortError."""

@@ -139,3 +139,23 @@ def test_class_hash() -> None:
 def test_claim_that_is_not_launched_cannot_drift() -> None:
     """Its labels are not complete yet."""
     assert reason(changed(conditions={}), catalogue=Catalogue()) == ""
+
+
+@pytest.mark.parametrize(
+    ("launched", "selected", "expected"),
+    [
+        ({"security_groups": ("sg-1", "sg-2")}, {"security_groups": ("sg-2", "sg-1")}, ""),
+        ({"security_groups": ("sg-1",)}, {"security_groups": ("sg-1", "sg-2")}, DriftReason.SECURITY_GROUP_DRIFT),
+        ({"security_groups": ()}, {"security_groups": ("sg-1",)}, ""),
+        ({"security_groups": ("sg-1",)}, {}, ""),
+        ({"subnet_id": "subnet-a"}, {"subnets": (("subnet-a", "a"), ("subnet-b", "b"))}, ""),
+        ({"subnet_id": "subnet-a"}, {"subnets": (("subnet-b", "b"),)}, DriftReason.SUBNET_DRIFT),
+        ({"subnet_id": ""}, {"subnets": (("subnet-b", "b"),)}, ""),
+        ({"subnet_id": "subnet-a"}, {}, ""),
+    ],
+)
+def test_network(launched: dict[str, Any], selected: dict[str, Any], expected: str) -> None:
+    """A changed selector would never reach running nodes; a row or a class that says nothing would replace them all."""
+    pool = a_pool()
+    node_class = NodeClass(name=pool.node_class.name, **selected)
+    assert reason(changed(**launched), pool, node_classes=(node_class,)) == expected

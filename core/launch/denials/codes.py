@@ -1,0 +1,184 @@
+"""EC2's error codes of a launch by what is remembered of them: one table for those in `Errors` and those raised."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from core.reasons.code import DocumentedCode
+
+
+class Remembered(DocumentedCode):
+    """What of a launch in vain is kept away from, and so how far it reaches."""
+
+    OFFERINGS = (
+        "Offerings",
+        "The offerings that were refused, for all NodePools: 3 minutes, twice as long each time up to 48.",
+    )
+    QUOTA = ("Quota", "Everything of the EC2NodeClass that shares the vCPU quota and the capacity type.")
+    CAPACITY_TYPE = ("CapacityType", "Everything of the EC2NodeClass in this capacity type.")
+    REQUEST = (
+        "Request",
+        "Capacity types, zones and instance types that were asked for; after four denials in a row the EC2NodeClass.",
+    )
+    NODE_CLASS = ("NodeClass", "The EC2NodeClass.")
+
+
+class LaunchErrorRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a code, or every code that begins like it, means.
+
+    Attributes:
+        code: EC2's error code.
+        begins: Longer codes that begin with `code` are meant, too.
+        advice: What a person can do, in one sentence.
+    """
+
+    code: str
+    remembered: Remembered
+    advice: str
+    begins: bool = False
+
+    def is_for(self, code: str) -> bool:
+        """Whether it is about this code."""
+        return code.startswith(self.code) if self.begins else code == self.code
+
+
+_MORE_OFFERINGS: Final = "Wait, or admit more instance types, zones or capacity types in the NodePool."
+_PERMISSION: Final = "Permit the action that the message names in the role of the functions, or lift what denies it."
+_IMAGE: Final = "Correct amiSelectorTerms of the EC2NodeClass, or share the image with this account."
+_NETWORK: Final = (
+    "Correct the selector terms of the EC2NodeClass: what they found before is gone or does not belong here."
+)
+_TEMPLATE: Final = "Nothing: launch templates are made anew. If it stays, see who deletes them."
+_SUPPORT: Final = "Ask AWS Support: the account may not launch this now."
+
+RULES: Final = (
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.OFFERINGS, advice=_MORE_OFFERINGS)
+        for code in (
+            "InsufficientInstanceCapacity",
+            "InsufficientHostCapacity",
+            "InsufficientReservedInstanceCapacity",
+            "InsufficientCapacity",
+            "UnfulfillableCapacity",
+            "Unsupported",
+            "ReservationCapacityExceeded",
+            "SpotMaxPriceTooLow",
+        )
+    ),
+    LaunchErrorRule(
+        code="InsufficientFreeAddressesInSubnet",
+        remembered=Remembered.OFFERINGS,
+        advice="Free addresses in the subnet, or let subnetSelectorTerms find further subnets.",
+    ),
+    LaunchErrorRule(
+        code="VcpuLimitExceeded",
+        remembered=Remembered.QUOTA,
+        advice="Raise the vCPU quota in Service Quotas, or lower the NodePool's limits.",
+    ),
+    LaunchErrorRule(
+        code="MaxSpotInstanceCountExceeded",
+        remembered=Remembered.QUOTA,
+        advice="Raise the spot vCPU quota in Service Quotas, or admit on-demand in the NodePool.",
+    ),
+    LaunchErrorRule(
+        code="InstanceLimitExceeded",
+        remembered=Remembered.QUOTA,
+        advice="Raise the quota of running instances in Service Quotas.",
+    ),
+    LaunchErrorRule(
+        code="AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+        remembered=Remembered.CAPACITY_TYPE,
+        advice="Create the role once: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+    ),
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.NODE_CLASS, advice=_PERMISSION, begins=True)
+        for code in ("UnauthorizedOperation", "AccessDenied", "AuthFailure")
+    ),
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.NODE_CLASS, advice=_TEMPLATE, begins=True)
+        for code in ("InvalidLaunchTemplateId.", "InvalidLaunchTemplateName.")
+    ),
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.NODE_CLASS, advice=_SUPPORT)
+        for code in ("PendingVerification", "OptInRequired", "Blocked")
+    ),
+    *(
+        LaunchErrorRule(
+            code=code,
+            remembered=Remembered.NODE_CLASS,
+            advice="Raise this quota in Service Quotas, or delete what uses it up.",
+        )
+        for code in (
+            "MaxFleetCountExceeded",
+            "MaxIOPSLimitExceeded",
+            "NetworkInterfaceLimitExceeded",
+            "TagLimitExceeded",
+            "VolumeLimitExceeded",
+            "VersionLimitExceeded",
+        )
+    ),
+    LaunchErrorRule(code="InvalidAMIID.", remembered=Remembered.REQUEST, advice=_IMAGE, begins=True),
+    *(
+        LaunchErrorRule(code=code, remembered=Remembered.REQUEST, advice=_NETWORK, begins=True)
+        for code in ("InvalidSubnet", "InvalidGroup", "InvalidSecurityGroup", "InvalidPlacementGroup.")
+    ),
+    LaunchErrorRule(
+        code="NoImageOrSubnet",
+        remembered=Remembered.REQUEST,
+        advice="Correct amiSelectorTerms and subnetSelectorTerms: they must serve the NodePool's types and zones.",
+    ),
+    LaunchErrorRule(
+        code="NotRendered",
+        remembered=Remembered.REQUEST,
+        advice="Correct the field that the message names.",
+    ),
+    LaunchErrorRule(
+        code="InvalidSnapshot.",
+        remembered=Remembered.REQUEST,
+        advice="Correct the snapshot in blockDeviceMappings of the EC2NodeClass.",
+        begins=True,
+    ),
+    LaunchErrorRule(
+        code="InvalidUserData.",
+        remembered=Remembered.REQUEST,
+        advice="Shorten spec.userData of the EC2NodeClass: EC2 takes 16 KB with what the functions add.",
+        begins=True,
+    ),
+    LaunchErrorRule(
+        code="InsufficientVolumeCapacity",
+        remembered=Remembered.REQUEST,
+        advice="Wait, or ask for another volume type in blockDeviceMappings of the EC2NodeClass.",
+    ),
+    LaunchErrorRule(
+        code="InvalidParameter",
+        remembered=Remembered.REQUEST,
+        advice="Correct the field of the EC2NodeClass that the message is about.",
+        begins=True,
+    ),
+    LaunchErrorRule(
+        code="InvalidFleetConfiguration",
+        remembered=Remembered.REQUEST,
+        advice="Correct the field of the EC2NodeClass that the message is about.",
+    ),
+)
+
+OTHER: Final = LaunchErrorRule(
+    code="",
+    remembered=Remembered.REQUEST,
+    advice="Read EC2's message; correct the EC2NodeClass or the account.",
+    begins=True,
+)
+"""For every code that is not in the table and that trying again does not cure."""
+
+NOT_RENDERED: Final = "NotRendered"
+"""Our own code: the request cannot be written, so EC2 is not asked."""
+
+NO_IMAGE_OR_SUBNET: Final = "NoImageOrSubnet"
+"""Our own code: no instance type of the request has an image for it and a subnet in its zone, so EC2 is not asked."""
+
+
+def rule_of(code: str) -> LaunchErrorRule:
+    """The first rule that is about a code."""
+    return next((rule for rule in RULES if rule.is_for(code)), OTHER)

@@ -1,0 +1,45 @@
+"""Telling pods that wait in vain what EC2 denies or had none of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from core.launch.denials.denial import LaunchDenial
+from core.model.plan import PlannedClaim, Unschedulable
+from core.reasons.pod import PodReason
+
+REFUSED: Final = (
+    "EC2 refused every offering that would do, for want of capacity, in the last minutes; they are tried again from time to "
+    "time. More instance types, zones or capacity types in the NodePool help."
+)
+
+
+def with_refusals(
+    unschedulable: Iterable[Unschedulable], launchable: Iterable[PlannedClaim], denials: Iterable[LaunchDenial]
+) -> tuple[Unschedulable, ...]:
+    """The pods without a place; for those that would have a node if EC2 launched it, with what EC2 says.
+
+    Of several denials of an EC2NodeClass one that a person can lift comes before missing capacity.
+
+    Args:
+        unschedulable: Pods without a place.
+        launchable: What would be launched for them if EC2 refused nothing.
+        denials: Those that keep launches back now.
+    """
+    classes = {pod: claim.node_class.name for claim in launchable for pod in claim.pods}
+    first: dict[str, LaunchDenial] = {}
+    for denial in sorted(denials, key=lambda found: (found.names_capacity(), found.code)):
+        first.setdefault(denial.node_class, denial)
+    return tuple(_told(found, classes, first) for found in unschedulable)
+
+
+def _told(found: Unschedulable, classes: Mapping[str, str], denials: Mapping[str, LaunchDenial]) -> Unschedulable:
+    if found.pod not in classes:
+        return found
+    denial = denials.get(classes[found.pod])
+    if denial is not None and not denial.names_capacity():
+        return msgspec.structs.replace(found, reason=PodReason.LAUNCH_DENIED, message=denial.told())
+    return msgspec.structs.replace(found, reason=PodReason.NO_OFFERING_AVAILABLE, message=REFUSED)

@@ -1,0 +1,61 @@
+"""EC2's vCPU quotas: instances of many types share one, on-demand and spot apart (Service Quotas, service `ec2`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from core import labels
+
+
+class VcpuQuota(msgspec.Struct, frozen=True, order=True):
+    """A group of instance families with one quota on running vCPUs for each capacity type.
+
+    Attributes:
+        name: As EC2 names the group.
+        on_demand, spot: Quota codes, empty where there is no such quota.
+        families: The letters with which the names of its types begin.
+    """
+
+    name: str
+    on_demand: str
+    spot: str
+    families: tuple[str, ...]
+
+    def code(self, capacity_type: str) -> str:
+        """The quota code that a person raises in Service Quotas; empty where there is none."""
+        return self.spot if capacity_type == labels.SPOT else self.on_demand
+
+    def described(self, capacity_type: str) -> str:
+        """The quota for people."""
+        code = self.code(capacity_type)
+        return f"quota {code}, {self.name} {capacity_type}" if code else f"{self.name} {capacity_type}"
+
+
+STANDARD: Final = VcpuQuota("Standard", "L-1216C47A", "L-34B43A08", ("a", "c", "d", "h", "i", "m", "r", "t", "z"))
+QUOTAS: Final = (
+    STANDARD,
+    VcpuQuota("DL", "L-6E869C2A", "L-85EED4F7", ("dl",)),
+    VcpuQuota("F", "L-74FC7D96", "L-88CF9481", ("f",)),
+    VcpuQuota("G and VT", "L-DB2E81BA", "L-3819A6DF", ("g", "gr", "vt")),
+    VcpuQuota("HPC", "L-F7808C92", "", ("hpc",)),
+    VcpuQuota("High Memory", "L-43DA4232", "", ("u",)),
+    VcpuQuota("Inf", "L-1945791B", "L-B5D1601B", ("inf",)),
+    VcpuQuota("P", "L-417A185B", "L-7212CCBC", ("p",)),
+    VcpuQuota("Trn", "L-2C3B7624", "L-6B0D517C", ("trn",)),
+    VcpuQuota("X", "L-7295265B", "L-E3A00192", ("x",)),
+)
+
+BY_NAME: Final = {quota.name: quota for quota in QUOTAS}
+
+_OWN: Final = {family: quota for quota in QUOTAS for family in quota.families}
+_LETTERS: Final = re.compile(r"[a-z]*")
+
+
+def quota_of(instance_type: str) -> VcpuQuota:
+    """The quota that an instance of this type counts in: that of its own letters, else of the first (`im4gn` is an i)."""
+    found = _LETTERS.match(instance_type)
+    letters = found.group() if found is not None else ""
+    return _OWN.get(letters) or _OWN.get(letters[:1]) or STANDARD

@@ -1,0 +1,34 @@
+"""Condition LaunchDenied of NodePools and EC2NodeClasses: what EC2 does not launch, why, and when it is tried again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC
+from typing import Final
+
+from core.launch.denials.denial import LaunchDenial
+from lambdas.controllers.status.status_writer import condition
+from lambdas.ports import JsonObject
+
+LAUNCH_DENIED: Final = "LaunchDenied"
+"""A condition that tells people and that nothing depends on: Ready stays as it is, for a launch may succeed any moment."""
+
+_NOT_IN_REASONS: Final = re.compile("[^A-Za-z0-9_]+")
+"""Kubernetes takes a code with a dot in it for no reason."""
+
+
+def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObject:
+    """The condition for an EC2NodeClass and its NodePools. Denials that a person can lift are told first."""
+    engaged = [found for found in denials if found.node_class == node_class and found.is_engaged]
+    if not engaged:
+        return condition(LAUNCH_DENIED, "False", reason="NotDenied")
+    ordered = sorted(engaged, key=lambda found: (found.names_capacity(), found.code))
+    told = "; ".join(f"{found.told()}{_again(found)}" for found in ordered)
+    return condition(LAUNCH_DENIED, "True", told, reason=_NOT_IN_REASONS.sub("_", ordered[0].code).strip("_"))
+
+
+def _again(denial: LaunchDenial) -> str:
+    if denial.until is None:
+        return ""
+    return f" One launch asks again after {denial.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}."

@@ -1,0 +1,63 @@
+"""EC2NodeClasses with a status that is about their present spec.
+
+Somebody edits a class: until `reconcile` has resolved it anew, its status names images, subnets and security groups of the old
+spec, and nodes of the new hash would be launched from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.api.status import is_stale
+from core.launch.denials.denial import revision_of
+from lambdas.ports import JsonObject, PortError
+
+KEPT_FOR: Final = timedelta(minutes=1)
+"""How long what this sandbox resolved stands for a class; `reconcile` writes it into the status after a round or two."""
+
+_STALE: Final = "the spec has changed since it was resolved"
+
+Resolve = Callable[[JsonObject], JsonObject]
+
+
+class CurrentNodeClasses:
+    """Resolves edited classes itself where it may, and takes the others for not ready.
+
+    Args:
+        resolve: Looks up the status of a class and raises PortError; None for functions that may not.
+    """
+
+    def __init__(self, resolve: Resolve | None = None) -> None:
+        self._resolve = resolve
+        self._known: dict[tuple[str, str], tuple[datetime, JsonObject]] = {}
+
+    @property
+    def resolves(self) -> bool:
+        """Whether edited classes are resolved here."""
+        return self._resolve is not None
+
+    def all(self, manifests: Iterable[JsonObject], now: datetime) -> tuple[JsonObject, ...]:
+        """The classes, each with a status of its present spec, or not ready."""
+        return tuple(self._current(manifest, now) if is_stale(manifest) else manifest for manifest in manifests)
+
+    def _current(self, manifest: JsonObject, now: datetime) -> JsonObject:
+        key = (str(manifest["metadata"].get("name", "")), revision_of(manifest))
+        known = self._known.get(key)
+        if known is not None and now < known[0] + KEPT_FOR:
+            return {**manifest, "status": known[1]}
+        try:
+            status = self._resolve(manifest) if self._resolve is not None else _not_ready()
+        except PortError:
+            return {**manifest, "status": _not_ready()}
+        self._known[key] = now, status
+        return {**manifest, "status": status}
+
+
+CURRENT_ONLY: Final = CurrentNodeClasses()
+"""For functions that do not resolve."""
+
+
+def _not_ready() -> JsonObject:
+    return {"conditions": [{"type": "Ready", "status": "False", "reason": "Stale", "message": _STALE}]}

@@ -1,0 +1,106 @@
+"""Whatever EC2 answers, it is asked seldom, the cluster is told, and what can be launched is.
+
+The rows of docs/reference/launch-errors.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.launch.denials.codes import RULES, Remembered
+from simulator.run import Result
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+
+CALLS_MAX = 12
+"""In ten minutes, for few pods and for many."""
+
+OURS = ("NoImageOrSubnet", "NotRendered")
+CODES = [
+    pytest.param(
+        f"{rule.code}NotFound" if rule.code.endswith(".") else rule.code,
+        marks=() if rule.remembered not in {other.remembered for other in RULES[:position]} else pytest.mark.slow,
+    )
+    for position, rule in enumerate(RULES)
+    if rule.code not in OURS
+]
+"""One code of each kind, and in the slow tests all of them."""
+
+
+def denied(code: str, form: str, **which: Any) -> dict[str, Any]:
+    fault = {"call": "ec2:CreateFleet", "kind": "denied", "code": code, "as": form, "for": "10m", **which}
+    return {"at": 0, "fault": fault}
+
+
+def fleet_calls(result: Result) -> list[dict[str, Any]]:
+    return [call for call in named(result, "call") if call["call"] == "ec2:CreateFleet"]
+
+
+def told(result: Result, kind: str) -> str:
+    """Reason and message of the last condition LaunchDenied of an object of this kind."""
+    found = [
+        o["object"].get("status", {}).get("conditions", ()) for o in named(result, "objectApplied") if o["kind"] == kind
+    ]
+    conditions = [c for of_one in found for c in of_one if c["type"] == "LaunchDenied"]
+    assert conditions[-1]["status"] == "True"
+    return f"{conditions[-1]['reason']} {conditions[-1]['message']}"
+
+
+def events(result: Result) -> str:
+    objects = [o["object"] for o in named(result, "objectApplied") if o["kind"] == "Event"]
+    return " ".join(o["message"] for o in objects if o["involvedObject"]["kind"] == "Pod")
+
+
+@pytest.mark.parametrize("form", ["exception", "fleetError"])
+@pytest.mark.parametrize("code", CODES)
+def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, tmp_path: Path) -> None:
+    """225 calls in ten minutes, and nobody in the cluster knew why its pods waited."""
+    result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=[denied(code, form)], duration="10m")
+    assert_lawful(result)
+    assert 2 <= len(fleet_calls(result)) <= CALLS_MAX
+    rule = next(rule for rule in RULES if rule.is_for(code))
+    for kind in ("NodePool", "EC2NodeClass"):
+        assert rule.advice in told(result, kind)
+        assert "ec2:CreateFleet" in told(result, kind)
+    assert ("NoOfferingAvailable" if rule.remembered is Remembered.OFFERINGS else code) in events(result)
+
+
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "InvalidParameterValue"])
+def test_many_pods_ask_no_more_often_than_few(code: str, tmp_path: Path) -> None:
+    """770 calls in ten minutes."""
+    steps = [denied(code, "exception")]
+    result = play(tmp_path, node_pool(), deployment(40, cpu="12"), steps=steps, duration="10m")
+    assert 2 <= len(fleet_calls(result)) <= CALLS_MAX
+
+
+def test_a_denied_zone_leaves_the_other_one(tmp_path: Path) -> None:
+    """One wrong subnet would keep every pod of the EC2NodeClass waiting."""
+    pinned = deployment(2, name="a", cpu="12")
+    pinned["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-a"}
+    free = deployment(2, name="b", cpu="12")
+    free["spec"]["template"]["spec"]["nodeSelector"] = {"topology.kubernetes.io/zone": "zone-b"}
+    steps = [denied("InvalidParameterValue", "fleetError", zone="zone-a")]
+    result = play(tmp_path, node_pool(), pinned, free, steps=steps, duration="10m")
+    assert result.summary["podsScheduled"] == 2
+    assert len([call for call in fleet_calls(result) if call["outcome"] == "denied"]) <= CALLS_MAX
+
+
+def test_denied_spot_leaves_on_demand(tmp_path: Path) -> None:
+    """Without the role for spot, on-demand still can be had."""
+    steps = [denied("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "fleetError", capacityType="spot")]
+    result = play(tmp_path, node_pool(), deployment(3, cpu="12"), steps=steps, duration="10m")
+    assert result.summary["podsScheduled"] == 3
+    assert "create-service-linked-role" in told(result, "NodePool")
+
+
+def test_once_it_is_permitted_every_pod_gets_its_node_and_the_condition_goes(tmp_path: Path) -> None:
+    """One asks again, and the others follow at once."""
+    step = denied("UnauthorizedOperation", "exception")
+    step["fault"]["for"] = "2m"
+    result = play(tmp_path, node_pool(), deployment(40, cpu="12"), steps=[step], duration="6m")
+    assert_lawful(result)
+    assert result.summary["podsScheduled"] == 40
+    with pytest.raises(AssertionError):
+        told(result, "NodePool")

@@ -1,0 +1,115 @@
+"""What is remembered of launches in vain, and for how long."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from core.launch.denials.denial import (
+    DENIALS_OF_A_PART,
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PATIENCE,
+    PROBE,
+    DeniedLaunch,
+    LaunchDenial,
+    revision_of,
+)
+from core.model.catalogue import OfferingKey
+from tests.builders import NOW
+
+SPOT = OfferingKey("m5.large", "a", "spot")
+ELSEWHERE = OfferingKey("c5.large", "b", "on-demand")
+REVISION = revision_of({"metadata": {"uid": "u", "generation": 1}})
+SECOND = timedelta(seconds=1)
+
+
+def denied(code: str = "InvalidParameterValue", *offerings: OfferingKey) -> DeniedLaunch:
+    return DeniedLaunch(
+        node_class="default",
+        code=code,
+        call="ec2:CreateFleet",
+        message="no.",
+        offerings=offerings or (SPOT,),
+        node_pool="web",
+        revision=REVISION,
+    )
+
+
+def after(times: int, found: DeniedLaunch, now: datetime = NOW) -> LaunchDenial:
+    denial = LaunchDenial(node_class=found.node_class, code=found.code)
+    for _ in range(times):
+        denial = denial.after(found, now)
+    return denial
+
+
+def test_a_denial_keeps_launches_away_for_a_while() -> None:
+    denial = after(1, denied())
+    assert denial.is_paused(NOW + FIRST_PAUSE - SECOND, REVISION)
+    assert not denial.is_paused(NOW + FIRST_PAUSE, REVISION)
+    assert denial.is_engaged
+
+
+def test_the_pause_doubles_with_each_denial_that_comes_after_it_up_to_a_bound() -> None:
+    """EC2 would be asked as often as on the first minute, for ever."""
+    denial, now, pauses = after(1, denied()), NOW, []
+    for _ in range(7):
+        assert denial.until is not None
+        pauses.append(denial.until - now)
+        now = denial.until
+        denial = denial.after(denied(), now)
+    assert pauses == [FIRST_PAUSE * 2**n for n in range(4)] + [LONGEST_PAUSE] * 3
+
+
+def test_late_news_of_one_cause_counts_once() -> None:
+    """Ten launches under way at once would pause for hours."""
+    assert after(9, denied("UnauthorizedOperation")).until == NOW + FIRST_PAUSE
+
+
+def test_while_one_asks_again_the_others_wait() -> None:
+    later = NOW + FIRST_PAUSE
+    probed = after(1, denied()).probed(later)
+    assert probed.is_paused(later, REVISION)
+    assert not probed.is_paused(later + PROBE, REVISION)
+
+
+def test_a_denied_probe_pauses_for_longer() -> None:
+    """The probe's own mark must not be taken for a pause that goes on."""
+    later = NOW + FIRST_PAUSE
+    again = after(1, denied()).probed(later).after(denied(), later + SECOND)
+    assert again.until == later + SECOND + 2 * FIRST_PAUSE
+
+
+def test_a_changed_class_may_be_tried_at_once() -> None:
+    """A person has just mended it, and waits."""
+    changed = revision_of({"metadata": {"uid": "u", "generation": 2}})
+    assert not after(1, denied()).is_paused(NOW, changed)
+    again = after(1, denied()).after(msgspec.structs.replace(denied(), revision=changed), NOW)
+    assert again.pauses == 1
+    assert again.until == NOW + FIRST_PAUSE
+
+
+def test_a_part_is_denied_until_it_happens_again_and_again() -> None:
+    """A wrong zone must not close the others; a wrong image is denied in every zone."""
+    denial = after(1, denied())
+    assert not denial.scope.covers(ELSEWHERE)
+    assert after(DENIALS_OF_A_PART, denied()).scope.covers(ELSEWHERE)
+    assert after(1, denied("UnauthorizedOperation")).scope.covers(ELSEWHERE)
+
+
+def test_missing_capacity_is_patient() -> None:
+    """One sold-out type says nothing of its neighbours."""
+    code = "InsufficientInstanceCapacity"
+    assert not after(PATIENCE - 1, denied(code)).is_engaged
+    engaged = after(PATIENCE, denied(code))
+    assert engaged.is_paused(NOW, REVISION)
+    assert not engaged.scope.covers(ELSEWHERE)
+    assert engaged.names_capacity()
+
+
+def test_it_says_code_action_and_what_to_do() -> None:
+    told = after(1, denied("VcpuLimitExceeded")).told()
+    assert told.startswith("VcpuLimitExceeded from ec2:CreateFleet for EC2NodeClass default: no. ")
+    assert "Raise the vCPU quota" in told
+    assert "L-34B43A08" in told

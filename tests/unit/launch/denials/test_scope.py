@@ -1,0 +1,48 @@
+"""Which offerings a denial concerns."""
+
+from __future__ import annotations
+
+from core.launch.denials.scope import EVERYTHING, TYPES_MAX, DenialScope
+from core.model.catalogue import OfferingKey
+
+SPOT_A = OfferingKey("m5.large", "a", "spot")
+SPOT_B = OfferingKey("m5.large", "b", "spot")
+ON_DEMAND_A = OfferingKey("m5.large", "a", "on-demand")
+GPU_A = OfferingKey("p5.48xlarge", "a", "on-demand")
+
+
+def test_what_was_denied_is_in_its_scope_and_nothing_else() -> None:
+    """Pods for which other offerings would do would wait for nothing."""
+    scope = DenialScope.of([SPOT_A])
+    assert scope.covers(SPOT_A)
+    assert not any(scope.covers(key) for key in (SPOT_B, ON_DEMAND_A, GPU_A))
+
+
+def test_a_widened_scope_has_both() -> None:
+    scope = DenialScope.of([SPOT_A]).widened(DenialScope.of([SPOT_B]))
+    assert scope.covers(SPOT_A)
+    assert scope.covers(SPOT_B)
+    assert not scope.covers(ON_DEMAND_A)
+    assert EVERYTHING.widened(scope) == EVERYTHING
+
+
+def test_a_denial_for_very_many_types_is_not_about_the_types() -> None:
+    """Each request names 60 others: it would be denied until no type is left."""
+    many = [OfferingKey(f"m{n}.large", "a", "spot") for n in range(TYPES_MAX + 1)]
+    assert DenialScope.of(many).covers(SPOT_A)
+    halves = DenialScope.of(many[:TYPES_MAX]).widened(DenialScope.of(many[-1:]))
+    assert halves.covers(SPOT_A)
+    assert not halves.covers(ON_DEMAND_A)
+
+
+def test_a_quota_is_shared_by_the_types_of_its_families() -> None:
+    scope = DenialScope.of_quotas([SPOT_A])
+    assert scope.covers(OfferingKey("c7g.16xlarge", "b", "spot"))
+    assert not scope.covers(ON_DEMAND_A)
+    assert not DenialScope.of_quotas([ON_DEMAND_A]).covers(GPU_A)
+
+
+def test_a_capacity_type_is_denied_in_every_zone() -> None:
+    scope = DenialScope.of_capacity_types([SPOT_A])
+    assert scope.covers(OfferingKey("p5.48xlarge", "c", "spot"))
+    assert not scope.covers(ON_DEMAND_A)

@@ -1,0 +1,45 @@
+"""What pods are told of denials."""
+
+from __future__ import annotations
+
+import msgspec
+
+from core.launch.denials.denial import LaunchDenial
+from core.launch.denials.telling import REFUSED, with_refusals
+from core.model.plan import PlannedClaim, Unschedulable
+from core.reasons.pod import PodReason
+from core.scheduling import schedule
+from tests.builders import a_pod, a_pool, a_snapshot, a_type
+
+PODS = ("default/a", "default/b")
+WAITING = tuple(Unschedulable(pod, PodReason.NO_OFFERING_FITS, "m") for pod in PODS)
+DENIAL = LaunchDenial(node_class="default", code="UnauthorizedOperation", call="ec2:CreateFleet", message="no")
+
+
+def claims_for(*pods: str) -> tuple[PlannedClaim, ...]:
+    snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
+    (planned,) = schedule(snapshot).claims
+    return (
+        msgspec.structs.replace(
+            planned, pods=pods, node_class=msgspec.structs.replace(planned.node_class, name="default")
+        ),
+    )
+
+
+def test_only_pods_that_would_have_a_node_are_told_of_the_denial() -> None:
+    """A pod that nothing fits would wait for the permission that somebody else lacks."""
+    first, second = with_refusals(WAITING, claims_for("default/a"), (DENIAL,))
+    assert (first.reason, first.message) == (PodReason.LAUNCH_DENIED, DENIAL.told())
+    assert second == WAITING[1]
+
+
+def test_without_a_denial_it_is_the_capacity() -> None:
+    elsewhere = msgspec.structs.replace(DENIAL, node_class="other")
+    first, _ = with_refusals(WAITING, claims_for("default/a"), (elsewhere,))
+    assert (first.reason, first.message) == (PodReason.NO_OFFERING_AVAILABLE, REFUSED)
+
+
+def test_what_a_person_can_lift_is_told_first() -> None:
+    capacity = msgspec.structs.replace(DENIAL, code="InsufficientInstanceCapacity")
+    first, _ = with_refusals(WAITING, claims_for("default/a"), (capacity, DENIAL))
+    assert first.message == DENIAL.told()

@@ -1,0 +1,38 @@
+"""Which vCPU quota an instance type counts in."""
+
+from __future__ import annotations
+
+import pytest
+
+from core import labels
+from core.launch.quotas import BY_NAME, quota_of
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "quota"),
+    [
+        ("m7g.large", "Standard"),
+        ("im4gn.large", "Standard"),
+        ("d3en.xlarge", "Standard"),
+        ("t3.small", "Standard"),
+        ("hpc7a.96xlarge", "HPC"),
+        ("p5.48xlarge", "P"),
+        ("g5g.xlarge", "G and VT"),
+        ("gr6.4xlarge", "G and VT"),
+        ("inf2.xlarge", "Inf"),
+        ("trn1.2xlarge", "Trn"),
+        ("u7i-12tb.224xlarge", "High Memory"),
+        ("u-6tb1.56xlarge", "High Memory"),
+        ("x2gd.metal", "X"),
+        ("dl1.24xlarge", "DL"),
+    ],
+)
+def test_a_type_counts_in_the_quota_of_its_letters(instance_type: str, quota: str) -> None:
+    """A short quota for GPUs would close every other type, or none."""
+    assert quota_of(instance_type).name == quota
+
+
+def test_a_quota_is_named_by_the_code_that_a_person_raises() -> None:
+    assert "L-34B43A08" in BY_NAME["Standard"].described(labels.SPOT)
+    assert "L-417A185B" in BY_NAME["P"].described(labels.ON_DEMAND)
+    assert BY_NAME["HPC"].described(labels.SPOT) == "HPC spot"
