@@ -97,7 +97,7 @@ class Application:
         events, buffers = UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock)
         news = (events, buffers, self.ledger)
         queues = (self._wake_ups, self._work)
-        observer = self._resolving_observer
+        observer = self._observer.resolving(self._cloud.resolve)
         lost_rows = LostRows(self._cloud, observer, self._rebuilding, self._stores.claims, self.clock)
         looks = (observer, PodBatcher(observer, self.settings, self.clock, self._pause), lost_rows)
         return Provisioning(looks, self._stores, self._leases, self._launcher, queues, news, self.settings, self.clock)
@@ -225,15 +225,6 @@ class Application:
         from lambdas.observation.observer import Observer
 
         return Observer(self._kubernetes, self.catalogues, self._stores, self.settings, self.clock)
-
-    @cached_property
-    def _resolving_observer(self) -> Observer:
-        """For `provision`, whose pods need not wait until `reconcile` has resolved an edited EC2NodeClass."""
-        from lambdas.observation.current_node_classes import CurrentNodeClasses
-        from lambdas.observation.observer import Observer
-
-        current = CurrentNodeClasses(self._cloud.resolve)
-        return Observer(self._kubernetes, self.catalogues, self._stores, self.settings, self.clock, current)
 
     @cached_property
     def _stores(self) -> Stores:

@@ -29,7 +29,7 @@ from core.model.snapshot import Snapshot
 from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState
-from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses
+from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses, Resolve
 from lambdas.observation.expected_pods import is_requested, with_expected_pods
 from lambdas.observation.unavailable_offerings import without_denied, without_unavailable, without_zones
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
@@ -105,6 +105,11 @@ class Observer:
         self._stores = stores
         self._settings = settings
         self._clock = clock
+
+    def resolving(self, resolve: Resolve) -> Observer:
+        """The same for a function that may resolve edited EC2NodeClasses: pods need not wait until `reconcile` did."""
+        current = CurrentNodeClasses(resolve)
+        return Observer(self._kubernetes, self._catalogues, self._stores, self._settings, self._clock, current)
 
     def unbound_pods(self) -> tuple[Pod, ...]:
         """The pods that no node has been found for."""
