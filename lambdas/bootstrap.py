@@ -281,12 +281,9 @@ class Application:
 
     @cached_property
     def _launcher(self) -> Launcher:
-        from lambdas.controllers.launching.launch_gate import LaunchGate
         from lambdas.controllers.launching.launching import Launcher
 
-        stores = self._stores
-        gate = LaunchGate(stores.denials, stores.unavailable)
-        return Launcher(self._cloud, stores.claims, gate, self._brake_rows, cluster=self.settings.cluster_name)
+        return Launcher(self._cloud, self._stores, cluster=self.settings.cluster_name)
 
     @cached_property
     def _rebuilding(self) -> Rebuilding:

@@ -20,10 +20,10 @@ from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from lambdas.brakes.joining import went
-from lambdas.brakes.ports import Breakers
 from lambdas.controllers.launching.claim_record import order_of, requested, with_class_hash
 from lambdas.controllers.launching.instance_description import machine_of
 from lambdas.controllers.launching.launch_gate import LaunchGate
+from lambdas.observation.observer import Stores
 from lambdas.ports import (
     CloudProvider,
     ConflictError,
@@ -37,7 +37,6 @@ from lambdas.ports import (
     TransientError,
 )
 from lambdas.run_report import RunReport
-from lambdas.store import ClaimStore
 
 STORE_ATTEMPTS: Final = 3
 """Attempts to store an instance. After the last one `execute` finds the instance by its tag and adopts it."""
@@ -46,19 +45,11 @@ STORE_ATTEMPTS: Final = 3
 class Launcher:
     """Turns planned claims into records, and records into instances."""
 
-    def __init__(
-        self,
-        cloud: CloudProvider,
-        claims: ClaimStore,
-        gate: LaunchGate,
-        breakers: Breakers,
-        *,
-        cluster: str,
-    ) -> None:
-        self._breakers = breakers
+    def __init__(self, cloud: CloudProvider, stores: Stores, *, cluster: str) -> None:
         self._cloud = cloud
-        self._claims = claims
-        self._gate = gate
+        self._claims = stores.claims
+        self._breakers = stores.breakers
+        self._gate = LaunchGate(stores.denials, stores.unavailable)
         self._cluster = cluster
 
     def record(self, planned: PlannedClaim, name: str, snapshot: Snapshot, now: datetime) -> ClaimRecord | Refusal:
