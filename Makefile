@@ -96,10 +96,18 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(BIN)/python -m tests.access.page
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
-	$(BIN)/python app.py
+	TEMPLATES_ONLY=1 $(BIN)/python app.py
 
-package: setup ## Build the functions' bundle for arm64 in build/package
-	$(BIN)/python -m infra.packaging build/package
+.PHONY: lock cold-start
+lock: setup ## Pin what the functions need, with hashes, in requirements.lock
+	$(BIN)/uv pip compile requirements.txt --generate-hashes --python-version 3.13 --python-platform aarch64-manylinux_2_34 \
+		--no-header --no-annotate --quiet --output-file requirements.lock
+
+package: setup ## Build the functions' two bundles for arm64 in build/package; sizes in build/package.json
+	$(BIN)/python -m infra.packaging
+
+cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json
+	$(BIN)/python -m benchmarks.cold_start
 
 deploy: package ## Package, then `cdk deploy` into the account of the environment
 	npx --yes aws-cdk@2.1148.1 deploy --all

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra import packaging
 from infra.config import ClusterConfig
 from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
@@ -18,27 +21,43 @@ from infra.constructs.permissions import Permissions
 from infra.constructs.queues import Queues
 from infra.constructs.triggers import Triggers
 from infra.constructs.windows import BudgetWindows
+from infra.packaging.bundles import BUNDLES, bundle_of
+from infra.packaging.manifest import PACKAGE
 from infra.state import StateStack
 from lambdas.settings import Settings
 from lambdas.wiring import FUNCTIONS, WAKE_UPS, WORK
 
+PLACEHOLDER: Final = Path(__file__).parent / "placeholder"
+"""Deployed by nobody."""
+
 
 class ProvisionerStack(cdk.Stack):
-    """One cluster's provisioner."""
+    """One cluster's provisioner.
+
+    Args:
+        is_packaged: Whether build/package holds the functions. Without it the templates are whole, and cannot be deployed.
+    """
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, config: ClusterConfig, state: StateStack, **kwargs: object
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        config: ClusterConfig,
+        state: StateStack,
+        is_packaged: bool,
+        **kwargs: object,
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         queues = Queues(self, "Queues")
         windows = BudgetWindows(self, "BudgetWindows", name=config.stack_name)
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
-        code = self._code()
+        code = self._code_of_bundles() if is_packaged else self._no_code()
         functions = [
             ProvisionerFunction(
                 self,
                 spec,
-                code=code,
+                code=code[bundle_of(spec).name],
                 environment=self._settings(config, state, queues, windows, kill_switch)
                 | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
                 failures=queues.failures,
@@ -77,14 +96,14 @@ class ProvisionerStack(cdk.Stack):
             queues=queues,
         )
 
-    def _code(self) -> lambda_.Code:
-        folder, complete = packaging.bundle()
-        if not complete:
-            cdk.Annotations.of(self).add_warning_v2(
-                "fleetwright:package",
-                "run `make package` before deploying: this bundle holds sources without dependencies",
-            )
-        return lambda_.Code.from_asset(str(folder))
+    def _code_of_bundles(self) -> Mapping[str, lambda_.Code]:
+        return {bundle.name: lambda_.Code.from_asset(str(PACKAGE / bundle.name)) for bundle in BUNDLES}
+
+    def _no_code(self) -> Mapping[str, lambda_.Code]:
+        """A placeholder: templates are looked at and tested without a package, the toolkit refuses to deploy them."""
+        says = "these templates hold no functions: run `make package`, then synthesize without TEMPLATES_ONLY"
+        cdk.Annotations.of(self).add_error(says)
+        return {bundle.name: lambda_.Code.from_asset(str(PLACEHOLDER)) for bundle in BUNDLES}
 
     def _cluster_arn(self, config: ClusterConfig) -> str:
         return self.format_arn(service="eks", resource="cluster", resource_name=config.cluster)

@@ -355,7 +355,8 @@ class Application:
         if self._given_source is not None:
             return self._given_source
         region = self._session.region_name
-        pricing = AwsService(self._session.client("pricing", region_name=pricing_region(region), config=PATIENT))
+        where = pricing_region(region)
+        pricing = AwsService(make=lambda: self._session.client("pricing", region_name=where, config=PATIENT))
         return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
 
     @cached_property
@@ -367,7 +368,7 @@ class Application:
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
     def _service(self, name: str, config: Config = PATIENT) -> AwsService:
-        return AwsService(self._session.client(name, config=config))
+        return AwsService(make=lambda: self._session.client(name, config=config))
 
 
 class _Sandbox:

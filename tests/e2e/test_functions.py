@@ -54,7 +54,7 @@ def task(tmp_path: Path) -> Package:
     folder = tmp_path / "task" / "lambdas" / "handlers"
     folder.mkdir(parents=True)
     (folder / "probe.py").write_text(PROBE)
-    return Package(task=tmp_path / "task", runtime=package().runtime)
+    return Package(solver=tmp_path / "task", base=tmp_path / "task", runtime=package().runtime)
 
 
 @pytest.fixture

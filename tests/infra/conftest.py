@@ -20,6 +20,7 @@ def synthesize(target: Path, *context: str) -> dict[str, dict[str, Any]]:
     environment = {
         **os.environ,
         "CDK_OUTDIR": str(target),
+        "TEMPLATES_ONLY": "1",
         "CDK_CONTEXT_JSON": json.dumps(dict(c.split("=") for c in context)),
     }
     for variable in ("CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from threading import Lock
 from typing import Any, Final
 
 from botocore import xform_name
@@ -50,12 +51,25 @@ BRIEF: Final = _config(2, attempts=2)
 """For what is asked again within seconds and where silence is an answer, too (brakes): given up within 9 s."""
 
 
+_MAKING: Final = Lock()
+"""Threads of a run share services, and a session makes clients for one thread at a time (boto3)."""
+
+
 class AwsService:
     """A client of one service."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._name = str(client.meta.service_model.service_name)
+    def __init__(self, client: Any = None, *, make: Callable[[], Any] = lambda: None) -> None:
+        """Without a client one is made at the first call: it costs tens of milliseconds of a cold start, EC2's more."""
+        self._made = client
+        self._make = make
+
+    @property
+    def _client(self) -> Any:
+        if self._made is None:
+            with _MAKING:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
 
     def call(self, operation: str, **arguments: Any) -> JsonObject:
         """Call `operation`, as the service names it. Raises PortError."""
@@ -64,6 +78,10 @@ class AwsService:
         except (ClientError, BotoCoreError) as error:
             raise translate(f"{self._name}:{operation}", error) from error
         return answer
+
+    @property
+    def _name(self) -> str:
+        return str(self._client.meta.service_model.service_name)
 
     def items(self, operation: str, key: str, **arguments: Any) -> Iterator[Any]:
         """Every item of a paged listing. Raises PortError."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKubernetes:
     """A client of the EKS cluster of this name, with the session's credentials; nothing is sent yet."""
-    described = EksCluster(AwsService(session.client("eks", config=QUICK)), cluster, clock)
+    described = EksCluster(AwsService(make=lambda: session.client("eks", config=QUICK)), cluster, clock)
 
     def endpoint() -> Endpoint:
         found = described.describe().cluster

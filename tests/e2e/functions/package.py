@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from infra import packaging
+from infra.packaging import build
+from infra.packaging.bundles import BASE, SOLVER, Bundle, Platform
+from infra.packaging.dependencies import ROOT, locked
+from infra.packaging.sources import add_sources, digest
+from lambdas.wiring import FunctionSpec
 from tests.e2e.parts.builds import cache_folder, lock
 from tests.e2e.parts.processes import PartError
 
-ARCHITECTURE: Final = "x86_64"
-PYTHON: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-RUNTIME: Final = ("awslambdaric", "boto3")
-"""What Lambda's runtime brings; requirements-dev.txt and requirements.txt pin them."""
+PLATFORM: Final = Platform("x86_64", f"{sys.version_info.major}.{sys.version_info.minor}")
+RUNTIME: Final = "awslambdaric"
+"""What Lambda's runtime brings; requirements-dev.txt pins it."""
 
 KEPT: Final = 3
 """Bundles of former sources that stay in the cache."""
@@ -28,52 +31,62 @@ KEPT: Final = 3
 
 @dataclass(frozen=True)
 class Package:
-    """Where the functions' code is: `task` is what is deployed, `runtime` what Lambda has already."""
+    """Where the functions' code is: `solver` and `base` are what is deployed, `runtime` what Lambda has already."""
 
-    task: Path
+    solver: Path
+    base: Path
     runtime: Path
+
+    def task(self, spec: FunctionSpec) -> Path:
+        """The bundle of a function."""
+        return self.solver if spec.needs_solver else self.base
 
 
 def package() -> Package:
     """The package, built where it is not in the cache yet. Raises PartError if pip cannot have what it takes."""
-    needed, runtime = packaging.requirements(), _runtime_requirements()
-    dependencies = _cached("dependencies", needed, lambda folder: _install(folder, needed))
-
-    def assemble(folder: Path) -> None:
-        shutil.copytree(dependencies, folder, copy_function=os.link, dirs_exist_ok=True)
-        packaging.add_sources(folder, PYTHON)
-
+    pinned = _pinned()
     return Package(
-        task=_cached("task", [dependencies.name, _sources()], assemble),
-        runtime=_cached("runtime", runtime, lambda folder: _install(folder, runtime)),
+        solver=_bundle(SOLVER),
+        base=_bundle(BASE),
+        runtime=_cached("runtime", [pinned], lambda folder: _install_runtime(folder, pinned)),
     )
 
 
-def _install(folder: Path, requirements: list[str]) -> None:
-    packaging.install(folder, requirements, architecture=ARCHITECTURE, python=PYTHON)
+def _bundle(bundle: Bundle) -> Path:
+    pins = [*locked(bundle).values(), *(path.read_text() for path in sorted((ROOT / "infra/packaging").glob("*.py")))]
+    name = f"dependencies-{bundle.name}"
+    dependencies = _cached(name, pins, lambda folder: build.add_dependencies(folder, bundle, PLATFORM))
+
+    def assemble(folder: Path) -> None:
+        shutil.copytree(dependencies, folder, copy_function=os.link, dirs_exist_ok=True)
+        add_sources(folder, PLATFORM.python)
+
+    return _cached(f"task-{bundle.name}", [dependencies.name, digest()], assemble)
 
 
-def _runtime_requirements() -> list[str]:
-    lines = [
-        line.strip()
-        for name in ("requirements.txt", "requirements-dev.txt")
-        for line in (packaging.ROOT / name).read_text().splitlines()
+def _install_runtime(folder: Path, pinned: str) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--target",
+        str(folder),
     ]
-    return [line for line in lines if line.partition("==")[0] in RUNTIME]
+    subprocess.run([*command, pinned], check=True)
 
 
-def _sources() -> str:
-    text = hashlib.sha256(Path(packaging.__file__).read_bytes())
-    for source in packaging.SOURCES:
-        for path in sorted((packaging.ROOT / source).rglob("*.py")):
-            text.update(str(path.relative_to(packaging.ROOT)).encode() + b"\0" + path.read_bytes())
-    return text.hexdigest()
+def _pinned() -> str:
+    lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
+    return next(line.strip() for line in lines if line.startswith(f"{RUNTIME}=="))
 
 
 def _cached(name: str, pins: Iterable[str], make: Callable[[Path], None]) -> Path:
     """The folder of these pins. It is made beside and then named, so that who finds it finds all of it."""
     cache = cache_folder()
-    final = cache / f"{name}-{hashlib.sha256(chr(10).join((PYTHON, *pins)).encode()).hexdigest()[:12]}"
+    final = cache / f"{name}-{hashlib.sha256(chr(10).join((PLATFORM.python, *pins)).encode()).hexdigest()[:12]}"
     with lock(cache):
         if final.is_dir():
             final.touch()

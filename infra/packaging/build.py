@@ -1,0 +1,98 @@
+"""Builds bundles, and refuses those that are not fit to be deployed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from infra.packaging import closure, elf, pruning, sbom
+from infra.packaging.bundles import BUNDLES, LAMBDA, MEGABYTE, Bundle, Platform, bundle_of
+from infra.packaging.bytecode import replace_sources
+from infra.packaging.dependencies import install
+from infra.packaging.manifest import MANIFEST, PACKAGE, Manifest, Packaged, PackageError
+from infra.packaging.sources import add_sources, digest
+from lambdas.wiring import FUNCTIONS
+
+SBOM: Final = "sbom.cdx.json"
+
+
+def build_all() -> Manifest:
+    """Fill build/package and write build/package.json.
+
+    Raises:
+        subprocess.CalledProcessError: If a dependency cannot be had, or has another hash than the lock says.
+        MissingInterpreterError: If nothing here makes bytecode for Lambda's interpreter.
+        PackageError: If a bundle is too large, lacks something or holds code for another machine.
+    """
+    MANIFEST.unlink(missing_ok=True)
+    shutil.rmtree(PACKAGE, ignore_errors=True)
+    made = {}
+    for bundle in BUNDLES:
+        folder = PACKAGE / bundle.name
+        build(folder, bundle, LAMBDA)
+        check(folder, bundle, LAMBDA)
+        made[bundle.name] = Packaged(bundle=bundle.name, unzipped_bytes=_size(folder), zipped_bytes=_zipped(folder))
+    manifest = Manifest(functions={spec.name: made[bundle_of(spec).name] for spec in FUNCTIONS}, digest=digest())
+    manifest.write()
+    return manifest
+
+
+def build(folder: Path, bundle: Bundle, platform: Platform) -> None:
+    """Make one bundle in a folder that is empty or not there yet."""
+    add_dependencies(folder, bundle, platform)
+    add_sources(folder, platform.python)
+    (folder / SBOM).write_text(json.dumps(sbom.components(bundle), indent=1), encoding="utf-8")
+
+
+def add_dependencies(folder: Path, bundle: Bundle, platform: Platform) -> None:
+    """Put what the bundle needs of others into the folder: installed by hash, pruned, without symbols, as bytecode."""
+    folder.mkdir(parents=True, exist_ok=True)
+    install(folder, bundle, platform)
+    pruning.prune(folder)
+    for library in _libraries(folder):
+        library.write_bytes(elf.without_symbols(library.read_bytes()))
+    replace_sources(folder, platform.python)
+
+
+def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
+    """See that a bundle is fit to be deployed.
+
+    Raises:
+        PackageError: If not, with everything that is wrong.
+    """
+    served = [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
+    problems = [
+        f"{lost.module} imports {lost.name}, which is not there" for lost in closure.missing(folder, bundle, served)
+    ]
+    wanted = elf.MACHINE_OF[platform.architecture]
+    foreign = [path for path in _libraries(folder) if elf.machine(path.read_bytes()) != wanted]
+    problems += [f"{path.relative_to(folder)} is for another machine than {platform.architecture}" for path in foreign]
+    size = _size(folder)
+    if size > bundle.bytes_max:
+        allowed = bundle.bytes_max // MEGABYTE
+        problems.append(f"{size / MEGABYTE:.1f} MB unpacked, {allowed} are allowed: see infra/packaging/pruning.py")
+    if problems:
+        raise PackageError("\n".join(f"bundle {bundle.name}: {problem}" for problem in problems))
+
+
+def _libraries(folder: Path) -> list[Path]:
+    found = (path for path in sorted(folder.rglob("*.so*")) if path.is_file())
+    return [path for path in found if elf.machine(path.read_bytes()) is not None]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _zipped(folder: Path) -> int:
+    """What Lambda is sent."""
+    packed = folder.with_suffix(".zip")
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
+    size = packed.stat().st_size
+    packed.unlink()
+    return size

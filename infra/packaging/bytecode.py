@@ -1,0 +1,70 @@
+"""Bytecode for the interpreter that Lambda runs, made by one of the same version."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+TASK_ROOT: Final = PurePosixPath("/var/task")
+"""Where Lambda unpacks a bundle; tracebacks name files there."""
+
+
+class MissingInterpreterError(Exception):
+    """No interpreter of the version is at hand."""
+
+
+def interpreter(version: str) -> str:
+    """A Python of this minor version that runs: this one, `python3.13` of the PATH, or one that pyenv has.
+
+    A name on the PATH may be pyenv's shim, which is there for every version and fails for all that are not switched on.
+
+    Raises:
+        MissingInterpreterError: If there is none.
+    """
+    for candidate in _candidates(version):
+        asked = [candidate, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - fixed arguments
+        if answer.returncode == 0 and answer.stdout.strip() == version:
+            return candidate
+    raise MissingInterpreterError(
+        f"the functions run on Python {version}, and their bytecode takes an interpreter of that version: none was found as "
+        f"python{version} on the PATH or under pyenv. Install one (`pyenv install {version}`, `uv python install {version}`)"
+    )
+
+
+def compile_sources(folder: Path, python: str, *, beneath: str = "") -> None:
+    """Put bytecode beside sources. `beneath` is where the folder will be below the bundle's root."""
+    _compile(folder, python, beneath)
+
+
+def replace_sources(folder: Path, python: str) -> None:
+    """Put bytecode in place of sources: of other people's packages a traceback needs names and line numbers only."""
+    _compile(folder, python, "", "-b")
+    for source in sorted(folder.rglob("*.py")):
+        source.unlink()
+
+
+def _compile(folder: Path, python: str, beneath: str, *flags: str) -> None:
+    """It is never checked against sources: unpacking gives them other times."""
+    deployed = str(TASK_ROOT / beneath)
+    command = ["-m", "compileall", "-q", "--invalidation-mode=unchecked-hash", f"-s{folder}", f"-p{deployed}", *flags]
+    subprocess.run([interpreter(python), *command, str(folder)], check=True)  # noqa: S603 - fixed arguments
+
+
+def _candidates(version: str) -> Iterator[str]:
+    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
+        yield sys.executable
+    found = shutil.which(f"python{version}")
+    if found is not None:
+        yield found
+    yield from map(str, _of_pyenv(version))
+
+
+def _of_pyenv(version: str) -> Iterable[Path]:
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    return sorted(root.glob(f"versions/{version}*/bin/python{version}"), reverse=True)

@@ -1,0 +1,103 @@
+"""Whether everything that a bundle's functions import is in the bundle: read from the bundle itself, nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from infra.packaging.bundles import BASE, Bundle
+from infra.packaging.sources import PACKAGES
+from lambdas.wiring import FunctionSpec
+
+SOLVER_SEAM: Final = "core.scheduling.optimization.optimizer"
+"""Imports the solver within a function, which is called only by those who give a plan time to be improved (`needs_solver`)."""
+
+SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Missing:
+    """An import that would fail.
+
+    Attributes:
+        module: Who imports.
+        name: What is not there.
+    """
+
+    module: str
+    name: str
+
+
+def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> Sequence[Missing]:
+    """Every import of the functions, at their start or later, that the bundle in `folder` cannot serve."""
+    seen: set[str] = set()
+    waiting = [spec.handler.rpartition(".")[0] for spec in functions]
+    lost: set[Missing] = set()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        path = _source(folder, module)
+        if path is None:
+            raise FileNotFoundError(f"{module} is not in {folder}")
+        for name in _imports(folder, path, lazily=not (bundle is BASE and module == SOLVER_SEAM)):
+            if _source(folder, name) is not None:
+                waiting += _with_packages(name)
+            elif not _is_there(folder, name):
+                lost.add(Missing(module, name))
+    return sorted(lost)
+
+
+def _imports(folder: Path, path: Path, *, lazily: bool) -> Iterator[str]:
+    """Names of modules that a source imports; of `from a import b` both `a` and, where it is a module of ours, `a.b`."""
+    for node in _reached(ast.parse(path.read_text(encoding="utf-8")), lazily=lazily):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = str(node.module)
+            yield base
+            inner = (f"{base}.{alias.name}" for alias in node.names)
+            yield from (name for name in inner if _source(folder, name) is not None)
+
+
+def _reached(tree: ast.AST, *, lazily: bool) -> Iterator[ast.AST]:
+    """Every statement that runs: not what stands under `if TYPE_CHECKING`, nor in functions unless they count."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.FunctionDef) and not lazily:
+            continue
+        yield child
+        yield from _reached(child, lazily=lazily)
+
+
+def _source(folder: Path, name: str) -> Path | None:
+    """The file of one of our modules; None where it is no module of ours or is not there."""
+    if _first(name) not in PACKAGES:
+        return None
+    stem = folder.joinpath(*name.split("."))
+    return next((path for path in (stem.with_suffix(".py"), stem / "__init__.py") if path.is_file()), None)
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    """Whether a module of others is in the standard library or in the bundle, whole packages counted by their name."""
+    if _first(name) in sys.stdlib_module_names:
+        return True
+    stem = folder.joinpath(*name.split("."))
+    files = (path for suffix in SUFFIXES for path in stem.parent.glob(f"{stem.name}{suffix}"))
+    return stem.is_dir() or next(files, None) is not None
+
+
+def _with_packages(name: str) -> Iterator[str]:
+    """The module and the packages around it, whose own files run first."""
+    parts = name.split(".")
+    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _first(name: str) -> str:
+    return name.partition(".")[0]

@@ -1,0 +1,66 @@
+"""Shared libraries: which machine each is for, and the same library without its symbol table.
+
+Wheels bring symbol tables for debuggers, 3 MB in numpy's alone; the dynamic linker reads segments only. `strip` would do, but
+not every laptop has one for another machine's libraries.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+MACHINE_OF: Final = {"arm64": 183, "x86_64": 62}
+"""Lambda's architectures → e_machine (System V ABI)."""
+
+_MAGIC: Final = b"\x7fELF\x02\x01"
+"""64 bits, little-endian: all that Lambda runs."""
+
+_MACHINE_AT, _SEGMENTS_AT, _SECTIONS_AT, _SEGMENT_SIZE_AT, _SECTION_COUNT_AT = 0x12, 0x20, 0x28, 0x36, 0x3C
+_OFFSET_IN_HEADER: Final = 0x08
+"""Where fields stand in the file's header, and in a segment's."""
+
+
+class _Segment(NamedTuple):
+    """A program header: where it stands, and the part of the file that it describes."""
+
+    header: int
+    offset: int
+    size: int
+    alignment: int
+
+
+def machine(content: bytes) -> int | None:
+    """The machine that a file's code is for; None if it is no library."""
+    return int(struct.unpack_from("<H", content, _MACHINE_AT)[0]) if content.startswith(_MAGIC) else None
+
+
+def without_symbols(content: bytes) -> bytes:
+    """The library without what is in no segment. What stays keeps its place modulo its alignment."""
+    segments = sorted(_segments(content), key=lambda segment: segment.offset)
+    alignment = max(segment.alignment for segment in segments)
+    made, copied, cut = bytearray(), 0, 0
+    offsets: dict[int, int] = {}
+    for segment in segments:
+        gap = max(segment.offset - copied, 0)
+        kept = gap % alignment
+        made += content[copied : copied + kept]
+        copied, cut = copied + gap, cut + gap - kept
+        offsets[segment.header] = segment.offset - cut
+        end = segment.offset + segment.size
+        made += content[copied:end]
+        copied = max(copied, end)
+    for header, offset in offsets.items():
+        struct.pack_into("<Q", made, header + _OFFSET_IN_HEADER, offset)
+    struct.pack_into("<Q", made, _SECTIONS_AT, 0)
+    struct.pack_into("<HH", made, _SECTION_COUNT_AT, 0, 0)
+    return bytes(made)
+
+
+def _segments(content: bytes) -> list[_Segment]:
+    (start,) = struct.unpack_from("<Q", content, _SEGMENTS_AT)
+    size, count = struct.unpack_from("<HH", content, _SEGMENT_SIZE_AT)
+    found = []
+    for header in range(start, start + size * count, size):
+        _, _, offset, _, _, length, _, alignment = struct.unpack_from("<IIQQQQQQ", content, header)
+        found.append(_Segment(header, offset, length, alignment))
+    return found

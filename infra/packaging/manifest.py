@@ -1,0 +1,68 @@
+"""What `make package` made, and whether it is what the sources say now: synthesis asks before it deploys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from infra.packaging.bundles import bundle_of
+from infra.packaging.dependencies import ROOT
+from infra.packaging.sources import digest
+from lambdas.wiring import FunctionSpec
+
+PACKAGE: Final = ROOT / "build" / "package"
+"""A folder for each bundle."""
+
+MANIFEST: Final = ROOT / "build" / "package.json"
+
+
+class PackageError(Exception):
+    """There is no package to deploy, or not the right one; the message says what to do."""
+
+
+class Packaged(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A function's bundle and how large that is, in bytes."""
+
+    bundle: str
+    unzipped_bytes: int
+    zipped_bytes: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """build/package.json.
+
+    Attributes:
+        functions: By name.
+        digest: Of what the bundles were made of (`sources.digest`).
+    """
+
+    functions: Mapping[str, Packaged]
+    digest: str
+
+    def write(self, path: Path = MANIFEST) -> None:
+        """Write it where `folder_of` looks."""
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=2))
+
+
+def check_package(path: Path = MANIFEST) -> None:
+    """See that the package is there and up to date.
+
+    Raises:
+        PackageError: If it is not.
+    """
+    if not path.is_file() or not PACKAGE.is_dir():
+        raise PackageError("the functions are not packaged: run `make package`")
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except msgspec.DecodeError as error:
+        raise PackageError(f"{path.relative_to(ROOT)} cannot be read ({error}): run `make package`") from error
+    if manifest.digest != digest():
+        raise PackageError("build/package is of other sources than these: run `make package`")
+
+
+def folder_of(spec: FunctionSpec) -> Path:
+    """Where the bundle of a function is."""
+    return PACKAGE / bundle_of(spec).name

@@ -1,0 +1,135 @@
+"""What installed packages carry and no function ever asks for. The import closure of the result is checked afterwards."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+AWS_SERVICES: Final = (
+    "arc-zonal-shift",
+    "cloudwatch",
+    "dynamodb",
+    "ec2",
+    "eks",
+    "iam",
+    "pricing",
+    "s3",
+    "scheduler",
+    "sqs",
+    "ssm",
+)
+"""Whose descriptions stay in botocore; those of all services are 28 MB."""
+
+EC2_OPERATIONS: Final = (
+    "CreateFleet",
+    "CreateLaunchTemplate",
+    "CreateTags",
+    "DeleteLaunchTemplate",
+    "DescribeCapacityReservations",
+    "DescribeImages",
+    "DescribeInstanceStatus",
+    "DescribeInstanceTypeOfferings",
+    "DescribeInstanceTypes",
+    "DescribeInstances",
+    "DescribeLaunchTemplates",
+    "DescribePlacementGroups",
+    "DescribeSecurityGroups",
+    "DescribeSpotPriceHistory",
+    "DescribeSubnets",
+    "TerminateInstances",
+)
+"""What stays of EC2's description: whole it has 700 operations, and reading it takes a tenth of a second of a cold start."""
+
+ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")
+"""Tests, types and headers: of use where software is made, not where it runs."""
+
+UNUSED: Final = (
+    "aws_lambda_powertools/event_handler",
+    "boto3/data",
+    "boto3/examples",
+    "botocore/data/*/*/examples-1.json",
+    "dateutil/zoneinfo/*.tar.gz",  # Lambda has time zones of its own
+    "highspy/libhighs.so.*.*",  # the same file as libhighs.so.N, which the extension is linked against
+    "numpy/_core/_*_tests.*",
+    "numpy/_core/_simd.*",  # for numpy's own tests
+    "numpy/_core/lib",
+    "numpy/_pyinstaller",
+    "numpy/linalg/lapack_lite.*",
+    "numpy/conftest.py",
+    "numpy/core",  # old names
+    "numpy/ctypeslib",
+    "numpy/f2py",
+    "numpy/fft",
+    "numpy/ma",
+    "numpy/polynomial",
+    "numpy/random",
+    "numpy/testing",
+    "pydantic/mypy.py",
+    "pydantic/v1",  # the release before
+)
+"""Parts of packages, by what is nowhere imported. Some are loaded by name from within numpy when asked for, none is."""
+
+KEPT_UTILITIES: Final = ("__init__.py", "jmespath_utils", "typing")
+"""Of aws_lambda_powertools/utilities."""
+
+
+def prune(folder: Path) -> None:
+    """Take out of installed packages what no function needs."""
+    for pattern in (*ANYWHERE, *UNUSED):
+        _remove(sorted(folder.glob(pattern)))
+    utilities = folder / "aws_lambda_powertools" / "utilities"
+    _remove(path for path in sorted(utilities.glob("*")) if path.name not in KEPT_UTILITIES)
+    for about in sorted(folder.glob("*.dist-info")):
+        _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")  # scanners read what is installed
+    _prune_descriptions(folder / "botocore" / "data")
+
+
+def _prune_descriptions(data: Path) -> None:
+    """Leave the newest description of each service that is called, and pack what botocore reads packed, too."""
+    for service in sorted(path for path in data.glob("*") if path.is_dir()):
+        versions = sorted(service.glob("*"))
+        _remove([service] if service.name not in AWS_SERVICES else versions[:-1])
+    for description in sorted(data.glob("ec2/*/service-2.json.gz")):
+        whole = json.loads(gzip.decompress(description.read_bytes()))
+        packed = gzip.compress(json.dumps(_with_operations(whole, EC2_OPERATIONS)).encode(), mtime=0)
+        description.write_bytes(packed)
+    endpoints = data / "endpoints.json"
+    if endpoints.exists():
+        packed = gzip.compress(endpoints.read_bytes(), mtime=0)
+        endpoints.with_name("endpoints.json.gz").write_bytes(packed)
+        endpoints.unlink()
+
+
+def _with_operations(whole: Mapping[str, Any], operations: Collection[str]) -> Mapping[str, Any]:
+    """A description with these operations and the shapes that they reach."""
+    kept = {name: found for name, found in whole["operations"].items() if name in operations}
+    shapes: dict[str, Any] = {}
+    waiting = sorted(_shapes_in(kept))
+    while waiting:
+        name = waiting.pop()
+        if name not in shapes:
+            shapes[name] = whole["shapes"][name]
+            waiting += sorted(_shapes_in(shapes[name]))
+    return {**whole, "operations": kept, "shapes": shapes}
+
+
+def _shapes_in(found: object) -> set[str]:
+    """Names of shapes that a part of a description refers to."""
+    if isinstance(found, list):
+        return set().union(*map(_shapes_in, found))
+    if not isinstance(found, dict):
+        return set()
+    own = {found["shape"]} if isinstance(found.get("shape"), str) else set()
+    return own.union(*map(_shapes_in, found.values()))
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

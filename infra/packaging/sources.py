@@ -1,0 +1,36 @@
+"""Our own part of a bundle, and the digest of everything that a bundle is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from infra.packaging.bytecode import compile_sources
+from infra.packaging.dependencies import LOCK, ROOT
+
+PACKAGES: Final = ("core", "lambdas")
+
+
+def add_sources(target: Path, python: str) -> None:
+    """Put our packages beside the dependencies, with bytecode."""
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        compile_sources(target / package, python, beneath=package)
+
+
+def digest() -> str:
+    """Of our sources, the lock and the code that makes bundles: another one means that what was packaged is stale."""
+    text = hashlib.sha256()
+    for path in _inputs():
+        content = path.read_bytes()
+        text.update(f"{path.relative_to(ROOT).as_posix()} {len(content)}\n".encode() + content)
+    return text.hexdigest()
+
+
+def _inputs() -> Iterator[Path]:
+    yield LOCK
+    for package in (*PACKAGES, "infra/packaging"):
+        yield from sorted((ROOT / package).rglob("*.py"))

@@ -1,0 +1,160 @@
+"""What is deployed: locked by hash, whole, for Lambda's machine, and of these sources."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.version import VERSION
+from infra.packaging import closure, elf, manifest, pruning, sbom
+from infra.packaging.bundles import BASE, BUNDLES, SOLVER, bundle_of
+from infra.packaging.bytecode import MissingInterpreterError, interpreter
+from infra.packaging.dependencies import LOCK, ROOT, locked
+from infra.packaging.manifest import Manifest, Packaged, PackageError, check_package
+from infra.packaging.sources import digest
+from lambdas.wiring import FUNCTIONS
+
+MODULE_OF = {"aws-lambda-powertools": "aws_lambda_powertools", "pydantic-core": "pydantic_core"}
+
+
+def test_the_lock_pins_what_the_requirements_say_and_hashes_everything() -> None:
+    wanted = {line.partition(" ")[0] for line in (ROOT / "requirements.txt").read_text().splitlines() if "==" in line}
+    entries = locked(SOLVER).values()
+    assert wanted <= {entry.split()[0] for entry in entries}
+    assert all("--hash=sha256:" in entry for entry in entries), LOCK
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)
+def test_every_function_imports_only_what_its_bundle_has(bundle: Any) -> None:
+    """Asked of the sources: everything of others is missing there, and must be what the lock brings."""
+    served = [spec for spec in FUNCTIONS if bundle_of(spec) is bundle]
+    lost = closure.missing(ROOT, bundle, served)
+    brought = {MODULE_OF.get(name, name) for name in locked(bundle)}
+    assert {found.name.partition(".")[0] for found in lost} <= brought
+    assert {"boto3", "msgspec", "urllib3"} <= {found.name for found in lost}
+
+
+def test_a_module_that_was_left_out_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "lambdas" / "handlers"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").touch()
+    (folder / "__init__.py").touch()
+    (folder / "disrupt.py").write_text(
+        "from typing import TYPE_CHECKING\nimport json\nimport lambdas.gone\n"
+        "def f():\n    import numpy.linalg\nif TYPE_CHECKING:\n    import mypy_only\n"
+    )
+    (spec,) = (spec for spec in FUNCTIONS if spec.name == "disrupt")
+    assert [found.name for found in closure.missing(tmp_path, SOLVER, [spec])] == ["lambdas.gone", "numpy.linalg"]
+
+
+def test_a_library_works_without_its_symbols(tmp_path: Path) -> None:
+    """Numpy's algebra: the largest of all, and one whose symbols lie amid its segments."""
+    (library,) = Path(np.__file__).parents[1].glob("numpy.libs/libscipy_openblas*.so")
+    content = library.read_bytes()
+    made = elf.without_symbols(content)
+    assert elf.machine(made) == elf.machine(content) == 62
+    assert len(made) < len(content) - 900_000
+    (tmp_path / "algebra.so").write_bytes(made)
+    for needed in Path(np.__file__).parents[1].glob("numpy.libs/lib[gq]*"):
+        ctypes.CDLL(str(needed), mode=ctypes.RTLD_GLOBAL)
+    product = ctypes.CDLL(str(tmp_path / "algebra.so")).scipy_cblas_ddot64_
+    product.restype = ctypes.c_double
+    three = (ctypes.c_double * 3)(1, 2, 3)
+    one = ctypes.c_int64(1)
+    assert product(ctypes.c_int64(3), three, one, three, one) == 14.0
+
+
+def test_what_is_no_library_has_no_machine() -> None:
+    assert elf.machine(b"#!/bin/sh\n" + b"\0" * 64) is None
+    assert elf.machine(b"\x7fELF\x02\x01" + b"\0" * 12 + struct.pack("<H", 183) + b"\0" * 44) == 183
+
+
+def test_pruning_leaves_the_operations_that_are_called(tmp_path: Path) -> None:
+    """If this failed, a function would stop at a call that botocore no longer knows."""
+    import botocore
+
+    source = Path(botocore.__file__).parent / "data" / "ec2"
+    newest = max(source.glob("*"))
+    target = tmp_path / "botocore" / "data" / "ec2" / newest.name
+    target.mkdir(parents=True)
+    (target / "service-2.json.gz").write_bytes((newest / "service-2.json.gz").read_bytes())
+    (tmp_path / "numpy" / "tests").mkdir(parents=True)
+    pruning.prune(tmp_path)
+    assert not (tmp_path / "numpy" / "tests").exists()
+    import boto3
+    from botocore.session import get_session
+
+    session = get_session()
+    loader = session.get_component("data_loader")
+    loader._search_paths = [str(tmp_path / "botocore" / "data"), *loader.search_paths]
+    model = boto3.Session(botocore_session=session, region_name="us-east-1").client("ec2").meta.service_model
+    assert set(model.operation_names) == set(pruning.EC2_OPERATIONS)
+    for name in model.operation_names:
+        operation = model.operation_model(name)
+        assert operation.input_shape is None or operation.input_shape.members is not None
+        assert operation.output_shape is None or operation.output_shape.members is not None
+
+
+def test_every_granted_ec2_action_is_an_operation_of_the_bundle(templates: dict[str, dict[str, Any]]) -> None:
+    policies = [
+        r["Properties"]["PolicyDocument"]
+        for r in templates["fleetwright-fleetwright"]["Resources"].values()
+        if r["Type"] == "AWS::IAM::Policy"
+    ]
+    granted = {
+        action.removeprefix("ec2:")
+        for policy in policies
+        for statement in policy["Statement"]
+        for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
+        if action.startswith("ec2:")
+    }
+    by_fleet = {"RunInstances"}
+    assert granted - by_fleet <= set(pruning.EC2_OPERATIONS)
+
+
+def test_the_bill_of_materials_names_every_package() -> None:
+    found = sbom.components(BASE)
+    assert found["metadata"]["component"]["version"] == VERSION
+    assert {part["name"] for part in found["components"]} == set(locked(BASE))
+    assert all(part["purl"] == f"pkg:pypi/{part['name']}@{part['version']}" for part in found["components"])
+
+
+def test_a_package_of_other_sources_is_not_deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, `cdk deploy` would ship last week's functions and say that all went well."""
+    monkeypatch.setattr(manifest, "PACKAGE", tmp_path)
+    path = tmp_path / "package.json"
+    with pytest.raises(PackageError, match="not packaged: run `make package`"):
+        check_package(path)
+    functions = {"provision": Packaged(bundle="solver", unzipped_bytes=3, zipped_bytes=2)}
+    Manifest(functions=functions, digest=digest()).write(path)
+    check_package(path)
+    assert json.loads(path.read_text())["functions"]["provision"] == {
+        "bundle": "solver",
+        "unzippedBytes": 3,
+        "zippedBytes": 2,
+    }
+    Manifest(functions=functions, digest="of another day").write(path)
+    with pytest.raises(PackageError, match="of other sources"):
+        check_package(path)
+
+
+def test_a_shim_that_runs_nothing_is_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pyenv puts one on the PATH for every version that it has anywhere; it fails for those that are not switched on."""
+    shim = tmp_path / "python3.99"
+    shim.write_text("#!/bin/sh\necho 'pyenv: command not found' >&2\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    with pytest.raises(MissingInterpreterError, match=r"python3\.99"):
+        interpreter("3.99")
+    real = tmp_path / "pyenv" / "versions" / "3.99.1" / "bin" / "python3.99"
+    real.parent.mkdir(parents=True)
+    real.write_text("#!/bin/sh\necho 3.99\n")
+    real.chmod(0o755)
+    assert interpreter("3.99") == str(real)
