@@ -355,8 +355,7 @@ class Application:
         if self._given_source is not None:
             return self._given_source
         region = self._session.region_name
-        where = pricing_region(region)
-        pricing = AwsService(make=lambda: self._session.client("pricing", region_name=where, config=PATIENT))
+        pricing = self._service("pricing", region_name=pricing_region(region))
         return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
 
     @cached_property
@@ -367,8 +366,8 @@ class Application:
 
         return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
 
-    def _service(self, name: str, config: Config = PATIENT) -> AwsService:
-        return AwsService(make=lambda: self._session.client(name, config=config))
+    def _service(self, name: str, config: Config = PATIENT, **more: str) -> AwsService:
+        return AwsService(make=lambda: self._session.client(name, config=config, **more))
 
 
 class _Sandbox:
