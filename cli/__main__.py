@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "convert": "older API versions to v1",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
+    "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
 }

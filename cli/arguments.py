@@ -22,15 +22,15 @@ REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
 
 
-def add_files(parser: argparse.ArgumentParser) -> None:
-    """`-f`, which says what to read."""
+def add_files(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
+    """`-f`, which says what to read; where it is not required, the cluster of the kubeconfig is read without it."""
     parser.add_argument(
         "-f",
         "--filename",
         dest="files",
         metavar="PATH",
         action="append",
-        required=True,
+        required=is_required,
         help="a file, a folder (read recursively) or - for standard input; may be given again",
     )
     parser.add_argument("--allow-empty", action="store_true", help="accept input without any object")

@@ -49,7 +49,7 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     """
     started = time.perf_counter()
     with collector_paused():
-        inventory = take_inventory(read(arguments.files) if documents is None else documents)
+        inventory = take_inventory(_given(arguments) if documents is None else documents)
         refuse_empty(arguments, inventory.total)
         snapshot = _assembled(inventory, arguments)
     gc.freeze()  # all of it lives as long as the command: the collector need not look at it again
@@ -62,6 +62,15 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
     return World(snapshot, time.perf_counter() - started, prices_of(arguments))
+
+
+def _given(arguments: argparse.Namespace) -> Sequence[Document]:
+    """The objects of the files, or without any those of the kubeconfig's cluster."""
+    if arguments.files:
+        return read(arguments.files)
+    from cli.cluster.live import read_live
+
+    return read_live(arguments.context)
 
 
 def warn(text: str) -> None:

@@ -13,9 +13,12 @@ import yaml
 
 from cli.errors import InputError
 from cli.yaml_documents import documents
+from core.errors import InvalidInputError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
+COMPRESSED: Final = ".zst"
 STANDARD_INPUT: Final = "-"
+_ZSTANDARD: Final = b"\x28\xb5\x2f\xfd"
 _LISTS_DEEP_MAX: Final = 16
 
 
@@ -88,11 +91,23 @@ def read_text(path: str) -> str:
     """
     try:
         raw = sys.stdin.buffer.read() if path == STANDARD_INPUT else Path(path).read_bytes()
-        return raw.decode("utf-8-sig")
+        return _decompressed(raw, path).decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", source=path) from error
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8 text (byte {error.start})", source=path) from error
+
+
+def _decompressed(raw: bytes, source: str) -> bytes:
+    """What `fleetwright snapshot --to FILE.zst` compressed; all else as it is."""
+    if not raw.startswith(_ZSTANDARD):
+        return raw
+    from core.ledger.compression import decompressed
+
+    try:
+        return decompressed(raw)
+    except InvalidInputError as error:
+        raise InputError(error.problem, source=source) from error
 
 
 def parse(text: str, source: str) -> list[Document]:
@@ -124,7 +139,7 @@ def files_in(path: str) -> list[str]:
         raise InputError("there is no such file or folder", source=path, hint="- reads standard input")
     if not root.is_dir():
         return [path]
-    inside = (file for file in root.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    inside = (file for file in root.rglob("*") if file.suffix.lower() in (*SUFFIXES, COMPRESSED) and file.is_file())
     return [str(file) for file in sorted(inside, key=lambda file: file.relative_to(root).parts)]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cli import arguments as shared
 from cli import output
+from cli.cluster.live import add_cluster
 from cli.errors import DONE
 
 _EXAMPLES: Final = """examples:
@@ -19,7 +20,8 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    shared.add_files(parser)
+    shared.add_files(parser, is_required=False)
+    add_cluster(parser)
     shared.add_output(parser)
     shared.add_decision(parser)
     parser.add_argument(

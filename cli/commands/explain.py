@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
 from cli import output
+from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE, InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
     parser.add_argument("target", metavar="POD|NODE", help="a pod as NAMESPACE/NAME or NAME, or a node or NodeClaim")
-    shared.add_files(parser)
+    shared.add_files(parser, is_required=False)
+    add_cluster(parser)
+    parser.add_argument("--namespace", metavar="NAME", help="where a pod named without its namespace is looked for")
     shared.add_output(parser)
     shared.add_decision(parser)
 
@@ -38,12 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
     with progress("reading"):
         snapshot = look(arguments).snapshot
     with progress("deciding"), collector_paused():
-        explanation = _explained(snapshot, arguments.target)
+        explanation = _explained(snapshot, arguments.target, arguments.namespace)
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return NEGATIVE if explanation.has_no_place else DONE
 
 
-def _explained(snapshot: Snapshot, target: str) -> Explanation:
+def _explained(snapshot: Snapshot, target: str, namespace: str | None) -> Explanation:
     from core.explain import explain_node, explain_pod
 
     node = _node_named(snapshot, target)
@@ -51,7 +54,9 @@ def _explained(snapshot: Snapshot, target: str) -> Explanation:
         from core.disruption import disrupt
 
         return explain_node(disrupt(snapshot), node)
-    pods = [pod for pod in snapshot.pods if target in (pod.key, pod.name)]
+    pods = [
+        pod for pod in snapshot.pods if target == pod.key or (target == pod.name and namespace in (None, pod.namespace))
+    ]
     if not pods:
         raise InputError(f"there is no pod, node or NodeClaim {target!r} in the input", hint=_near(snapshot, target))
     if len(pods) > 1:

@@ -9,6 +9,7 @@ from typing import Final
 
 from cli import arguments as shared
 from cli import output
+from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
 
 _EXAMPLES: Final = """examples:
@@ -21,7 +22,8 @@ _EXAMPLES: Final = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.epilog = _EXAMPLES
-    shared.add_files(parser)
+    shared.add_files(parser, is_required=False)
+    add_cluster(parser)
     shared.add_output(parser)
     parser.add_argument(
         "--all", action="store_true", help="every node, every pod and every NodePool's reason, in no groups"

@@ -1,0 +1,109 @@
+"""Objects reduced to what decisions read: no environment, no images, no annotations but those that decide.
+
+The structs by which objects are decoded name every field that is read; what they do not name is not written. So a field that
+a decision comes to read is in the next snapshot by itself.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire import decoding
+from core.manifests.wire.api_resources import Resource
+from core.manifests.wire.object_metadata import WireMetadata
+from core.manifests.wire.pod import WirePod
+
+JsonObject = dict[str, Any]
+
+DECIDING_DOMAINS: Final = ("karpenter.sh", "karpenter.k8s.aws", "fleetwright.dev", "pv.kubernetes.io")
+DECIDING: Final = (
+    "controller.kubernetes.io/pod-deletion-cost",
+    "volume.beta.kubernetes.io/storage-class",
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""Annotations that some decision reads, besides those in the domains above."""
+
+_NOT_DECIDING: Final = ("fleetwright.dev/claim-spec", "fleetwright.dev/decision")
+_UNREAD_METADATA: Final = ("managedFields", "resourceVersion", "selfLink", "generateName")
+
+
+def lean(resource: Resource, obj: JsonObject) -> JsonObject:
+    """The object with only what is read of it.
+
+    Raises:
+        InvalidInputError: If a field has the wrong type.
+    """
+    head = {"apiVersion": obj.get("apiVersion") or resource.api_version, "kind": obj.get("kind") or resource.kind}
+    if resource.namespaced and not (obj.get("metadata") or {}).get("namespace"):
+        obj = {**obj, "metadata": {**(obj.get("metadata") or {}), "namespace": "default"}}
+    decoded = decoding.from_object(resource, obj)
+    if isinstance(decoded, dict):
+        return head | _lean_plain(decoded)
+    written: JsonObject = _written(decoded)
+    if isinstance(decoded, WirePod):
+        node = written.pop("boundTo", "")
+        if node:
+            written.setdefault("spec", {})["nodeName"] = node
+    return head | written
+
+
+def _lean_plain(obj: JsonObject) -> JsonObject:
+    """Karpenter's own objects: all of them but what others wrote into their metadata."""
+    kept = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+    kept["metadata"] = _lean_plain_metadata(obj.get("metadata") or {})
+    template = (kept.get("spec") or {}).get("template")
+    if isinstance(template, dict) and isinstance(template.get("metadata"), dict):
+        lean_template = {**template, "metadata": _lean_plain_metadata(template["metadata"])}
+        kept["spec"] = {**kept["spec"], "template": lean_template}
+    return kept
+
+
+def _lean_plain_metadata(metadata: JsonObject) -> JsonObject:
+    kept = {key: value for key, value in metadata.items() if key not in _UNREAD_METADATA}
+    annotations = metadata.get("annotations")
+    if annotations:
+        kept["annotations"] = _deciding(annotations)
+    return {key: value for key, value in kept.items() if value not in ({}, [], "", None)}
+
+
+def _deciding(annotations: JsonObject) -> JsonObject:
+    return {key: value for key, value in annotations.items() if _decides(key)}
+
+
+def _decides(key: str) -> bool:
+    domain = key.partition("/")[0]
+    in_domain = any(domain == known or domain.endswith(f".{known}") for known in DECIDING_DOMAINS)
+    return (in_domain or key in DECIDING) and key not in _NOT_DECIDING
+
+
+def _written(value: Any) -> Any:
+    """A struct of the wire as it was written, without fields that have their defaults."""
+    if isinstance(value, WireMetadata):
+        value = msgspec.structs.replace(value, annotations=_deciding(value.annotations), resource_version="")
+    if isinstance(value, msgspec.Struct):
+        found = {}
+        for field in msgspec.structs.fields(value):
+            inner = getattr(value, field.name)
+            if inner != _default(field):
+                found[field.encode_name] = _written(inner)
+        return found
+    if isinstance(value, tuple | list):
+        return [_written(inner) for inner in value]
+    if isinstance(value, dict):
+        return {key: _written(inner) for key, inner in value.items()}
+    return msgspec.to_builtins(value) if isinstance(value, datetime) else value
+
+
+def _default(field: Any) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
+
+
+ORDER: Final = {resource: number for number, resource in enumerate(kinds.ALL)}
+"""Of kinds in a document: equal clusters give equal bytes."""

@@ -1,0 +1,120 @@
+"""Reads the cluster of a kubeconfig, page by page, with the user's own rights and no other verb than list."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from cli.errors import InputError
+from cli.reading import Document
+from core.manifests.wire import api_resources as kinds
+from core.manifests.wire.api_resources import Resource
+
+PAGE: Final = 500
+PAGES_MAX: Final = 1000
+"""Half a million objects of a kind: five times what the largest clusters have."""
+
+ANSWER_SECONDS: Final = 60
+
+_ALWAYS: Final = (
+    kinds.NODE_POOLS,
+    kinds.EC2_NODE_CLASSES,
+    kinds.NODE_CLAIMS,
+    kinds.NODE_OVERLAYS,
+    kinds.NODES,
+    kinds.CSI_NODES,
+    kinds.NAMESPACES,
+    kinds.PRIORITY_CLASSES,
+    kinds.STORAGE_CLASSES,
+    kinds.PERSISTENT_VOLUMES,
+    kinds.PERSISTENT_VOLUME_CLAIMS,
+    kinds.VOLUME_ATTACHMENTS,
+    kinds.POD_DISRUPTION_BUDGETS,
+    kinds.DAEMON_SETS,
+    kinds.SERVICES,
+    kinds.PODS,
+)
+"""Everything that a decision reads. Nodes come before pods: room is rather taken for too large than a pod's claim missed.
+
+Other workloads are left out: their pods are there, and those that are not there yet nobody can bind.
+"""
+
+_ABSENT: Final = 404
+"""The kind is not installed: no NodeOverlay without Karpenter's definition of it."""
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """`--context`: which cluster is read where no file is given."""
+    parser.add_argument(
+        "--context", metavar="NAME", help="without -f: the kubeconfig's context to read (default: the current one)"
+    )
+
+
+def read_live(context: str | None) -> list[Document]:
+    """Every object that a decision reads.
+
+    Raises:
+        InputError: If there is no such context, the cluster does not answer, or the user may not list a kind.
+    """
+    client = _client(context)
+    return [
+        Document(f"cluster {context}" if context else "cluster", index, obj)
+        for resource in _ALWAYS
+        for index, obj in enumerate(_objects(client, resource))
+    ]
+
+
+def _client(context: str | None) -> Any:
+    from kubernetes import config
+
+    try:
+        return config.new_client_from_config(context=context)  # type: ignore[no-untyped-call]  # the package has no types
+    except (config.ConfigException, OSError, TypeError) as error:
+        hint = "give manifests with -f, or name a context of the kubeconfig with --context"
+        raise InputError(f"no cluster to read: {error}", source="kubeconfig", hint=hint) from error
+
+
+def _objects(client: Any, resource: Resource) -> Iterator[dict[str, Any]]:
+    token = ""
+    for _ in range(PAGES_MAX):
+        page = _page(client, resource, token)
+        for item in page.get("items") or ():
+            yield {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+        token = (page.get("metadata") or {}).get("continue") or ""
+        if not token:
+            return
+    raise InputError(f"more than {PAGES_MAX * PAGE} {resource.plural}", source="cluster")
+
+
+def _page(client: Any, resource: Resource, token: str) -> dict[str, Any]:
+    """One page; an empty one where the kind is not installed."""
+    from urllib3.exceptions import HTTPError
+
+    query = [("limit", str(PAGE)), *([("continue", token)] if token else [])]
+    accept = {"Accept": "application/json"}
+    request = client.param_serialize(
+        "GET", resource.path(), query_params=query, header_params=accept, auth_settings=["BearerToken"]
+    )
+    try:
+        answer = client.call_api(*request, _request_timeout=ANSWER_SECONDS)
+        body = answer.read()
+    except (HTTPError, OSError) as error:
+        raise InputError(f"the API server does not answer: {error}", source="cluster") from error
+    if answer.status == _ABSENT:
+        return {}
+    if answer.status != 200:
+        raise InputError(_problem(resource, answer.status, body), source="cluster")
+    page: dict[str, Any] = msgspec.json.decode(body)
+    return page
+
+
+def _problem(resource: Resource, status: int, body: bytes) -> str:
+    try:
+        message = msgspec.json.decode(body).get("message", "")
+    except (msgspec.DecodeError, AttributeError):
+        message = ""
+    what = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    return f"{what} cannot be listed (HTTP {status}): {message or 'no reason given'}"

@@ -1,0 +1,104 @@
+"""`fleetwright snapshot`: a cluster as one document that every command takes with -f."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cli import arguments as shared
+from cli.cluster.live import add_cluster
+from cli.errors import DONE, InputError
+
+if TYPE_CHECKING:
+    from cli.reading import Document
+
+_EXAMPLES: Final = """examples:
+  fleetwright snapshot > cluster.json
+  fleetwright snapshot --context prod --anonymize --to cluster.json.zst
+  fleetwright snapshot -f cluster/ > cluster.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    shared.add_files(parser, is_required=False)
+    add_cluster(parser)
+    parser.add_argument(
+        "--anonymize",
+        action="store_true",
+        help="names of yours become pseudonyms; the plan stays the same but for them",
+    )
+    parser.add_argument(
+        "--to",
+        metavar="FILE",
+        type=Path,
+        help="write there instead of standard output; compressed where it ends in .zst",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the document."""
+    import json
+
+    from cli.cluster.live import read_live
+    from cli.progress import progress
+    from cli.reading import read
+
+    with progress("reading"):
+        documents = read(arguments.files) if arguments.files else read_live(arguments.context)
+    items = _items(documents)
+    shared.refuse_empty(arguments, len(items))
+    if arguments.anonymize:
+        from cli.cluster.pseudonyms import Pseudonyms
+
+        pseudonyms = Pseudonyms(items)
+        items = _sorted([pseudonyms.of(item) for item in items])
+    text = json.dumps(
+        {"apiVersion": "v1", "kind": "List", "items": items}, indent=1, sort_keys=True, ensure_ascii=False
+    )
+    _write(f"{text}\n", arguments.to)
+    return DONE
+
+
+def _items(documents: list[Document]) -> list[dict[str, Any]]:
+    """What is read of the objects, in one order. Of an object that is given several times the last one counts."""
+    from cli.cluster.lean_objects import lean
+    from cli.inventory import kind_read
+    from core.errors import InvalidInputError
+
+    found = {}
+    for document in documents:
+        resource = kind_read(document)
+        if resource is None:
+            continue
+        try:
+            found[resource, document.namespace if resource.namespaced else "", document.name] = lean(
+                resource, document.object
+            )
+        except InvalidInputError as error:
+            raise document.error(str(error)) from error
+    return _sorted(list(found.values()))
+
+
+def _sorted(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def place(item: dict[str, Any]) -> tuple[str, str, str, str]:
+        metadata = item["metadata"]
+        return item["kind"], item["apiVersion"], metadata.get("namespace", ""), metadata["name"]
+
+    return sorted(items, key=place)
+
+
+def _write(text: str, to: Path | None) -> None:
+    if to is None:
+        sys.stdout.write(text)
+        return
+    from core.ledger.compression import compressed
+
+    raw = text.encode()
+    try:
+        to.write_bytes(compressed(raw) if to.suffix == ".zst" else raw)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", source=str(to)) from error

@@ -1,0 +1,164 @@
+"""Without -f the kubeconfig's cluster is read: page by page, with list alone, and with the user's own rights."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+
+from cli.__main__ import main
+from core.manifests.wire import api_resources as kinds
+from tests.unit.cli.cluster.test_snapshot import NOW, a_catalogue, a_cluster
+
+TOKEN = "by-the-plugin"
+NOT_INSTALLED = kinds.NODE_OVERLAYS
+
+
+class FakeServer:
+    """An API server that lists, two objects a page, to who has the token."""
+
+    def __init__(self, objects: list[dict[str, Any]]) -> None:
+        self.forbidden = ""
+        self.requests: list[tuple[str, str]] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                status, answer = server.answer(self.path, self.headers.get("Authorization", ""))
+                server.requests.append((self.command, urlsplit(self.path).path))
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._objects = objects
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
+        parts = urlsplit(path)
+        resource = next((found for found in kinds.ALL if found.path() == parts.path), None)
+        if authorization != f"Bearer {TOKEN}":
+            return 401, {"message": "Unauthorized"}
+        if resource is None or resource == NOT_INSTALLED:
+            return 404, {"message": "not found"}
+        if resource.plural == self.forbidden:
+            return 403, {"message": f"{resource.plural} is forbidden: User cannot list"}
+        items = [{k: v for k, v in o.items() if k not in ("kind", "apiVersion")} for o in self._of(resource)]
+        start = int((parse_qs(parts.query).get("continue") or ["0"])[0])
+        metadata = {"continue": str(start + 2)} if start + 2 < len(items) else {}
+        return 200, {"kind": f"{resource.kind}List", "metadata": metadata, "items": items[start : start + 2]}
+
+    def _of(self, resource: Any) -> list[dict[str, Any]]:
+        return [found for found in self._objects if found["kind"] == resource.kind]
+
+
+@pytest.fixture
+def cluster() -> list[dict[str, Any]]:
+    """As `a_cluster`, with the pods that wait in place of their Deployments."""
+    objects = [found for found in a_cluster(5) if found["kind"] != "Deployment"]
+    waiting = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "900m"}}}]}
+    names = [f"web-{n}" for n in range(5)]
+    return objects + [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": n, "namespace": "shop"}, "spec": waiting}
+        for n in names
+    ]
+
+
+@pytest.fixture
+def server(cluster: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    found = FakeServer(cluster)
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": TOKEN}}
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(f"print('''{json.dumps(credential)}''')")
+    user = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(plugin)],
+        "interactiveMode": "Never",
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": found.url}}],
+        "users": [{"name": "u", "user": {"exec": user}}],
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
+    }
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    (tmp_path / "catalog.json").write_text(json.dumps(a_catalogue()))
+    yield found
+    found.close()
+
+
+def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    decision = ["--catalog", str(tmp_path / "catalog.json"), "--now", NOW, "--improve-iterations", "5", "-o", "json"]
+    code = main([*arguments, *(() if arguments[0] == "snapshot" else decision)])
+    return code, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("plan",), ("consolidate",), ("explain", "web-0", "--namespace", "shop")])
+def test_the_live_answer_is_that_about_the_same_objects_in_files(
+    command: tuple[str, ...],
+    server: FakeServer,
+    cluster: list[dict[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    files = tmp_path / "cluster.yaml"
+    files.write_text(yaml.safe_dump_all(cluster))
+    assert ask(capsys, tmp_path, *command) == ask(capsys, tmp_path, *command, "-f", str(files))
+    assert {verb for verb, _ in server.requests} == {"GET"}
+
+
+def test_a_live_snapshot_is_that_of_the_same_objects_in_files(
+    server: FakeServer, cluster: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What is kept for support is what was there."""
+    files = tmp_path / "cluster.yaml"
+    files.write_text(yaml.safe_dump_all(cluster))
+    assert ask(capsys, tmp_path, "snapshot") == ask(capsys, tmp_path, "snapshot", "-f", str(files))
+
+
+def test_a_kind_that_may_not_be_listed_ends_it(
+    server: FakeServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Half a look is none: without PodDisruptionBudgets evictions would look unlimited."""
+    server.forbidden = "poddisruptionbudgets"
+    assert main(["consolidate"]) == 2
+    assert "poddisruptionbudgets.policy cannot be listed (HTTP 403)" in capsys.readouterr().err
+
+
+def test_an_unknown_context_is_told(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--context", "elsewhere"]) == 2
+    assert "no cluster to read" in capsys.readouterr().err
+
+
+def test_a_cluster_that_does_not_answer_is_told(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    server.close()
+    assert main(["plan"]) == 2
+    assert "the API server does not answer" in capsys.readouterr().err
