@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,9 @@ setup: $(VENV)/.installed ## Make the virtual environment with everything in it
 
 $(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@echo "installing what is pinned in requirements-dev.txt into $(VENV) (some minutes the first time)"
+	$(BIN)/python -m pip install --disable-pip-version-check -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 demo: setup ## The main job on embedded defaults: a cluster's night in virtual time, and build/demo.html
@@ -33,6 +35,9 @@ page: ## Use build/demo.html in Chromium as a person would; pictures at three wi
 	$(BIN)/python -m tests.page build/demo.html --screenshots build/page
 
 HYPOTHESIS ?= ci
+wheel: setup ## Build the wheel, install it in a clean environment, and run plan, validate, diff and simulate there
+	$(BIN)/python -m tests.wheel build/wheel
+
 TESTS := -n auto -m "not slow and not e2e" --hypothesis-profile=$(HYPOTHESIS)
 test: setup ## All tests (under ten minutes)
 	$(BIN)/python -m pytest $(TESTS)

@@ -29,7 +29,15 @@ COMMANDS: Final = {
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
+    "completion": "completion of commands and options for bash, zsh and fish",
+    "man": "the manual page",
 }
+
+EXTRAS: Final = {"moto": "simulate", "boto3": "simulate", "botocore": "simulate", "aws_lambda_powertools": "simulate"}
+"""Library → the extra of the wheel that brings it."""
+
+_COMPLETING: Final = "_ARGCOMPLETE"
+"""Set by the shell's completion (argcomplete)."""
 
 EXIT_CODES: Final = {
     DONE: "done",
@@ -54,6 +62,8 @@ _EXAMPLES: Final = f"""examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if _COMPLETING in os.environ:
+        _complete()
     debug = "--debug" in given
     try:
         parsed = _parser(given).parse_args([word for word in given if word != "--debug"])
@@ -63,6 +73,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.code if isinstance(stop.code, int) else DONE if stop.code is None else BAD_INPUT
     except (InputError, InvalidInputError) as error:
         _tell(str(error), traced=debug)
+        return BAD_INPUT
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in EXTRAS:
+            raise
+        extra = EXTRAS[error.name.partition(".")[0]]
+        _tell(f"this command needs {error.name}: pip install 'fleetwright[{extra}]'", traced=debug)
         return BAD_INPUT
     except KeyboardInterrupt:
         _tell("interrupted", traced=debug)
@@ -74,6 +90,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(f"internal error: {type(error).__name__}: {error}", traced=debug)
         print("hint: run it again with --debug for the traceback, and report it with the input", file=sys.stderr)
         return INTERNAL
+
+
+def _complete() -> None:
+    """Answer the shell at a Tab, and end."""
+    import argcomplete
+
+    line = os.environ.get("COMP_LINE", "")
+    words = line[: int(os.environ.get("COMP_POINT", len(line)))].split()
+    argcomplete.autocomplete(_parser(words[1:], is_complete=False), always_complete_options=False)
 
 
 def _ended(code: int) -> int:
@@ -93,7 +118,16 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     return _configured(argparse.ArgumentParser(prog=f"fleetwright {name}", formatter_class=_Help), name)
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
+def whole_parser() -> argparse.ArgumentParser:
+    """The program's parser with the arguments of every command."""
+    parser = _parser(())
+    commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001 - argparse has no other way
+    for name, command in commands.choices.items():
+        _configured(command, name)
+    return parser
+
+
+def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.ArgumentParser:
     """Knows all commands, and the arguments of the one that is wanted: the others' modules need not be loaded."""
     parser = argparse.ArgumentParser(
         prog="fleetwright",
@@ -105,7 +139,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     wanted = next((word for word in given if not word.startswith("-")), "")
-    if wanted and wanted not in COMMANDS and (near := difflib.get_close_matches(wanted, COMMANDS, n=1)):
+    if is_complete and wanted and wanted not in COMMANDS and (near := difflib.get_close_matches(wanted, COMMANDS, n=1)):
         parser.error(f"there is no command {wanted!r}, did you mean {near[0]!r}?")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary, formatter_class=_Help)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 import sys
 import types
@@ -19,6 +20,7 @@ import msgspec
 
 from cli.__main__ import COMMANDS, EXIT_CODES, command_parser
 from cli.commands.crds import as_yaml
+from cli.schemas import ANSWERS, schema
 from cli.validation.finding import MEANINGS
 from cli.validation.unknown_fields import POD_FIELDS, written_pod_fields
 from core.api.crds import definitions
@@ -41,6 +43,7 @@ from tests import figures
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs" / "reference"
+SCHEMAS: Final = FOLDER / "schemas"
 CRDS: Final = ROOT / "crds"
 _WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"
 
@@ -54,6 +57,11 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "cli.md": command_line(),
     }
+
+
+def schemas() -> dict[str, str]:
+    """File name in `docs/reference/schemas` → its whole text."""
+    return {f"{command}.schema.json": json.dumps(schema(command), indent=2) + "\n" for command in ANSWERS}
 
 
 def crds() -> dict[str, str]:
@@ -226,6 +234,7 @@ def main() -> int:
     texts = {FOLDER / name: text for name, text in pages().items()} | {
         CRDS / name: text for name, text in crds().items()
     }
+    texts |= {SCHEMAS / name: text for name, text in schemas().items()}
     texts |= {POD_FIELDS: written_pod_fields()} | figures.pages()
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)

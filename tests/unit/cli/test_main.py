@@ -84,3 +84,48 @@ def test_a_slip_in_a_command_gets_the_command_that_was_meant(
 ) -> None:
     assert program.main([given, "-f", "x"]) == 2
     assert f"did you mean {meant!r}?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("fleetwright pl", ["plan "]),
+        ("fleetwright plan --improve", ["--improve-iterations "]),
+        ("fleetwright validate -o s", ["sarif "]),
+    ],
+)
+def test_a_tab_completes_commands_options_and_values(typed: str, expected: list[str]) -> None:
+    """The shell asks the program itself, so that completion never lags behind it."""
+    environment = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\v", "COMP_LINE": typed, "COMP_POINT": str(len(typed))}
+    environment |= {"COMP_TYPE": "9", "_ARGCOMPLETE_STDOUT_FILENAME": "/dev/stderr", "PATH": ""}
+    done = subprocess.run([sys.executable, "-m", "cli"], cwd=ROOT, capture_output=True, text=True, env=environment)  # noqa: PLW1510
+    assert done.stderr.split("\v") == expected
+
+
+@pytest.mark.parametrize(
+    ("shell", "part"), [("bash", "complete -o"), ("zsh", "compdef"), ("fish", "complete --command fleetwright")]
+)
+def test_each_shell_has_its_script(shell: str, part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["completion", shell]) == 0
+    assert part in capsys.readouterr().out
+
+
+def test_the_manual_has_every_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert program.main(["man"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith('.TH FLEETWRIGHT "1"')
+    assert all(f"'fleetwright {command}'" in page for command in program.COMMANDS)
+
+
+def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The wheel is light: `simulate` needs more than a question about manifests."""
+
+    def without(_: object) -> int:
+        raise ModuleNotFoundError("No module named 'moto'", name="moto.ec2")
+
+    monkeypatch.setattr(plan, "run", without)
+    assert program.main(["plan", "-f", "x"]) == 2
+    assert "pip install 'fleetwright[simulate]'" in capsys.readouterr().err

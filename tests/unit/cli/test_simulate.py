@@ -7,9 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from cli.__main__ import main
+from cli.schemas import ANSWERS
 from cli.timeline import LINES_MAX, timeline
 from simulator.record import Event
 from tests.builders import NOW
@@ -68,7 +70,9 @@ def test_a_scenario_is_played_and_written_down(tmp_path: Path, capsys: pytest.Ca
     page, record = tmp_path / "out" / "page.html", tmp_path / "out" / "record.jsonl"
     arguments = ["simulate", str(tmp_path / "s.yaml"), "--report", str(page), "--record", str(record), "-o", "json"]
     assert main(arguments) == 0
-    summary = json.loads(capsys.readouterr().out)
+    told = capsys.readouterr().out
+    msgspec.json.decode(told, type=ANSWERS["simulate"])
+    summary = json.loads(told)
     assert (summary["kind"], summary["virtualSeconds"], summary["orphanedInstances"]) == ("SimulationSummary", 60, 0)
     events = [json.loads(line)["event"] for line in record.read_text().splitlines()]
     assert (events[0], events[-1]) == ("simulationStarted", "simulationEnded")

@@ -23,6 +23,12 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
     assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 
 
+def test_published_schemas_are_up_to_date() -> None:
+    """Programs are generated from them; `make docs` writes them anew."""
+    written = {path.name: path.read_text(encoding="utf-8") for path in reference.SCHEMAS.glob("*.json")}
+    assert written == reference.schemas(), "run `make docs`"
+
+
 def test_generated_definitions_are_up_to_date() -> None:
     """A cluster would go on refusing what the models allow, or the reverse; `make docs` writes them anew."""
     written = {path.name: path.read_text(encoding="utf-8") for path in reference.CRDS.glob("*.yaml")}

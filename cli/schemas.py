@@ -1,0 +1,240 @@
+"""The JSON answers as types: `make docs` writes their JSON Schemas to `docs/reference/schemas`, tests hold the answers to them.
+
+Fields may be added, never renamed or removed, so a reader passes over what it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+
+class _Answer(msgspec.Struct, kw_only=True, rename="camel"):
+    api_version: Literal["fleetwright.dev/v1"]
+
+
+class PricesAnswer(msgspec.Struct, kw_only=True):
+    """Where prices come from; region and date are empty where a catalogue file does not say."""
+
+    source: str
+    region: str
+    date: str
+
+
+class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A node to launch: instance types cheapest first, resources as Kubernetes quantities, price in dollars an hour."""
+
+    name: str
+    node_pool: str
+    labels: dict[str, str]
+    taints: list[dict[str, str]]
+    startup_taints: list[dict[str, str]]
+    requirements: list[dict[str, Any]]
+    instance_types: list[str]
+    zones: list[str]
+    capacity_types: list[str]
+    resources: dict[str, str]
+    pods: list[str]
+    price: float
+
+
+class BindingAnswer(msgspec.Struct, kw_only=True):
+    """A pod expected on a node that exists."""
+
+    pod: str
+    node: str
+
+
+class UnschedulableAnswer(msgspec.Struct, kw_only=True):
+    """A pod without a place; `reason` is one of the documented codes."""
+
+    pod: str
+    reason: str
+    message: str
+
+
+class PlanCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Dollars an hour of the new nodes; the proven minimum and the open share are null where none was computed."""
+
+    hourly: float
+    lower_bound: float | None
+    gap: float | None
+
+
+class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Seconds; null under `--improve-iterations`, which promises the same bytes."""
+
+    decode_seconds: float | None
+    solve_seconds: float | None
+
+
+class PlanAnswer(_Answer):
+    """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
+
+    kind: Literal["Plan"]
+    now: str
+    node_claims: list[NewNodeAnswer]
+    bindings: list[BindingAnswer]
+    unschedulable: list[UnschedulableAnswer]
+    cost: PlanCostAnswer
+    timing: TimingAnswer
+    prices: PricesAnswer
+
+
+class MoveAnswer(msgspec.Struct, kw_only=True):
+    """A pod's new place: an existing node or a replacement."""
+
+    pod: str
+    to: str
+
+
+class CommandAnswer(msgspec.Struct, kw_only=True):
+    """Nodes that go together, and what must be there first; savings in dollars an hour."""
+
+    reason: str
+    method: str
+    nodes: list[str]
+    replacements: list[NewNodeAnswer]
+    moves: list[MoveAnswer]
+    savings: float
+
+
+class BlockedAnswer(msgspec.Struct, kw_only=True):
+    """A node that stays; `reason` is one of the documented codes."""
+
+    node: str
+    reason: str
+    message: str
+
+
+class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Dollars an hour of all our nodes."""
+
+    before: float
+    after: float
+    lower_bound: float | None
+
+
+class DisruptionPlanAnswer(_Answer):
+    """`fleetwright consolidate -o json`. Commands are in the order in which they are carried out."""
+
+    kind: Literal["DisruptionPlan"]
+    now: str
+    commands: list[CommandAnswer]
+    blocked: list[BlockedAnswer]
+    budgets: dict[str, dict[str, int | None]]
+    cost: DisruptionCostAnswer
+
+
+class ExplanationAnswer(_Answer):
+    """`fleetwright explain -o json`; `pod` or `node` names the object."""
+
+    kind: Literal["Explanation"]
+    outcome: str
+    reason: str | None
+    details: list[str]
+    pod: str = ""
+    node: str = ""
+
+
+class ProblemAnswer(msgspec.Struct, kw_only=True):
+    """One finding; `document` counts from 0, line and column from 1."""
+
+    severity: Literal["error", "warning"]
+    code: str
+    file: str
+    document: int
+    line: int | None
+    column: int | None
+    object: str
+    field: str
+    message: str
+    suggestion: str | None
+
+
+class ValidationAnswer(_Answer):
+    """`fleetwright validate -o json`."""
+
+    kind: Literal["Validation"]
+    errors: int
+    warnings: int
+    problems: list[ProblemAnswer]
+
+
+class SideAnswer(msgspec.Struct, kw_only=True):
+    """One side of a difference: dollars, nodes that run or are launched, pods without a place."""
+
+    hourly: float
+    monthly: float
+    nodes: int
+    unschedulable: list[str]
+
+
+class DriftAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A node that goes because of the change."""
+
+    node: str
+    node_pool: str
+    reason: str
+
+
+class DifferenceAnswer(_Answer):
+    """`fleetwright diff -o json`."""
+
+    kind: Literal["Difference"]
+    before: SideAnswer
+    after: SideAnswer
+    pods_lost: list[str]
+    pods_gained: list[str]
+    nodes_drifted: list[DriftAnswer]
+
+
+class SimulationSummaryAnswer(_Answer):
+    """`fleetwright simulate -o json`."""
+
+    kind: Literal["SimulationSummary"]
+    scenario: str
+    virtual_seconds: float
+    wall_seconds: float
+    pods_created: int
+    pods_scheduled: int
+    pods_pending: int
+    pods_unschedulable: dict[str, int]
+    pending_seconds: dict[str, float]
+    nodes_launched: int
+    nodes_terminated: int
+    nodes_at_end: int
+    instance_hours: float
+    dollars: float
+    evictions: int
+    budget_violations: int
+    pod_disruption_budget_violations: int
+    do_not_disrupt_violations: int
+    double_launches: int
+    orphaned_instances: int
+    limit_violations: int
+    invocations: dict[str, int]
+    decisions: int
+
+
+ANSWERS: Final[Mapping[str, type[_Answer]]] = {
+    "plan": PlanAnswer,
+    "consolidate": DisruptionPlanAnswer,
+    "explain": ExplanationAnswer,
+    "validate": ValidationAnswer,
+    "diff": DifferenceAnswer,
+    "simulate": SimulationSummaryAnswer,
+}
+"""Command → its answer under `-o json`."""
+
+
+def schema(command: str) -> dict[str, Any]:
+    """The JSON Schema of a command's answer."""
+    found = msgspec.json.schema(ANSWERS[command])
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"fleetwright {command} -o json",
+        **found,
+    }

@@ -1,0 +1,48 @@
+"""What pyproject.toml cannot say: the repository's folders go into the wheel under one package, with light dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).parent
+SHIPPED = ("core", "cli", "lambdas", "simulator")
+FUNCTIONS_ONLY = ("aws-lambda-powertools", "boto3", "urllib3")
+"""What the functions need and a question about manifests does not."""
+
+CDK = ("aws-cdk-lib", "constructs")
+
+
+def pins(*files: str) -> dict[str, str]:
+    """Name → requirement of these files, exact as everywhere in this project."""
+    lines = [line.partition("#")[0].strip() for file in files for line in (ROOT / file).read_text().splitlines()]
+    found = [line for line in lines if line and not line.startswith("-")]
+    return {line.partition("==")[0].partition("[")[0]: line for line in found}
+
+
+def taken(found: dict[str, str], names: Sequence[str]) -> list[str]:
+    """The requirements of these names."""
+    return [found[name] for name in names]
+
+
+needed = pins("requirements.txt", "requirements-cli.txt")
+development = pins("requirements-dev.txt")
+packages = find_packages(include=[pattern for name in SHIPPED for pattern in (name, f"{name}.*")])
+
+setup(
+    packages=["fleetwright", *(f"fleetwright.app.{name}" for name in packages)],
+    package_dir={f"fleetwright.app.{name}": name for name in SHIPPED},
+    package_data={
+        "fleetwright.app.core": ["py.typed"],
+        "fleetwright.app.simulator": ["data/*"],
+        "fleetwright.app.cli": ["assets/*", "assets/vendor/*"],
+    },
+    install_requires=[line for name, line in needed.items() if name not in FUNCTIONS_ONLY],
+    extras_require={
+        "simulate": [*taken(needed, FUNCTIONS_ONLY), *taken(development, ["moto"])],
+        "deploy": taken(development, CDK),
+    },
+    scripts=["scripts/kubectl-fleetwright"],
+)

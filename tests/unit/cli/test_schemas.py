@@ -1,0 +1,40 @@
+"""Each answer is what its published schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from cli.__main__ import main
+from cli.schemas import ANSWERS
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("plan", ()),
+        ("consolidate", ()),
+        ("explain", ("shop/huge",)),
+        ("explain", ("old",)),
+        ("validate", ()),
+        ("diff", ()),
+    ],
+)
+def test_an_answer_keeps_to_its_schema(
+    command: str, more: Sequence[str], cluster: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A renamed field breaks programs that nobody here knows."""
+    given = [command, *more, *cluster, "-o", "json"]
+    if command == "diff":
+        given = ["diff", "--from", cluster[1], "--to", cluster[1], *cluster[2:], "-o", "json"]
+    if command == "validate":
+        given = ["validate", *cluster[:4], "-o", "json"]
+    assert main(given) in (0, 1)
+    msgspec.json.decode(capsys.readouterr().out, type=ANSWERS[command])
+
+
+def test_an_answer_that_lacks_a_field_is_noticed() -> None:
+    with pytest.raises(msgspec.ValidationError, match="missing required field `now`"):
+        msgspec.convert({"apiVersion": "fleetwright.dev/v1", "kind": "Plan"}, ANSWERS["plan"])

@@ -1,0 +1,74 @@
+"""Builds the wheel, installs it in a clean environment, and asks it what a user would: `python -m tests.wheel FOLDER`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SCENARIO = """
+apiVersion: fleetwright.dev/v1
+kind: Scenario
+metadata: {name: wheel}
+spec: {start: "2026-11-20T00:00:00Z", duration: 10m, seed: 1, manifests: [pools, app.yaml]}
+"""
+
+
+def main(target: Path) -> int:
+    """Exit 0 when the wheel adds one package and answers; what it says is printed."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    python = _environment(target / "build-env")
+    _run(target, python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(target), str(ROOT))
+    (wheel,) = target.glob("*.whl")
+    top = {
+        name.split("/", 1)[0]
+        for name in zipfile.ZipFile(wheel).namelist()
+        if ".dist-info" not in name and ".data" not in name
+    }
+    if top != {"fleetwright"}:
+        print(f"{wheel.name} adds {sorted(top)}, not fleetwright alone")  # noqa: T201
+        return 1
+    clean = _environment(target / "clean")
+    _run(target, clean, "-m", "pip", "install", "--quiet", str(wheel))
+    (target / "pools").symlink_to(ROOT / "examples" / "pools")
+    (target / "app.yaml").symlink_to(ROOT / "examples" / "workloads" / "shop.yaml")
+    (target / "scenario.yaml").write_text(SCENARIO)
+    program = str(clean.parent / "fleetwright")
+    both = ("-f", "pools", "-f", "app.yaml")
+    for arguments in (
+        ("--version",),
+        ("validate", *both),
+        ("plan", *both),
+        ("diff", "--from", "pools", "--to", "pools", "app.yaml"),
+    ):
+        _run(target, program, *arguments)
+    refused = subprocess.run([program, "simulate", "scenario.yaml"], cwd=target, capture_output=True, text=True)  # noqa: S603, PLW1510
+    if refused.returncode != 2 or "fleetwright[simulate]" not in refused.stderr:
+        print(f"without its extra, simulate said: {refused.stderr}")  # noqa: T201
+        return 1
+    _run(target, clean, "-m", "pip", "install", "--quiet", f"{wheel}[simulate]")
+    _run(target, program, "simulate", "scenario.yaml", "--report", "wheel.html")
+    _run(target, str(clean.parent / "kubectl-fleetwright"), "plan", *both, "-o", "name")
+    return 0
+
+
+def _environment(folder: Path) -> Path:
+    venv.create(folder, with_pip=True)
+    return folder / "bin" / "python"
+
+
+def _run(folder: Path, program: Path | str, *arguments: str) -> None:
+    print("$", Path(program).name, *arguments, flush=True)  # noqa: T201
+    beside = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    beside["PATH"] = f"{Path(program).parent}:{beside.get('PATH', '')}"
+    subprocess.run([str(program), *arguments], cwd=folder, check=True, env=beside)  # noqa: S603
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve()))
