@@ -28,6 +28,7 @@ COMMANDS: Final = {
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
+    "catalog": "a region's instance types and prices as a file, read with your AWS rights",
     "crds": "the CustomResourceDefinitions of NodePool, NodeClaim, NodeOverlay and EC2NodeClass",
     "completion": "completion of commands and options for bash, zsh and fish",
     "man": "the manual page",

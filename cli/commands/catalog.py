@@ -1,0 +1,101 @@
+"""`fleetwright catalog fetch`: a region's instance types and prices, read with the user's own AWS rights."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from cli.arguments import REGION_DEFAULT
+from cli.errors import DONE, InputError
+
+if TYPE_CHECKING:
+    from lambdas.adapters.aws.market import AwsMarket
+
+_EPILOG: Final = """examples:
+  fleetwright catalog fetch --region eu-west-1 --to eu-west-1.json.gz
+  fleetwright plan -f cluster.yaml --catalog eu-west-1.json.gz
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("what", choices=("fetch",), metavar="fetch", help="read it from EC2 and the Pricing service")
+    parser.add_argument("--region", default=REGION_DEFAULT, help="the region to read (default: %(default)s)")
+    parser.add_argument("--profile", help="AWS profile; without it the environment decides, as for the AWS CLI")
+    parser.add_argument(
+        "--to", type=Path, metavar="FILE", help="where to write, packed if it ends in .gz (default: stdout)"
+    )
+    parser.add_argument(
+        "-f",
+        "--filename",
+        dest="files",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="EC2NodeClasses, which size types",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read the region and write a catalogue for `--catalog`.
+
+    Raises:
+        InputError: If AWS refuses, or the file cannot be written.
+    """
+    from cli.progress import progress
+    from cli.reading import read
+    from core.catalogue.build import build_catalogue
+    from core.catalogue.document import CatalogueOrigin, encode
+    from lambdas.ports import PortError
+
+    classes = [document.object for document in read(arguments.files) if document.kind == "EC2NodeClass"]
+    try:
+        with progress(f"reading instance types and prices of {arguments.region}"):
+            facts = market_of(arguments.region, arguments.profile).read(None)
+    except PortError as error:
+        hint = "it needs ec2:DescribeInstanceTypes, ec2:DescribeInstanceTypeOfferings, pricing:GetProducts"
+        raise InputError(str(error), source="catalog fetch", hint=hint) from error
+    for problem in facts.problems:
+        print(f"warning: {problem}; on-demand prices stand in for spot", file=sys.stderr)
+    catalogue = build_catalogue(facts.shapes, facts.market, classes)
+    origin = CatalogueOrigin(region=arguments.region, date=f"{facts.prices_read_at:%Y-%m-%d}")
+    _write(encode(catalogue, origin), arguments.to)
+    print(f"{len(catalogue.default)} instance types of {arguments.region}, prices of {origin.date}", file=sys.stderr)
+    return DONE
+
+
+def market_of(region: str, profile: str | None) -> AwsMarket:
+    """What reads the region: the same adapter as the functions', so the file is what they would plan with.
+
+    Raises:
+        InputError: If there is no such profile or region.
+    """
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    from lambdas.adapters.aws.market import AwsMarket, pricing_region
+    from lambdas.adapters.aws.service import PATIENT, AwsService
+    from lambdas.clock import SystemClock
+
+    try:
+        session = boto3.Session(profile_name=profile, region_name=region)
+        ec2 = AwsService(session.client("ec2", config=PATIENT))
+        pricing = AwsService(session.client("pricing", region_name=pricing_region(region), config=PATIENT))
+    except BotoCoreError as error:
+        raise InputError(str(error), source="--profile" if profile else "--region") from error
+    return AwsMarket(ec2, pricing, region=region, clock=SystemClock())
+
+
+def _write(written: bytes, target: Path | None) -> None:
+    if target is None:
+        sys.stdout.write(written.decode() + "\n")
+        return
+    packed = gzip.compress(written, mtime=0) if target.suffix == ".gz" else written
+    try:
+        target.write_bytes(packed)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror or error}", source=str(target)) from error

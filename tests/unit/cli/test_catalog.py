@@ -1,0 +1,65 @@
+"""A region's catalogue as a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.__main__ import main
+from cli.commands import catalog
+from lambdas.adapters.aws.market import AwsMarket
+from tests.integration.ec2.test_market import Clock, Region
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec: {containers: [{name: c, image: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, requirements: []}}}
+"""
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def region(monkeypatch: pytest.MonkeyPatch) -> Region:
+    found = Region()
+    service: Any = found
+    monkeypatch.setattr(catalog, "market_of", lambda name, _: AwsMarket(service, service, region=name, clock=Clock()))
+    return found
+
+
+@pytest.mark.parametrize("name", ["eu.json", "eu.json.gz"])
+def test_what_was_fetched_is_planned_with(name: str, region: Region, tmp_path: Path, capsys: Capture) -> None:
+    """Prices of us-east-1 are wrong for most of the world."""
+    target = tmp_path / name
+    assert main(["catalog", "fetch", "--region", "eu-west-1", "--to", str(target)]) == 0
+    assert "3 instance types of eu-west-1, prices of 2026-" in capsys.readouterr().err
+    raw = target.read_bytes()
+    document = json.loads(gzip.decompress(raw) if name.endswith(".gz") else raw)
+    assert document["region"] == "eu-west-1"
+    (tmp_path / "a.yaml").write_text(POD)
+    assert main(["plan", "-f", str(tmp_path / "a.yaml"), "--catalog", str(target), "-o", "json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["cost"]["hourly"], plan["prices"]) == (
+        0.031,
+        {"source": name, "region": "eu-west-1", "date": document["date"]},
+    )
+
+
+def test_a_region_that_cannot_be_read_says_what_it_needs(region: Region, capsys: Capture) -> None:
+    region.broken = {"GetProducts"}
+    assert main(["catalog", "fetch"]) == 2
+    assert "pricing:GetProducts" in capsys.readouterr().err
+    region.broken = {"DescribeSpotPriceHistory"}
+    assert main(["catalog", "fetch"]) == 0
+    captured = capsys.readouterr()
+    assert "on-demand prices stand in for spot" in captured.err
+    assert len(json.loads(captured.out)["instanceTypes"]) == 3
