@@ -11,7 +11,7 @@ SOURCES := core lambdas simulator cli infra benchmarks tests app.py
 export AWS_ACCOUNT_ID_ENDPOINT_MODE := disabled
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
 
-.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs synth package deploy trace conformance bench bench-quick scale clean
+.PHONY: help setup demo page wheel test test-long e2e e2e-peer fuzz mutants sim nightly test-lambda-python coverage check fix docs site synth package deploy trace conformance bench bench-quick scale clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +27,7 @@ $(VENV)/.installed: requirements.txt requirements-cli.txt requirements-dev.txt
 
 demo: setup ## The main job on embedded defaults: a cluster's night in virtual time, and build/demo.html
 	@mkdir -p build
-	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl -o table
+	$(BIN)/python -m cli simulate examples/demo.yaml --report build/demo.html --record build/demo.jsonl
 	@$(BIN)/python -m tests.page build/demo.html
 
 page: ## Use build/demo.html in Chromium as a person would; pictures at three widths, light and dark, in build/page
@@ -99,6 +99,12 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
+
+SITE := build/site-tools
+site: ## The documents as a site with search, in build/site; fails for a link that leads nowhere
+	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check -r requirements-site.txt; }
+	$(SITE)/bin/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline
 	TEMPLATES_ONLY=1 $(BIN)/python app.py

@@ -19,7 +19,7 @@ def pages() -> dict[Path, str]:
     kept = json.loads(KEPT.read_text())
     found = {ROOT / "docs" / "engineering" / "what-is-proven.md": proven(kept)}
     if (campaign := _figures(kept, "sim")) is not None:
-        page = ROOT / "docs" / "explanation" / "fault-campaign.md"
+        page = ROOT / "docs" / "engineering" / "fault-campaign.md"
         found[page] = with_figures(page.read_text(), campaign)
     return found
 

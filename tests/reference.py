@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
+import itertools
 import json
 import re
 import sys
@@ -38,6 +40,8 @@ from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
 from core.reasons.termination import TerminationReason
+from lambdas import metric_names
+from lambdas.observability import NAMESPACE
 from lambdas.settings import Settings
 from tests import figures
 
@@ -56,6 +60,7 @@ def pages() -> dict[str, str]:
         "launch-errors.md": launch_errors(),
         "settings.md": settings(),
         "cli.md": command_line(),
+        "metrics.md": metrics(),
     }
 
 
@@ -213,6 +218,24 @@ def settings() -> str:
         "`FEATURE_GATES` holds `Name=true,Other=false`, on the command line as in the functions. Unknown names are passed "
         "over.",
         _table(("gate", "default", "meaning"), gates),
+    )
+
+
+def metrics() -> str:
+    """Every count that an alarm or a graph stands on."""
+    body = ast.parse(Path(metric_names.__file__).read_text(encoding="utf-8")).body
+    rows = []
+    for assigned, told in itertools.pairwise(body):
+        if isinstance(assigned, ast.AnnAssign) and isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant):
+            name = metric_names.in_cloudwatch(str(ast.literal_eval(assigned.value or told.value)))
+            rows.append((f"`{name}`", " ".join(str(told.value.value).split())))
+    return _page(
+        "Metrics",
+        f"Counts in CloudWatch's namespace `{NAMESPACE}`, written by the functions with each run; a count of zero becomes no "
+        "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then.",
+        _table(("metric", "meaning"), rows),
+        "`StoppedBy…` counts what one [brake](brakes.md) stopped. Each kind of decision is counted, too, as `Decisions…` with "
+        "the [kind](reason-codes.md#kinds-of-decisions) at its end.",
     )
 
 

@@ -21,7 +21,8 @@ spec: {start: "2026-11-20T00:00:00Z", duration: 10m, seed: 1, manifests: [pools,
 
 def main(target: Path) -> int:
     """Exit 0 when the wheel adds one package and answers; what it says is printed."""
-    shutil.rmtree(target, ignore_errors=True)
+    for stale in (target, ROOT / "build" / "lib"):  # setuptools packs whatever an earlier build left there
+        shutil.rmtree(stale, ignore_errors=True)
     target.mkdir(parents=True)
     python = _environment(target / "build-env")
     _run(target, python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(target), str(ROOT))

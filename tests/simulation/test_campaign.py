@@ -16,7 +16,7 @@ from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
 
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "fault-campaign.md"
+PAGE = Path(__file__).parents[2] / "docs" / "engineering" / "fault-campaign.md"
 SEEDS = (1, 3, 5, 6, 8, 9, 11, 169)
 """Played in every test run; `.ci/run` plays many more."""
 
