@@ -103,7 +103,7 @@ docs: setup ## Write the reference pages and the CustomResourceDefinitions from 
 SITE := build/site-tools
 site: ## The documents as a site with search, in build/site; fails for a link that leads nowhere
 	@test -x $(SITE)/bin/mkdocs || { $(PYTHON) -m venv $(SITE) && $(SITE)/bin/pip install --quiet --disable-pip-version-check -r requirements-site.txt; }
-	$(SITE)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet
 	@echo "open build/site/index.html"
 
 synth: setup ## Write the CloudFormation templates to cdk.out, offline

@@ -66,6 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if _COMPLETING in os.environ:
         _complete()
     debug = "--debug" in given
+    if given[:1] == ["help"]:
+        given = [*given[1:2], "--help"]
     try:
         parsed = _parser(given).parse_args([word for word in given if word != "--debug"])
         choose_style(getattr(parsed, "color", AUTO))

@@ -10,17 +10,17 @@ from cli import output
 
 LINES_MAX: Final = 48
 _STRETCHES: Final = tuple(timedelta(minutes=minutes) for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440))
-_WORDS: Final = {
-    "podCreated": "pods created",
-    "podBound": "bound",
-    "podEvicted": "evicted",
-    "evictionRefused": "evictions refused",
-    "instanceLaunched": "launched",
-    "launchRefused": "launches refused",
-    "nodeReady": "nodes ready",
-    "interruptionNotice": "interruption notices",
-    "instanceTerminated": "terminated",
-    "fault": "faults",
+_WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "podCreated": ("pod created", "pods created"),
+    "podBound": ("bound", "bound"),
+    "podEvicted": ("evicted", "evicted"),
+    "evictionRefused": ("eviction refused", "evictions refused"),
+    "instanceLaunched": ("launched", "launched"),
+    "launchRefused": ("launch refused", "launches refused"),
+    "nodeReady": ("node ready", "nodes ready"),
+    "interruptionNotice": ("interruption notice", "interruption notices"),
+    "instanceTerminated": ("terminated", "terminated"),
+    "fault": ("fault", "faults"),
 }
 
 
@@ -63,23 +63,25 @@ def timeline(events: Sequence[Happening]) -> str:
             counts[event.event] = counts.get(event.event, 0) + 1
     rows += _row(start + stretch * line, counts, standing)
     return (
-        output.table(("FROM", "PODS PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
+        output.table(("FROM", "MOST PENDING", "INSTANCES", "$/H", "WHAT HAPPENED"), rows)
         if rows
         else "nothing happened"
     )
 
 
 class _Standing:
-    """How things stand: pods without a node, instances and what they cost."""
+    """How things stand: pods without a node, the most of them in this stretch, instances and what they cost."""
 
     def __init__(self) -> None:
         self.pending: set[str] = set()
+        self.most_pending = 0
         self.prices: dict[str, float] = {}
 
     def see(self, event: Happening) -> None:
         fields = event.fields
         if event.event == "podCreated":
             self.pending.add(fields["pod"])
+            self.most_pending = max(self.most_pending, len(self.pending))
         elif event.event in ("podBound", "podDeleted", "podFinished"):
             self.pending.discard(fields["pod"])
         elif event.event == "instanceLaunched":
@@ -91,9 +93,12 @@ class _Standing:
 def _row(at: datetime, counts: Mapping[str, int], standing: _Standing) -> Iterable[tuple[object, ...]]:
     if not counts:
         return
-    happened = ", ".join(f"{counts[event]} {words}" for event, words in _WORDS.items() if event in counts)
+    happened = ", ".join(
+        f"{counts[event]} {words[counts[event] != 1]}" for event, words in _WORDS.items() if event in counts
+    )
     hourly = sum(standing.prices.values(), 0.0)
-    yield (f"{at:%m-%d %H:%M}", len(standing.pending), len(standing.prices), hourly, happened)
+    most, standing.most_pending = standing.most_pending, len(standing.pending)
+    yield (f"{at:%m-%d %H:%M}", most, len(standing.prices), hourly, happened)
 
 
 def _moment(event: Happening) -> datetime:

@@ -50,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     for target in (arguments.report, arguments.record):
         _make_room(target)
     _make_folder(arguments.ledger)
+    from simulator.scenario import read_scenario
+
+    read_scenario(arguments.scenario)  # what is wrong with it is said before the embedded world is imported
     from simulator.run import run as play
     from simulator.summary import VIOLATIONS
 

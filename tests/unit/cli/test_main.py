@@ -22,6 +22,12 @@ def test_every_command_has_help_that_ends_in_examples(command: str, capsys: pyte
     assert f"fleetwright {command}" in capsys.readouterr().out.rsplit("examples:", 1)[-1]
 
 
+def test_help_is_a_word_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["help", "plan"]) == 0
+    assert "fleetwright plan" in capsys.readouterr().out
+    assert program.main(["help"]) == 0
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

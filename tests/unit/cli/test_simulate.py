@@ -49,9 +49,9 @@ def test_the_timeline_tells_what_happened_and_how_things_stood() -> None:
     ]
     lines = [line.split(maxsplit=5) for line in timeline(events).splitlines()]
     assert lines[1:] == [
-        ["11-20", "00:00", "1", "0", "0.0000", "1 pods created"],
+        ["11-20", "00:00", "1", "0", "0.0000", "1 pod created"],
         ["11-20", "00:01", "1", "1", "0.5000", "1 launched"],
-        ["11-20", "00:03", "0", "1", "0.5000", "1 bound"],
+        ["11-20", "00:03", "1", "1", "0.5000", "1 bound"],
         ["11-20", "00:05", "0", "0", "0.0000", "1 terminated"],
     ]
     assert timeline([]) == "nothing happened"

@@ -42,3 +42,23 @@ def test_every_output_on_the_page_is_what_the_command_prints(
 def test_the_pages_hold_outputs_at_all() -> None:
     """A slip in the fences would make the test above pass over everything."""
     assert sum(len(PLAYED.findall(page.read_text(encoding="utf-8"))) for page in PAGES) >= 6
+
+
+def test_the_first_hour_goes_as_the_script_says(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first line that fails is the last that a newcomer types."""
+    monkeypatch.chdir(ROOT)
+    lines = (ROOT / "examples" / "first-hour.sh").read_text(encoding="utf-8").splitlines()
+    commands = [
+        line.partition(" | ")[0].removeprefix("fleetwright ") for line in lines if line.startswith("fleetwright ")
+    ]
+    told = {}
+    for command in commands:
+        code = main(shlex.split(command))
+        told[command] = capsys.readouterr().out
+        says_no = command.startswith("explain") or command == "plan -f examples/pools -f examples/workloads"
+        assert code == (1 if says_no else 0), command
+    assert len(commands) == 7
+    assert all(told.values())
+    assert "pods wait" in told["plan -f examples/pools -f examples/workloads"]
