@@ -1,4 +1,4 @@
-"""A plan is asked for as a whole: EC2 takes a second and a half for each request, and the requests do not wait for each other."""
+"""A plan is asked for as a whole: EC2 takes a second and a half for each request, and none waits for another."""
 
 from __future__ import annotations
 
