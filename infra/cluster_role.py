@@ -39,7 +39,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "execute": (
         *_LOOKS,
         ("", ("pods",), ("delete",)),
-        ("", ("pods/eviction",), ("create",)),
+        ("", ("pods/binding", "pods/eviction"), ("create",)),
         ("", ("pods/status",), ("patch",)),
         ("", ("nodes",), ("get", "patch", "delete")),
         ("", ("events",), ("create",)),

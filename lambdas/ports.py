@@ -110,12 +110,11 @@ class SeveralBudgetsError(DeniedError):
 
 
 class RefusedOffering(msgspec.Struct, frozen=True, order=True):
-    """An offering that EC2 did not launch, with its error code and message, and the subnet into which it was to go."""
+    """An offering that EC2 did not launch, with its error code and message."""
 
     offering: OfferingKey
     code: str
     message: str = ""
-    subnet: str = ""
 
 
 class LaunchDeniedError(DeniedError):
@@ -192,6 +191,10 @@ class Kubernetes(Protocol):
         self, resource: Resource, name: str, *, namespace: str = "", uid: str = "", grace_seconds: int | None = None
     ) -> None:
         """Delete an object, with a UID precondition if one is given. Raises NotFoundError, ConflictError."""
+        ...
+
+    def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        """Bind a pod to a node. Raises NotFoundError; ConflictError where it has a node, or is another pod by now."""
         ...
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:

@@ -51,6 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         plan_rounds: How often one run plans again after EC2 had no capacity.
         nominate_pods: Whether pods that wait for a node are nominated for it when it registers, so that kube-scheduler tries
             it first (Kubernetes' NominatedNodeNameForExpectation).
+        bind_pods: Whether pods that wait for a node are bound to it by us, while kube-scheduler is kept off it, so that they
+            run where they were planned; others are nominated. Off where the cluster's scheduler has filters of its own.
         surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
             pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
         poll_seconds: How soon `provision` looks again while pods wait for something.
@@ -81,9 +83,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rebalance_policy: Literal["ignore", "drain"] = "ignore"
     batch_idle_seconds: Annotated[int, msgspec.Meta(ge=0)] = 1
     batch_max_seconds: Annotated[int, msgspec.Meta(ge=0)] = 10
-    launches_per_run: Count = 200
+    launches_per_run: Count = 20
     plan_rounds: Count = 3
     nominate_pods: bool = True
+    bind_pods: bool = False
     surge_restarts: bool = False
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"

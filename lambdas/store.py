@@ -21,6 +21,9 @@ DISRUPTION: Final = "disruption"
 """Name of the lease under which commands are checked again: what one finds room for, no other counts on."""
 
 
+BINDER: Final = "binder"
+"""Name of the lease under which pods are bound to nodes: rules across nodes count what every other run binds."""
+
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from core.lifecycle.backoff import recheck_after
+from core.lifecycle.binding.eligibility import SETTLES_WITHIN, is_held
 from core.lifecycle.consistency import shortfall
 from core.lifecycle.draining.termination import next_termination_step
 from core.lifecycle.facts import ClaimFacts
@@ -14,10 +15,12 @@ from core.lifecycle.registration import STARTED, registration_of, waits_for
 from core.lifecycle.steps import (
     Adopt,
     BeginTermination,
+    BindPods,
     ClaimStep,
     Forget,
     Launch,
     MarkInitialized,
+    NoteUsable,
     ReportNode,
     Rest,
     Wait,
@@ -46,14 +49,14 @@ INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
 """A launch this old that has not joined may have died; younger ones EC2 itself may not list yet."""
 
 
-def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
-    """The next step of a claim: the same record and facts give the same step."""
+def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool = False) -> ClaimStep:
+    """The next step of a claim: the same record and facts give the same step. `binds`: pods are bound by us where may be."""
     if record.deletion is not None:
         return next_termination_step(record, facts, now)
     if record.phase is ClaimPhase.REQUESTED:
         return _launch(record, facts, now)
     if record.phase is ClaimPhase.LAUNCHED:
-        return _register(record, facts, now)
+        return _register(record, facts, now, binds=binds)
     node = facts.node
     if node is None:
         return _without_node(record, facts, now)
@@ -111,9 +114,9 @@ def _launch(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
     return Launch()
 
 
-def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
+def _register(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool) -> ClaimStep:
     if facts.node is not None:
-        return registration_of(record, facts.node)
+        return registration_of(record, facts.node, binds=binds)
     age = now - record.phase_since
     if facts.is_instance_gone and age >= INSTANCE_CHECK_AFTER:
         return BeginTermination(
@@ -142,7 +145,7 @@ def _without_node(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> Clai
 def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetime) -> ClaimStep:
     missing = waits_for(record, node)
     if missing == STARTED:
-        return MarkInitialized(node.name)
+        return _open(record, node, now)
     if is_late_to_initialize(record, now):
         told = f"node {node.name} is not ready for pods in 15 minutes: {missing}"
         if record.reason != ClaimReason.INITIALIZATION_TIMEOUT:
@@ -150,6 +153,19 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
         if not any(_keeps(pod) for pod in facts.pods):
             return BeginTermination(TerminationReason.INITIALIZATION_TIMEOUT, told)
     return Wait(_boot_recheck(record.phase_since, now), missing)
+
+
+def _open(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
+    """Let pods onto a node that has started: first those that it was launched for, if the scheduler is kept off it."""
+    if not is_held(node):
+        return MarkInitialized(node.name)
+    is_over = record.is_bound or not record.plan.pods
+    if not is_over and record.moments.usable_at is None:
+        return NoteUsable(node.name)
+    since = record.moments.bound_at if is_over else record.moments.usable_at
+    if since is not None and now - since < SETTLES_WITHIN:
+        return Wait(SETTLES_WITHIN, "what was written to the node may not have been seen by all who must know it")
+    return MarkInitialized(node.name) if is_over else BindPods(node.name)
 
 
 def _boot_recheck(since: datetime, now: datetime) -> timedelta:

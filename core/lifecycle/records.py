@@ -49,6 +49,30 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     allocatable: dict[str, int] = {}
 
 
+class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When things happened to a claim and its pods, beside its phases; None for not yet, or not known.
+
+    Attributes:
+        pods_created_at: When the first of its pods was created.
+        pods_marked_at: When kube-scheduler first said of one of them that it fits nowhere.
+        heard_at: When the run that planned it began to look.
+        launched_at: When EC2's answer to its launch came.
+        seen_at: When its node was first seen.
+        usable_at: When its node was first found ready to take its pods, and these had their first turn.
+        bound_at: When we last bound a pod to it, or found that there is none to be bound.
+        opened_at: When its node was opened to all pods.
+    """
+
+    pods_created_at: datetime | None = None
+    pods_marked_at: datetime | None = None
+    heard_at: datetime | None = None
+    launched_at: datetime | None = None
+    seen_at: datetime | None = None
+    usable_at: datetime | None = None
+    bound_at: datetime | None = None
+    opened_at: datetime | None = None
+
+
 class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
     """How often the eviction of a pod failed, the code of the last answer, and when it is tried again."""
 
@@ -101,6 +125,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         version: Grows by one with each write; zero before the first.
         pods_digest: Stands for the pods seen on its node, to notice that one came or went.
         nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
+        is_bound: We bind no more pods to its node; those that still wait are kube-scheduler's.
         hold: Until when it is not disrupted voluntarily, because its drain was given back; None for never yet.
         given_back: How often that happened.
         retires_at: When AWS retires or restarts its instance, the earliest date announced; None for never.
@@ -126,6 +151,8 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
     last_pod_event_at: datetime | None = None
     pods_digest: str = ""
     nominated: tuple[str, ...] = ()
+    moments: Moments = Moments()
+    is_bound: bool = False
     deletion: Deletion | None = None
     hold: Hold | None = None
     given_back: int = 0

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from core import labels
+from core.lifecycle.binding.eligibility import is_held, may_hold
 from core.lifecycle.rebuilding import claim_annotations
 from core.lifecycle.records import ClaimRecord
 from core.lifecycle.steps import Register
 from core.model.node import Node
-from core.model.values.taints import UNREGISTERED, Taint, is_ephemeral
+from core.model.values.taints import HELD, UNREGISTERED, Taint, is_ephemeral
 
 STARTED: Final = "Started"
 """Returned by `waits_for` where nothing is missing."""
@@ -24,17 +25,19 @@ def has_registered(record: ClaimRecord, node: Node) -> bool:
     return record.is_registered or node.labels.get(labels.REGISTERED) == "true"
 
 
-def registration_of(record: ClaimRecord, node: Node) -> Register:
+def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> Register:
     """What the node that joined must be given.
 
     Taints and startup taints are merged unless the node asks to be left alone with `karpenter.sh/do-not-sync-taints`; a
     taint that it already has, by key and effect, is left as it is. The unregistered taint goes in the same patch. A node that
     is registered already, by a run that died before it could say so or before the table was restored, gets no taints: its
-    startup taints may have been taken off since.
+    startup taints may have been taken off since. `binds`: the scheduler is kept off until the claim's pods are bound.
     """
     taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
     if labels.REGISTERED not in node.labels and node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
         taints = _merged(taints, (*record.plan.taints, *record.plan.startup_taints))
+    if binds and may_hold(record) and (labels.REGISTERED not in node.labels or is_held(node)):
+        taints = _merged(taints, (HELD,))
     return Register(
         node=node.name,
         labels={**record.labels, labels.REGISTERED: "true"},
@@ -47,12 +50,15 @@ def registration_of(record: ClaimRecord, node: Node) -> Register:
 def waits_for(record: ClaimRecord, node: Node) -> str:
     """What a registered node still lacks to be initialized, `STARTED` if nothing.
 
-    In Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised.
+    In Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised. The
+    taint that keeps the scheduler off is ours, and taken off last.
     """
     if not node.is_ready:
         return "the node is not ready"
     startup = {(taint.key, taint.effect) for taint in record.plan.startup_taints}
     for taint in node.taints:
+        if taint.matches(HELD):
+            continue
         if (taint.key, taint.effect) in startup:
             return f"startup taint {taint} is still there"
         if is_ephemeral(taint):

@@ -45,8 +45,20 @@ class Register(msgspec.Struct, frozen=True):
     finalizers: tuple[str, ...]
 
 
+class NoteUsable(msgspec.Struct, frozen=True):
+    """Note that the node was found ready: pods are bound to it once its kubelet has seen the same."""
+
+    node: str
+
+
+class BindPods(msgspec.Struct, frozen=True):
+    """Bind the claim's pods to its node, which kube-scheduler is kept off."""
+
+    node: str
+
+
 class MarkInitialized(msgspec.Struct, frozen=True):
-    """Label the node as fully started."""
+    """Label the node as fully started, and let kube-scheduler in if it was kept off."""
 
     node: str
 
@@ -131,6 +143,8 @@ ClaimStep = (
     | Launch
     | Adopt
     | Register
+    | NoteUsable
+    | BindPods
     | MarkInitialized
     | ReportNode
     | BeginTermination

@@ -168,6 +168,7 @@ class PodTranslator:
             priority=self._priority(written),
             priority_class=written.priority_class_name,
             scheduler_name=written.scheduler_name or "default-scheduler",
+            workload=written.workload_ref.name if written.workload_ref is not None else "",
             termination_grace_seconds=written.termination_grace_period_seconds,
             problem=_selection_fault(written, node, field),
         )

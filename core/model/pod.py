@@ -119,6 +119,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
         requests: Effective requests (containers, init containers, sidecars, pod level, overhead) and `pods: 1`.
         required_terms: Alternatives of the required node affinity; none: no such affinity. An alternative without
             expressions matches no node.
+        workload: The Workload whose pods start together (`workloadRef`, Kubernetes 1.35), empty for none.
         problem: Field and fault where no node can be planned for such pods, empty where one can.
     """
 
@@ -138,6 +139,7 @@ class PodSpec(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     priority_class: str = ""
     scheduler_name: str = "default-scheduler"
+    workload: str = ""
     termination_grace_seconds: int = 30
     problem: str = ""
 

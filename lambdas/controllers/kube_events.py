@@ -30,6 +30,15 @@ def about_pod(namespace: str, name: str, uid: str = "") -> JsonObject:
 
 def warning(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
     """The event's body. One of an `identity` in an hour has one name: the API server refuses to keep it twice."""
+    return _event("Warning", about, reason, message, now, identity)
+
+
+def normal(about: JsonObject, reason: str, message: str, now: datetime, *, identity: str) -> JsonObject:
+    """As `warning`, for something that is as it should be."""
+    return _event("Normal", about, reason, message, now, identity)
+
+
+def _event(kind: str, about: JsonObject, reason: str, message: str, now: datetime, identity: str) -> JsonObject:
     moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     digest = blake2b(f"{identity}/{moment[:13]}".encode(), digest_size=5).hexdigest()
     return {
@@ -39,7 +48,7 @@ def warning(about: JsonObject, reason: str, message: str, now: datetime, *, iden
         "involvedObject": about,
         "reason": reason,
         "message": message[:_LONGEST],
-        "type": "Warning",
+        "type": kind,
         "source": {"component": "fleetwright"},
         "reportingComponent": "fleetwright",
         "firstTimestamp": moment,

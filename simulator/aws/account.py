@@ -110,6 +110,7 @@ class Account:
         self.wire.listen(EC2Writes(recorder).see)
         self.session = Session(self.wire, region.name, stream(seed, "tokens"), validates=validates)
         self.settings = Settings(
+            bind_pods=True,
             cluster_name=CLUSTER,
             table_name=_TABLE,
             bucket_name=_BUCKET,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from simulator.checkers.bindings import BindingJudge
 from simulator.checkers.budgets import BudgetJudge
 from simulator.checkers.do_not_disrupt import DoNotDisruptJudge
 from simulator.checkers.killed_pods import KilledPodsJudge
@@ -66,6 +67,7 @@ class Judges:
             DoubleLaunchJudge(self.ledger, self._reporter(DoubleLaunchJudge.name)),
             LimitJudge(self.ledger, self._reporter(LimitJudge.name), capacity_of),
             KilledPodsJudge(self.ledger, self._reporter(KilledPodsJudge.name)),
+            BindingJudge(self.ledger, self._reporter(BindingJudge.name)),
             self._stranded,
         )
 

@@ -14,6 +14,7 @@ from lambdas.ports import DeniedError, EvictionBlockedError, Listing
 from simulator.cluster.eviction import Evictions
 from simulator.cluster.list_selectors import node_of_selector, selection
 from simulator.cluster.objects import PROGRAM, JsonObject, Key, key_of
+from simulator.cluster.pod_bindings import PodBindings
 from simulator.cluster.store import Change, Store
 from simulator.record import Recorder
 
@@ -26,9 +27,10 @@ FORCED = "forced"
 class ClusterApi:
     """Implements `lambdas.ports.Kubernetes` on the simulated cluster; all that it does is done by the program."""
 
-    def __init__(self, store: Store, evictions: Evictions, recorder: Recorder) -> None:
+    def __init__(self, store: Store, evictions: Evictions, bindings: PodBindings, recorder: Recorder) -> None:
         self._store = store
         self._evictions = evictions
+        self._bindings = bindings
         self._recorder = recorder
         self._hooks: list[FaultHook] = []
         self._listings: dict[Resource, Listing] = {}
@@ -98,6 +100,11 @@ class ClusterApi:
                 budget = error.detail.partition(" ")[0]
                 self._recorder.emit("evictionRefused", pod=f"{namespace}/{name}", budget=budget)
                 raise
+
+    def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        """Bind a pod to a node."""
+        with self._call("kube:create pods/binding"):
+            self._bindings.bind(namespace, name, uid=uid, node=node)
 
     def _call(self, call: str) -> _Hooked:
         return _Hooked(self._hooks, call)

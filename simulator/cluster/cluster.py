@@ -21,6 +21,7 @@ from simulator.cluster.merge_patch import difference
 from simulator.cluster.narrator import Narrator
 from simulator.cluster.node_lifecycle import NodeLifecycle
 from simulator.cluster.objects import USER, JsonObject, key_of
+from simulator.cluster.pod_bindings import PodBindings
 from simulator.cluster.pod_disruption_budgets import PodDisruptionBudgets
 from simulator.cluster.scheduling.scheduler import Scheduler
 from simulator.cluster.store import Store
@@ -50,8 +51,9 @@ class Cluster:
         self._store = Store(clock, rng)
         Narrator(self._store, recorder)
         self._audit = AuditLog(self._store)
-        self.api = ClusterApi(self._store, Evictions(self._store), recorder)
-        self._kubelets = _start_control_plane(self._store)
+        scheduler, self._kubelets = _start_control_plane(self._store)
+        bindings = PodBindings(self._store, scheduler, recorder)
+        self.api = ClusterApi(self._store, Evictions(self._store), bindings, recorder)
         self._applied: dict[tuple[Resource, tuple[str, str]], JsonObject] = {}
 
     def apply(self, objects: Iterable[JsonObject], by: str = USER) -> None:
@@ -127,7 +129,7 @@ class Cluster:
         self._store.patch(resource, name, patch, namespace=namespace, by=by)
 
 
-def _start_control_plane(store: Store) -> Kubelets:
+def _start_control_plane(store: Store) -> tuple[Scheduler, Kubelets]:
     """Start the controllers, the scheduler and the kubelets; they listen to the store in this order."""
     GarbageCollector(store)
     for resource in (kinds.REPLICA_SETS, kinds.REPLICATION_CONTROLLERS):
@@ -139,8 +141,8 @@ def _start_control_plane(store: Store) -> Kubelets:
     CronJobs(store)
     PodDisruptionBudgets(store)
     TaintEviction(store)
-    Scheduler(store, VolumeBinder(store))
-    return Kubelets(store, VolumeAttacher(store), NodeLifecycle(store))
+    scheduler = Scheduler(store, VolumeBinder(store))
+    return scheduler, Kubelets(store, VolumeAttacher(store), NodeLifecycle(store))
 
 
 def _pruned(removals: JsonObject, patch: JsonObject) -> JsonObject:

@@ -104,6 +104,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("nodes", "get"): "Writes to a node only as it is now.",
     ("nodes", "patch"): "Labels and taints nodes, and holds them by a finalizer until they are drained.",
     ("pods", "delete"): "Ends pods when a drain's time is over.",
+    ("pods/binding", "create"): "Binds pods to the node that was launched for them (`bindPods`).",
     ("pods/eviction", "create"): "Drains a node.",
     ("pods/status", "patch"): "Nominates pods for the node that was launched for them (`nominatePods`).",
 }
@@ -174,6 +175,12 @@ SELDOM_LISTED: Final[Mapping[str, str]] = {
 """Kubernetes resource → when it is listed, where the played worlds do not."""
 
 SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
+    (
+        "execute",
+        "",
+        "pods/status",
+        "patch",
+    ): "pods that kube-scheduler binds, as those with volumes, are nominated",
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
     ("execute", "", "events", "create"): "a drain that comes no further is told",
     ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",

@@ -17,7 +17,7 @@ from tests.access.requests import Authorizations
 Verb = tuple[str, str, str]
 """API group, resource with subresource, verb: as in an RBAC rule."""
 
-_VERBS: Final = ("list", "count", "get", "create", "patch", "delete", "evict")
+_VERBS: Final = ("list", "count", "get", "create", "patch", "delete", "bind", "evict")
 
 
 class Access:
@@ -122,8 +122,8 @@ class CheckedKubernetes:
 
 
 def _verb(name: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Verb:
-    if name == "evict":
-        return "", "pods/eviction", "create"
+    if name in ("evict", "bind"):
+        return "", {"evict": "pods/eviction", "bind": "pods/binding"}[name], "create"
     resource: Resource = given[0] if given else named.get("resource", PODS)
     subresource = named.get("subresource", "")
     verb = "list" if name == "count" else name

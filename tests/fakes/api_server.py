@@ -66,6 +66,8 @@ class ApiServer:
             return self._list(url.path, parse_qs(url.query))
         if request.method == "POST" and url.path.endswith("/eviction"):
             return self._evict(url.path.removesuffix("/eviction"), request.body)
+        if request.method == "POST" and url.path.endswith("/binding"):
+            return self._bind(url.path.removesuffix("/binding"), request.body)
         if request.method == "POST":
             return self._create(url.path, request.body)
         if url.path.removesuffix("/status") not in self.objects:
@@ -122,6 +124,15 @@ class ApiServer:
             causes = [{"reason": "DisruptionBudget", "message": f"The disruption budget {self.blocked[key]} needs 2"}]
             return 429, _status(429, message) | {"details": {"causes": causes}}
         return self._delete(key, body["deleteOptions"])
+
+    def _bind(self, key: str, body: JsonObject) -> tuple[int, Any]:
+        if key not in self.objects:
+            return 404, _status(404, "not found")
+        pod = self.objects[key]
+        if pod["spec"].get("nodeName") or body["metadata"]["uid"] != pod["metadata"].get("uid"):
+            return 409, _status(409, "pod is already assigned to a node, or another one")
+        self.objects[key] = {**pod, "spec": {**pod["spec"], "nodeName": body["target"]["name"]}}
+        return 201, _status(201, "")
 
     def _uid_matches(self, key: str, options: JsonObject) -> bool:
         wanted = options.get("preconditions", {}).get("uid")

@@ -170,6 +170,15 @@ class FakeKubernetes:
         self.drop(kinds.PODS, name, namespace)
         self.after_call("create pods/eviction")
 
+    def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        _permitted("create", kinds.PODS, "binding")
+        self.before_call("create pods/binding")
+        pod = self._found(kinds.PODS, name, namespace)
+        if pod["spec"].get("nodeName") or uid != pod["metadata"].get("uid"):
+            raise ConflictError("kube:create pods/binding", "already assigned, or another pod of this name")
+        self.amend(kinds.PODS, name, {"spec": {"nodeName": node}}, namespace)
+        self.after_call("create pods/binding")
+
     def _found(self, resource: Resource, name: str, namespace: str) -> JsonObject:
         try:
             return self._objects[resource.kind, namespace, name]

@@ -187,6 +187,7 @@ class WirePodSpec(Wire):
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[Named, ...] = ()
     resource_claims: tuple[Named, ...] = ()
+    workload_ref: Named | None = None
     termination_grace_period_seconds: int = 30
     host_network: bool = False
 

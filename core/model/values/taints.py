@@ -53,12 +53,16 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
 DISRUPTED: Final = Taint(labels.DISRUPTED_TAINT, NO_SCHEDULE)
 UNREGISTERED: Final = Taint(labels.UNREGISTERED_TAINT, NO_EXECUTE)
 
+HELD: Final = Taint(labels.UNREGISTERED_TAINT, NO_SCHEDULE)
+"""Keeps kube-scheduler off a node that has joined, until the pods that it was launched for are bound to it."""
+
 KNOWN_EPHEMERAL: Final = (
     Taint("node.kubernetes.io/not-ready", NO_SCHEDULE),
     Taint("node.kubernetes.io/not-ready", NO_EXECUTE),
     Taint("node.kubernetes.io/unreachable", NO_SCHEDULE),
     Taint("node.cloudprovider.kubernetes.io/uninitialized", NO_SCHEDULE, "true"),
     UNREGISTERED,
+    HELD,
 )
 """Taints that a booting node carries for a while; scheduling ignores them until it is initialized (Karpenter)."""
 

@@ -24,6 +24,7 @@ RESTARTS_MAX: Final = 3
 """How often a list starts over because its continue token expired while we read (410)."""
 
 EVICTION: Final = "eviction"
+BINDING: Final = "binding"
 _METHODS: Final = {"get": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _MERGE_PATCH: Final = "application/merge-patch+json"
 
@@ -85,6 +86,16 @@ class HttpKubernetes:
         """Delete an object, with a UID precondition if one is given. Raises NotFoundError, ConflictError, PortError."""
         options = _delete_options(uid, grace_seconds) | {"propagationPolicy": "Background"}
         self._send("delete", resource, resource.path(name, namespace), options)
+
+    def bind(self, namespace: str, name: str, *, uid: str, node: str) -> None:
+        """Bind a pod that has no node. Raises NotFoundError, ConflictError, PortError."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        self._send("create", PODS, PODS.path(name, namespace, BINDING), binding, subresource=BINDING)
 
     def evict(self, namespace: str, name: str, *, uid: str) -> None:
         """Evict a pod. Raises EvictionBlockedError, NotFoundError, ConflictError, PortError."""

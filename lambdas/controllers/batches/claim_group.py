@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
+from core.lifecycle.steps import BindPods
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
@@ -31,6 +32,7 @@ class ClaimGroup:
 
     Attributes:
         reports: What became of each claim.
+        binding: Claims whose pods may be bound now.
         has_failed: Whether the message must be delivered again.
     """
 
@@ -39,6 +41,7 @@ class ClaimGroup:
     ) -> None:
         self.names = tuple(names)
         self.reports = {name: report.part() for name in names}
+        self.binding: list[str] = []
         self.has_failed = False
         self._item = item
         self._claim_work = claim_work
@@ -77,8 +80,17 @@ class ClaimGroup:
             again = WorkItem(claim=name, until=self._item.until, failures=failures + 1)
             self._go_alone(again, retry_after(error, failures))
             return
-        if delay is not None:
+        if isinstance(delay, BindPods):
+            with self._lock:
+                self.binding.append(name)
+        elif delay is not None:
             self._wait(name, delay)
+
+    def after_turn(self, delay: timedelta) -> None:
+        """Ask for the next looks of the claims whose pods had a turn."""
+        with self._lock:
+            self._waiting, self._alone = {delay: self.binding}, []
+        self._ask_again()
 
     def _fail(self, name: str) -> None:
         """Let SQS deliver a message about one claim again; of several the one that fails gets a message of its own."""

@@ -11,8 +11,10 @@ import msgspec
 
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
+from lambdas.controllers.batches.binding.pod_binder import PodBinder
 from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup
 from lambdas.controllers.batches.retries import retry_after
+from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_lists import NodeLists
@@ -21,7 +23,6 @@ from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
 from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
-from lambdas.side_by_side import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility ends."""
@@ -44,6 +45,7 @@ class Execution:
         cloud: CloudProvider,
         claim_work: ClaimWork,
         command_work: CommandWork,
+        binder: PodBinder,
         work: Queue,
         clock: Clock,
         run_tasks: RunTasks,
@@ -53,6 +55,7 @@ class Execution:
         self._cloud = cloud
         self._claim_work = claim_work
         self._command_work = command_work
+        self._binder = binder
         self._work = work
         self._clock = clock
         self._run_tasks = run_tasks
@@ -78,9 +81,28 @@ class Execution:
             else:
                 unfinished.add(message.id)
         unfinished |= {message.id for message in commands if not ended[-1]}
+        self._bind(
+            [group for message, group in groups if group.binding and message.id not in unfinished], report, deadline
+        )
         failed = {message.id for message, group in groups if group.has_failed}
         for message in messages:
             self._conclude(message, report, is_finished=message.id not in unfinished, has_failed=message.id in failed)
+
+    def _bind(self, groups: Sequence[ClaimGroup], report: RunReport, deadline: datetime) -> None:
+        """Give all claims of the batch whose nodes are ready a turn together: their pods may wait for each other."""
+        names = sorted(name for group in groups for name in group.binding)
+        if not names:
+            return
+        delay = HAND_BACK_AFTER
+        try:
+            if self._clock.now() + BEGIN_WITHIN <= deadline:
+                delay = self._binder.run(names, report)
+        except PortError as error:
+            delay = retry_after(error, 0)
+            report.count("portErrors")
+            report.decide(DecisionKind.SKIP, names[0], reason_of(error), str(error))
+        for group in groups:
+            group.after_turn(delay)
 
     def _conclude(self, message: _Message, report: RunReport, *, is_finished: bool, has_failed: bool) -> None:
         if is_finished or message.item.claim_names:

@@ -79,9 +79,7 @@ class Launcher:
         if asked != record:
             record = self._claims.change(record, asked)
         try:
-            avoided = admission.avoided_subnets
-            order = order_of(record, node_class, catalogue, cluster=self._cluster, avoided_subnets=avoided)
-            launched = self._cloud.launch(order)
+            launched = self._cloud.launch(order_of(record, node_class, catalogue, cluster=self._cluster))
         except InsufficientCapacityError as error:
             self._gate.learn(record, node_class, error.refused, error.call, now, report)
             report.count("refusedLaunches")

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from core import labels
 from core.brakes.steps import action_of_step
 from core.errors import invariant
 from core.lifecycle import steps
 from core.lifecycle.backoff import recheck_after
 from core.lifecycle.claims import next_claim_step
 from core.lifecycle.draining import deletion
-from core.lifecycle.rebuilding import with_labels_of
 from core.lifecycle.records import ClaimPhase, ClaimRecord
-from core.lifecycle.registration import registration_of
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
-from lambdas.brakes.joining import became_ready, went
+from lambdas.brakes.joining import went
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.draining.drain_cancellation import DrainCancellation
 from lambdas.controllers.draining.draining import Draining
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.draining.surge import Surge
 from lambdas.controllers.launching.launching import Launcher
+from lambdas.controllers.node_lifecycle.node_registration import NodeRegistration
 from lambdas.controllers.nodes.node_events import NodeEvents
-from lambdas.controllers.nodes.node_lists import ObservedNode
-from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
-from lambdas.controllers.nodes.nominating import Nominator
 from lambdas.messages import wake_up
 from lambdas.metric_names import INSTANCES_TERMINATED
 from lambdas.observation.observer import Observer, Stores
@@ -47,11 +42,6 @@ from lambdas.ports import (
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import ClaimChange
-
-T = TypeVar("T")
-
-PATCH_ATTEMPTS: Final = 3
-"""How often a node is patched in one go while others write to it."""
 
 MAX_STEPS: Final = 8
 """Steps of one claim in one go; the longest way from a drained node to nothing left takes five."""
@@ -80,7 +70,8 @@ class ClaimWork:
         self._claims = stores.claims
         self._launcher = launcher
         self._observer = observer
-        self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
+        self._nodes = NodeRegistration(kubernetes, stores, settings, clock)
+        self._binds = settings.bind_pods
         self._node_news = NodeEvents(kubernetes, clock)
         surge = Surge(kubernetes, is_on=settings.surge_restarts)
         self._draining = Draining(kubernetes, stores.claims, surge, clock)
@@ -91,20 +82,23 @@ class ClaimWork:
         self._wake_ups = wake_ups
         self._clock = clock
 
-    def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | None:
+    def advance(self, name: str, reader: NodeStateReader, report: RunReport) -> timedelta | steps.BindPods | None:
         """Take the steps that can be taken.
 
         Returns:
-            When to look again, None if there is nothing to wait for.
+            When to look again, None if there is nothing to wait for; the binding of pods is left to whoever calls, who knows
+            the claims that have their turn together.
         """
         record, last = self._claims.get(name), None
         for _ in range(MAX_STEPS):
             if record is None:
                 return None
             facts = self._replacing.with_replacements(record, reader.facts(record))
-            step = next_claim_step(record, facts, self._clock.now())
+            step = next_claim_step(record, facts, self._clock.now(), binds=self._binds)
             if isinstance(step, steps.Rest):
                 return None
+            if isinstance(step, steps.BindPods):
+                return step
             if isinstance(step, steps.Wait):
                 return step.delay
             if self._is_held_back(record, step, report):
@@ -138,9 +132,11 @@ class ClaimWork:
             case steps.Adopt():
                 return self._adopt(record, step, reader, report)
             case steps.Register():
-                return self._register(record, step, reader, report)
+                return self._nodes.register(record, step, reader, report)
+            case steps.NoteUsable():
+                return self._nodes.note_usable(record)
             case steps.MarkInitialized():
-                return self._mark_initialized(record, step, reader, report)
+                return self._nodes.mark_initialized(record, step, reader, report)
             case steps.ReportNode():
                 return self._report(record, step, reader, report)
             case steps.BeginTermination():
@@ -273,68 +269,6 @@ class ClaimWork:
         report.decide(DecisionKind.ADOPT, record.name, ClaimReason.FOUND_BY_TAG, f"instance {step.instance_id}")
         return self._launcher.adopt(record, instance, self._observer.catalogue(node_classes, now), now)
 
-    def _register(
-        self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord | None:
-        record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
-        reader.look_again(step.node)
-        # Not before: the scheduler wipes off nominations for a node that is still closed.
-        nominated = self._nominator.nominate(record, step.node, reader, report)
-        report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
-        return self._moved(record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated)
-
-    def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
-        """Write what the node that joined must be given; the claim with what its node knows of it."""
-        known = with_labels_of(record, seen.node)
-        # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
-        step = registration_of(known, seen.node)
-        patch_node(
-            self._kubernetes,
-            seen,
-            labels=step.labels,
-            annotations=step.annotations,
-            taints=step.taints,
-            finalizers=step.finalizers,
-        )
-        return known
-
-    def _patched_anew(
-        self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]
-    ) -> T:
-        """Patch a node as it was last seen; if somebody changed it since, read it and patch it again, at once.
-
-        The kubelet and the cloud controller write to a new node all the time, and pods wait for it.
-
-        Raises:
-            ConflictError: If it changed `PATCH_ATTEMPTS` times, or is gone.
-        """
-        for attempt in range(1, PATCH_ATTEMPTS + 1):
-            seen = reader.node(node)
-            if seen is None:
-                break
-            try:
-                return patch(seen)
-            except ConflictError:
-                if attempt == PATCH_ATTEMPTS:
-                    raise
-                report.count("patchedAgain")
-                reader.look_again(node)
-        raise ConflictError("kube:PATCH nodes", f"node {node} is gone again")
-
-    def _mark_initialized(
-        self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
-    ) -> ClaimRecord | None:
-        self._patched_anew(
-            step.node,
-            reader,
-            report,
-            lambda seen: patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"}),
-        )
-        report.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
-        plan = msgspec.structs.replace(record.plan, pods=())
-        became_ready(self._breakers, record, self._clock.now(), report)
-        return self._moved(record, phase=ClaimPhase.INITIALIZED, initialized_at=self._clock.now(), plan=plan)
-
     def _report(
         self, record: ClaimRecord, step: steps.ReportNode, reader: NodeStateReader, report: RunReport
     ) -> ClaimRecord | None:
@@ -358,10 +292,6 @@ class ClaimWork:
         self._claims.forget(record)
         if record.deletion is None and record.attempts:  # one that was never tried says nothing of its NodePool
             went(self._breakers, record, step.reason, self._clock.now(), report)
-
-    def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
-        after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
-        return self._claims.change(record, after)
 
     def _tell_of_room(self, before: ClaimRecord, after: ClaimRecord | None) -> None:
         """Wake those who wait for a NodePool's limits when a claim that goes has given back its share."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from core.manifests.wire import api_resources as kinds
 from core.model.values import quantity
@@ -94,6 +95,19 @@ class ClusterState:
         rooms = [self.nodes[name] for name in names if name in self.nodes and pod_class.admits(self.nodes[name].node)]
         self._admitting[pod_class.number] = (self.shape_version, rooms)
         return rooms
+
+    @contextmanager
+    def without_taint(self, key: str, effect: str) -> Iterator[None]:
+        """For as long as this lasts, nodes are seen without this taint."""
+        shown = {name: room.node for name, room in self.nodes.items()}
+        for room in self.nodes.values():
+            kept = [t for t in spec_of(room.node).get("taints") or () if (t["key"], t["effect"]) != (key, effect)]
+            room.node = {**room.node, "spec": {**spec_of(room.node), "taints": kept}}
+        try:
+            yield
+        finally:
+            for name, node in shown.items():
+                self.nodes[name].node = node
 
     def _node_changed(self, change: Change) -> None:
         name = name_of(change.obj)

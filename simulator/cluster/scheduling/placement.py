@@ -57,6 +57,12 @@ class Placement:
         counted = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return f"0/{len(self._state.nodes)} nodes are available: {counted or 'no nodes available to schedule pods'}."
 
+    def why_not(self, node: str) -> str:
+        """Why one node will not do, empty if it will."""
+        if self._volumes is not None and self._volumes.problem:
+            return self._volumes.problem
+        return self._why_not(self._state.nodes[node])
+
     def _closed_by(self, room: NodeRoom) -> str:
         """What closes a node that suits by itself, empty if it is open."""
         held = self._state.nominations.held(room.name, self._key, self._class)

@@ -71,6 +71,13 @@ class Scheduler:
             kinds.NAMESPACES,
         )
 
+    def objection(self, pod: JsonObject, node: str, *, but_for: tuple[str, str]) -> str:
+        """Why the scheduler would not bind the pod to the node now, empty if it would; a taint of this key and effect aside."""
+        if node not in self._state.nodes:
+            return f"there is no node {node}"
+        with self._state.without_taint(*but_for):
+            return Placement(self._store, self._state, self._state.classes.of(pod), pod).why_not(node)
+
     def _pod_changed(self, change: Change) -> None:
         key = key_of(change.obj)
         if change.new is not None and _awaits_binding(change.new):

@@ -148,6 +148,19 @@ def test_creating_what_exists_is_a_conflict(kubernetes: HttpKubernetes) -> None:
         kubernetes.create(NODES, {"metadata": {"name": "n1"}})
 
 
+def test_a_pod_is_bound_once_and_only_that_one(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """The scheduler may be faster, and a pod of the name may be another one."""
+    server.put(PODS.path(namespace="shop"), a_pod("cart"))
+    with pytest.raises(NotFoundError):
+        kubernetes.bind("shop", "gone", uid="uid-gone", node="n1")
+    with pytest.raises(ConflictError):
+        kubernetes.bind("shop", "cart", uid="an earlier pod of the same name", node="n1")
+    kubernetes.bind("shop", "cart", uid="uid-cart", node="n1")
+    assert server.objects[PODS.path("cart", "shop")]["spec"]["nodeName"] == "n1"
+    with pytest.raises(ConflictError):
+        kubernetes.bind("shop", "cart", uid="uid-cart", node="n2")
+
+
 def test_an_eviction_is_refused_by_its_budget(server: ApiServer, kubernetes: HttpKubernetes) -> None:
     """A budget's no must be told from an overloaded server: one waits for pods, the other for the server."""
     server.put(PODS.path(namespace="shop"), a_pod("cart"))

@@ -217,6 +217,7 @@ class Cloud:
             work_queue_url=self.queue_urls[wiring.WORK.name],
             schedule_group=GROUP,
             schedule_role_arn=f"arn:aws:iam::{ACCOUNT_ID}:role/fleetwright-schedules",
+            bind_pods=True,
             disrupt_function_arn=f"arn:aws:lambda:{self.region.name}:{ACCOUNT_ID}:function:disrupt",
         )
 

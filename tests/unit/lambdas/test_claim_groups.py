@@ -17,7 +17,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 @pytest.fixture
 def lab() -> Lab:
     """Three nodes that boot, planned at once."""
-    found = Lab()
+    found = Lab(bind_pods=False)
     found.kubernetes.put(*(a_pending_pod(name, cpu="3") for name in ("a", "b", "c")))
     found.provision()
     return found

@@ -15,7 +15,7 @@ from tests.fakes.lab import Lab, a_pending_pod
 @pytest.fixture
 def lab() -> Lab:
     """Two pods for which a node was launched that has not joined yet."""
-    found = Lab()
+    found = Lab(bind_pods=False)
     found.kubernetes.put(a_pending_pod("a"), a_pending_pod("b"))
     found.provision()
     return found
@@ -62,7 +62,7 @@ def test_only_pods_that_still_wait_are_nominated(lab: Lab) -> None:
 
 
 def test_a_setting_turns_it_off() -> None:
-    lab = Lab(nominate_pods=False)
+    lab = Lab(nominate_pods=False, bind_pods=False)
     lab.kubernetes.put(a_pending_pod("a"))
     lab.provision()
     join(lab)
@@ -71,7 +71,7 @@ def test_a_setting_turns_it_off() -> None:
 
 def test_a_cluster_that_refuses_nominations_still_gets_its_nodes() -> None:
     """An older ClusterRole must not keep nodes from joining."""
-    lab = Lab()
+    lab = Lab(bind_pods=False)
     lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
     lab.provision()
     refused: list[str] = []
@@ -89,7 +89,7 @@ def test_a_cluster_that_refuses_nominations_still_gets_its_nodes() -> None:
 
 def test_a_pod_that_the_scheduler_bound_a_moment_before_is_no_refusal() -> None:
     """Three of them, and the claim's other pods would go without a nomination."""
-    lab = Lab()
+    lab = Lab(bind_pods=False)
     lab.kubernetes.put(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
     lab.provision()
     answered: list[str] = []

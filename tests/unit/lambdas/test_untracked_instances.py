@@ -9,7 +9,7 @@ import pytest
 
 from core import labels
 from core.brakes.brake import Brake, BrakeKind
-from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.records import ClaimPhase, ClaimRecord, Moments
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Offering
 from lambdas.controllers.sweeps.instances.unknown import SHARE_PERCENT, UNKNOWN_AFTER
@@ -82,6 +82,7 @@ def what_lasts(record: ClaimRecord) -> ClaimRecord:
         requested_at=NOW,
         phase_since=NOW,
         initialized_at=NOW,
+        moments=Moments(),
         last_pod_event_at=None,
         pods_digest="",
         nominated=(),

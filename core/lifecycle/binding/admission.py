@@ -1,0 +1,45 @@
+"""May this pod be bound to this node now, and if not, what keeps it out?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from core.lifecycle.binding.eligibility import is_left_to_scheduler
+from core.lifecycle.binding.node_fit import obstacle_on_node
+from core.lifecycle.binding.placed_pods import PlacedPods
+from core.lifecycle.binding.pod_affinity import is_attracted, is_repelled
+from core.lifecycle.binding.spreading import keeps_skew
+from core.model.node import Node
+from core.model.pod import Pod
+from core.reasons.binding import BindingReason
+
+AWAITS_OTHERS = frozenset({BindingReason.TOPOLOGY_SPREAD, BindingReason.POD_AFFINITY})
+"""What other pods change by being bound: such a pod has its turn when they have had theirs."""
+
+
+def obstacle(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+    """What keeps the pod from being bound to the node, None if nothing does."""
+    has_another = pod.nominated_node_name not in ("", node.name)  # the scheduler makes it room there
+    if has_another or is_left_to_scheduler(pod):
+        return BindingReason.LEFT_TO_SCHEDULER
+    found = obstacle_on_node(pod, node, placed)
+    if found is not None:
+        return found
+    if not keeps_skew(pod, node, placed):
+        return BindingReason.TOPOLOGY_SPREAD
+    if is_repelled(pod, node, placed):
+        return BindingReason.POD_ANTI_AFFINITY
+    return None if is_attracted(pod, node, placed) else BindingReason.POD_AFFINITY
+
+
+def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, placed: PlacedPods) -> int | None:
+    """The highest priority of the pods that wait for no node of ours and would fit on this one, None for none.
+
+    kube-scheduler would give them the room; bound to pods below them, it would be taken back by preemption.
+    """
+    found = (
+        pod.spec.priority
+        for pod in waiting
+        if pod.key not in expected and not pod.is_gated and obstacle_on_node(pod, node, placed) is None
+    )
+    return max(found, default=None)

@@ -1,0 +1,73 @@
+"""Which bindings may be written side by side, and which only one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from core.lifecycle.binding.pod_selection import PodSelection, affinity_selection, spread_selection
+from core.lifecycle.binding.turn import DecidedBinding
+from core.model.pod import DO_NOT_SCHEDULE, Pod
+
+
+def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, ...]]:
+    """Bindings that no rule connects are chains of their own; those of connected pods keep their order in one chain.
+
+    Each rule then holds at each single binding, whichever chain is ahead.
+    """
+    kinds: dict[tuple[object, ...], int] = {}
+    examples: list[Pod] = []
+    kind_of: list[int] = []
+    for binding in bindings:
+        key = _kind(binding.pod)
+        if key not in kinds:
+            kinds[key] = len(examples)
+            examples.append(binding.pod)
+        kind_of.append(kinds[key])
+    parents = _connected(examples)
+    chains: dict[int, list[DecidedBinding]] = {}
+    alone: list[tuple[DecidedBinding, ...]] = []
+    for binding, kind in zip(bindings, kind_of, strict=True):
+        if kind in parents:
+            chains.setdefault(parents[kind], []).append(binding)
+        else:
+            alone.append((binding,))
+    return [*(tuple(chain) for chain in chains.values()), *alone]
+
+
+def _kind(pod: Pod) -> tuple[object, ...]:
+    return (pod.namespace, tuple(sorted(pod.labels.items())), id(pod.spec))
+
+
+def _connected(pods: Sequence[Pod]) -> dict[int, int]:
+    """Position of a kind of pods → that of the first kind that it is connected with; kinds without any rule are left out."""
+    groups: dict[int, int] = {}
+    for position, pod in enumerate(pods):
+        for selection in _selections(pod):
+            groups.setdefault(position, position)
+            for other, found in enumerate(pods):
+                if selection.selects(found):
+                    groups.setdefault(other, other)
+                    _join(groups, position, other)
+    return {position: _first(groups, position) for position in groups}
+
+
+def _join(groups: dict[int, int], one: int, other: int) -> None:
+    low, high = sorted((_first(groups, one), _first(groups, other)))
+    groups[high] = low
+
+
+def _first(groups: dict[int, int], position: int) -> int:
+    while groups[position] != position:
+        position = groups[position]
+    return position
+
+
+def _selections(pod: Pod) -> Iterable[PodSelection]:
+    """The pods that the rules of a pod are about."""
+    for rule in pod.spec.spreads:
+        if rule.when_unsatisfiable == DO_NOT_SCHEDULE:
+            yield spread_selection(pod, rule)
+    if pod.spec.affinity:
+        yield affinity_selection(pod, pod.spec.affinity)
+    for term in pod.spec.anti_affinity:
+        yield affinity_selection(pod, (term,))

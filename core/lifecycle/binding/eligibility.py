@@ -1,0 +1,57 @@
+"""Pods that nobody but kube-scheduler binds, and nodes on which nobody but it may bind."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from core.model.node import Node
+from core.model.pod import Pod
+from core.model.values.taints import HELD, NO_EXECUTE
+
+SETTLES_WITHIN: Final = timedelta(seconds=1)
+"""From a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
+refuses pods by the taints and labels that it remembers; a scheduler that sees the node open first overcommits it."""
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+
+def is_left_to_scheduler(pod: Pod) -> bool:
+    """Whether the pod asks for something that only a scheduler gives or knows.
+
+    A profile of its own, a gate, a group that starts together, devices, volumes (their zones, attach limits and
+    `selected-node`), or pods of namespaces that are selected by label.
+    """
+    spec = pod.spec
+    asks = spec.volumes or spec.resource_claims or spec.workload or spec.problem or pod.is_gated or pod.unreadable
+    if asks or spec.scheduler_name != DEFAULT_SCHEDULER or any("/" in name for name in spec.requests):
+        return True
+    return any(term.namespace_selector is not None for term in (*spec.affinity, *spec.anti_affinity))
+
+
+def is_held(node: Node) -> bool:
+    """Whether kube-scheduler is kept off the node until its pods are bound."""
+    return any(taint.matches(HELD) for taint in node.taints)
+
+
+def may_hold(record: ClaimRecord) -> bool:
+    """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
+
+    Not where somebody must run there first who may not tolerate our taint: an agent that takes a startup taint off, or the
+    plugin of a device.
+    """
+    extended = any("/" in name and amount > 0 for name, amount in record.plan.resources.items())
+    return bool(record.plan.pods) and not record.plan.startup_taints and not extended
+
+
+def accepts_bindings(node: Node, now: datetime) -> bool:
+    """Whether pods may be bound there at all: its kubelet refuses what a NoExecute taint keeps off, or kept off just now."""
+    is_closed = any(taint.effect == NO_EXECUTE for taint in node.taints)
+    became_ready_now = node.ready_changed_at is not None and now - node.ready_changed_at < SETTLES_WITHIN
+    return node.is_ready and node.deleted_at is None and is_held(node) and not is_closed and not became_ready_now
+
+
+def covers_plan(record: ClaimRecord, node: Node) -> bool:
+    """Whether the node offers all that was planned for it, its daemons included."""
+    return all(node.allocatable.get(name, 0) >= amount for name, amount in record.plan.resources.items())

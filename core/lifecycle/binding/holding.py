@@ -1,0 +1,45 @@
+"""How long a node is held: until none of its pods waits for its turn, or no turn can come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+
+HOLD_AT_MOST: Final = timedelta(minutes=1)
+"""From the first turn of a node. The slowest node of a plan comes within a minute of its first, or hardly ever."""
+
+QUIET_FOR: Final = timedelta(seconds=3)
+"""Without a binding of the plan for so long, nobody's turn is about to come; turns are a second apart."""
+
+
+def plan_stamp(record: ClaimRecord) -> str:
+    """What the names of the claims of one plan have in common: the stamp of the lease under which they were requested."""
+    return record.name.rpartition("-")[0].rpartition("-")[2]
+
+
+def is_hold_over(record: ClaimRecord, now: datetime) -> bool:
+    """Whether the node has been held for as long as may be."""
+    since = record.moments.usable_at
+    return since is not None and now - since >= HOLD_AT_MOST
+
+
+def may_have_a_turn(record: ClaimRecord, records: Iterable[ClaimRecord], now: datetime) -> bool:
+    """Whether pods of the claim that wait for others may still be bound: others of its plan come, or were bound just now."""
+    stamp = plan_stamp(record)
+    others = [other for other in records if other.deletion is None and plan_stamp(other) == stamp]
+    return any(_comes(other, now) or _was_bound_to(other, now) for other in others)
+
+
+def _comes(record: ClaimRecord, now: datetime) -> bool:
+    """Whether its node has not had a turn yet and is going to."""
+    if record.is_bound or record.initialized_at is not None:
+        return False
+    since = record.moments.usable_at
+    return since is None or now - since < QUIET_FOR
+
+
+def _was_bound_to(record: ClaimRecord, now: datetime) -> bool:
+    return record.moments.bound_at is not None and now - record.moments.bound_at < QUIET_FOR

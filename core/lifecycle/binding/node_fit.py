@@ -1,0 +1,45 @@
+"""Whether a node suits a pod, the pods of other nodes aside (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts)."""
+
+from __future__ import annotations
+
+from core.lifecycle.binding.placed_pods import PlacedPods
+from core.model.node import Node
+from core.model.pod import LabelSelector, Pod
+from core.model.values.taints import HELD, PREFER_NO_SCHEDULE
+from core.reasons.binding import BindingReason
+
+
+def obstacle_on_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
+    """What of the node keeps the pod out, None if nothing does."""
+    if not tolerates(pod, node):
+        return BindingReason.UNTOLERATED_TAINT
+    if not selects(pod, node):
+        return BindingReason.NODE_AFFINITY
+    used = placed.used(node.name)
+    wanted = pod.spec.requests.items()
+    if any(amount and used.get(name, 0) + amount > node.allocatable.get(name, 0) for name, amount in wanted):
+        return BindingReason.NO_ROOM
+    ports = pod.spec.host_ports
+    if ports and any(mine.conflicts(taken) for taken in placed.host_ports(node.name) for mine in ports):
+        return BindingReason.HOST_PORT_TAKEN
+    return None
+
+
+def tolerates(pod: Pod, node: Node) -> bool:
+    """Whether the pod tolerates the node's taints, but for the one that we keep the scheduler off with."""
+    return all(
+        any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
+        for taint in node.taints
+        if taint.effect != PREFER_NO_SCHEDULE and not taint.matches(HELD)
+    )
+
+
+def selects(pod: Pod, node: Node) -> bool:
+    """Whether the pod's node selector and required node affinity admit the node; what goes by fields admits none here."""
+    spec = pod.spec
+    if not LabelSelector(spec.node_selector).matches(node.labels):
+        return False
+    return not spec.required_terms or any(
+        term.requirements and not term.uses_fields and LabelSelector(term.requirements).matches(node.labels)
+        for term in spec.required_terms
+    )

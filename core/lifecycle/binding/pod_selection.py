@@ -1,0 +1,60 @@
+"""Which other pods a rule of a pod is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from core.model.pod import LabelSelector, Pod, PodAffinityTerm, TopologySpread
+from core.model.values.requirements import Requirement
+
+
+class PodSelection(msgspec.Struct, frozen=True):
+    """Pods that several selectors select at once, each within namespaces; no namespaces stand for all of them.
+
+    Attributes:
+        with_leaving: Whether pods whose deletion has begun count: they do for affinity, and not for spreads (kube-scheduler).
+    """
+
+    parts: tuple[tuple[tuple[str, ...], LabelSelector | None], ...]
+    with_leaving: bool
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether the pod is one of them, wherever it is."""
+        return all(
+            selector is not None and (not namespaces or pod.namespace in namespaces) and selector.matches(pod.labels)
+            for namespaces, selector in self.parts
+        )
+
+    def counts(self, pod: Pod) -> bool:
+        """Whether the pod counts where it is bound."""
+        return (self.with_leaving or not pod.is_terminating) and self.selects(pod)
+
+
+def spread_selection(pod: Pod, rule: TopologySpread) -> PodSelection:
+    """The pods among which the rule spreads."""
+    selector = _narrowed(rule.selector, pod.labels, rule.match_label_keys)
+    return PodSelection((((pod.namespace,), selector),), with_leaving=False)
+
+
+def affinity_selection(pod: Pod, terms: Iterable[PodAffinityTerm]) -> PodSelection:
+    """The pods that all these terms of the pod select (kube-scheduler counts none that only one of them selects)."""
+    return PodSelection(tuple(_part(pod, term) for term in terms), with_leaving=True)
+
+
+def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelector | None]:
+    """Namespaces that are selected by label are not known here, so that they stand for all: rather a pod too many stays out."""
+    selector = _narrowed(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
+    if term.namespace_selector is not None:
+        return (), selector
+    return term.namespaces or (pod.namespace,), selector
+
+
+def _narrowed(
+    selector: LabelSelector | None, labels: Mapping[str, str], same: Iterable[str], other: Iterable[str] = ()
+) -> LabelSelector | None:
+    """The selector narrowed to the pod's own values of `same` keys, and to others of `other` keys."""
+    more = [Requirement.one_of(key, labels[key]) for key in same if key in labels]
+    more += [Requirement.of(key, "NotIn", (labels[key],)) for key in other if key in labels]
+    return selector if selector is None or not more else LabelSelector((*selector.requirements, *more))

@@ -1,0 +1,43 @@
+"""Says on each pod that it was bound, as kube-scheduler does for its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from core.lifecycle.binding.turn import DecidedBinding
+from lambdas.controllers.batches.side_by_side import RunTasks
+from lambdas.controllers.kube_events import about_pod, normal, write
+from lambdas.ports import Clock, Kubernetes
+
+EVENTS_AT_MOST: Final = 500
+"""Pods of a turn that get an event: they are for people, who read no more, and each is a call."""
+
+WRITE_WITHIN: Final = timedelta(seconds=5)
+AT_A_TIME: Final = 25
+
+
+class BindingEvents:
+    """Writes an event `Scheduled` for each bound pod."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock, run_tasks: RunTasks) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._run_tasks = run_tasks
+
+    def tell(self, bindings: Sequence[DecidedBinding]) -> None:
+        """Write them; one that cannot be written is logged."""
+        now, told = self._clock.now(), bindings[:EVENTS_AT_MOST]
+        parts = [told[start : start + AT_A_TIME] for start in range(0, len(told), AT_A_TIME)]
+        self._run_tasks([partial(self._write, part, now) for part in parts], WRITE_WITHIN)
+
+    def _write(self, bindings: Sequence[DecidedBinding], now: datetime) -> None:
+        write(self._kubernetes, [_scheduled(binding, now) for binding in bindings])
+
+
+def _scheduled(binding: DecidedBinding, now: datetime) -> dict[str, object]:
+    pod = binding.pod
+    message = f"bound to {binding.node}, which was launched for it"
+    return normal(about_pod(pod.namespace, pod.name, pod.uid), "Scheduled", message, now, identity=pod.uid)

@@ -1,0 +1,77 @@
+"""Writes decided bindings, side by side where no rule connects them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from threading import Lock
+from typing import Final
+
+from core.lifecycle.binding.turn import DecidedBinding
+from lambdas.controllers.batches.side_by_side import RunTasks
+from lambdas.observability import logger
+from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
+
+REFUSALS: Final = 3
+"""So many refusals, and a claim's other pods are left to kube-scheduler: somebody does not want us to bind."""
+
+WRITE_WITHIN: Final = timedelta(seconds=10)
+"""For the bindings of a turn; what is not written by then has its turn in the next one."""
+
+
+class WrittenBindings:
+    """What became of a turn's bindings; threads add to it.
+
+    Attributes:
+        refusals: By claim and pod, what the API server said to bindings that it does not permit.
+        taken: Pods that had a node already, or were gone.
+    """
+
+    def __init__(self) -> None:
+        self.bound: list[DecidedBinding] = []
+        self.refusals: dict[str, dict[str, str]] = {}
+        self.taken = 0
+        self._lock = Lock()
+
+    def note(self, binding: DecidedBinding, error: PortError | None) -> None:
+        """One that was written, or what the API server said to it."""
+        with self._lock:
+            if error is None:
+                self.bound.append(binding)
+            elif isinstance(error, NotFoundError | ConflictError):
+                self.taken += 1
+            elif isinstance(error, DeniedError):
+                self.refusals.setdefault(binding.claim, {})[binding.pod.key] = str(error)
+
+    def is_refused(self, claim: str) -> bool:
+        """Whether no more of the claim's bindings are to be tried."""
+        return len(self.refusals.get(claim, ())) >= REFUSALS
+
+
+class BindingWriter:
+    """Writes bindings; each is a single attempt, and a pod that somebody else bound is left where it is."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock, run_tasks: RunTasks) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._run_tasks = run_tasks
+
+    def write(self, chains: Sequence[Sequence[DecidedBinding]]) -> WrittenBindings:
+        """Write the bindings of each chain in their order, up to the first that cannot be: the next were decided upon it."""
+        written, until = WrittenBindings(), self._clock.now() + WRITE_WITHIN
+        self._run_tasks([partial(self._write, chain, written, until) for chain in chains], WRITE_WITHIN)
+        return written
+
+    def _write(self, chain: Sequence[DecidedBinding], written: WrittenBindings, until: datetime) -> None:
+        for binding in chain:
+            if self._clock.now() >= until or written.is_refused(binding.claim):
+                return
+            pod = binding.pod
+            try:
+                self._kubernetes.bind(pod.namespace, pod.name, uid=pod.uid, node=binding.node)
+            except PortError as error:
+                logger.warning("pod could not be bound", extra={"pod": pod.key, "problem": str(error)})
+                written.note(binding, error)
+                return
+            written.note(binding, None)

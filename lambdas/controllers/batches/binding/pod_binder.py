@@ -1,0 +1,200 @@
+"""Turns of binding: look afresh, decide who may enter, write the bindings, and say of which claims that was all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.lifecycle.binding.admission import AWAITS_OTHERS
+from core.lifecycle.binding.chains import in_chains
+from core.lifecycle.binding.eligibility import accepts_bindings, covers_plan
+from core.lifecycle.binding.holding import is_hold_over, may_have_a_turn
+from core.lifecycle.binding.placed_pods import PlacedPods
+from core.lifecycle.binding.turn import BindingTurn, DecidedBinding, next_turn
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.manifests.pods import PodTranslator
+from core.manifests.wire import api_resources as kinds
+from core.model.node import Node
+from core.model.pod import Pod
+from core.reasons.binding import BindingReason
+from core.reasons.decision import DecisionKind
+from lambdas.controllers.batches.binding.binding_events import BindingEvents
+from lambdas.controllers.batches.binding.binding_writer import BindingWriter, WrittenBindings
+from lambdas.controllers.batches.side_by_side import RunTasks
+from lambdas.controllers.nodes.node_lists import readable
+from lambdas.ports import Clock, ConflictError, Kubernetes, PortError
+from lambdas.run_report import RunReport
+from lambdas.settings import Settings
+from lambdas.store import BINDER, ClaimStore, Leases
+
+NEXT_TURN: Final = timedelta(seconds=1)
+"""Until the next look at a claim that had a turn: to open its node, or for another turn."""
+
+PODS_AT_MOST: Final = 10_000
+"""Pods of a cluster of which all are listed for a turn: two seconds of a function, and some 50 MB. Rules among pods may depend
+on any of them, so in larger clusters pods are nominated instead (docs/adr/0050)."""
+
+TURN_AT_MOST: Final = timedelta(seconds=20)
+"""The lease of a turn: its lists, and its bindings. A run that dies in the middle holds up the others for no longer."""
+
+
+class PodBinder:
+    """Binds the pods of claims whose nodes are held; under one lease, since rules across nodes count what all others do."""
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        claims: ClaimStore,
+        leases: Leases,
+        settings: Settings,
+        clock: Clock,
+        run_tasks: RunTasks,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._leases = leases
+        self._clock = clock
+        self._writer = BindingWriter(kubernetes, clock, run_tasks)
+        self._events = BindingEvents(kubernetes, clock, run_tasks)
+        self._is_on = settings.bind_pods
+
+    def run(self, names: Sequence[str], report: RunReport) -> timedelta:
+        """Give these claims a turn; when to look at them again.
+
+        Raises:
+            PortError: If the look fails.
+        """
+        now = self._clock.now()
+        lease = self._leases.acquire(BINDER, f"{names[0]}/{now.isoformat()}", now=now, for_=TURN_AT_MOST)
+        if lease is None:
+            report.count("binderBusy")
+            return NEXT_TURN
+        try:
+            bound = self._turn(names, report)
+        finally:
+            with suppress(PortError):  # it ends by itself
+                self._leases.release(lease)
+        self._events.tell(bound)
+        return NEXT_TURN
+
+    def _turn(self, names: Sequence[str], report: RunReport) -> Sequence[DecidedBinding]:
+        count = self._kubernetes.count(kinds.PODS)
+        if not self._is_on or (count is not None and count > PODS_AT_MOST):
+            report.count("unboundClaims", len(names))
+            self._leave(names)
+            return ()
+        records = self._claims.all()
+        nodes = {seen.node.name: seen.node for seen in readable(self._kubernetes.list(kinds.NODES).items)}
+        pods = tuple(map(PodTranslator().readable_or_not, self._kubernetes.list(kinds.PODS).items))
+        held = _held(records, frozenset(names), nodes, self._clock.now())
+        waiting = {pod.key: pod for pod in pods if not pod.node_name and pod.is_active}
+        entering = [(record, node) for record, node in held if covers_plan(record, node)]
+        expected = frozenset(key for record in records if record.deletion is None for key in record.plan.pods)
+        turn = next_turn(entering, waiting, expected, PlacedPods(nodes.values(), pods))
+        written = self._writer.write(in_chains(turn.bindings))
+        report.count("boundPods", len(written.bound))
+        report.count("boundByOthers", written.taken)
+        report.count("refusedBindings", sum(len(pods) for pods in written.refusals.values()))
+        ends = {record.name: _end(record, node, turn, written, waiting) for record, node in held}
+        self._store(held, ends, written, records, report)
+        return written.bound
+
+    def _leave(self, names: Sequence[str]) -> None:
+        """Leave the claims' pods to kube-scheduler: their nodes are opened at the next look."""
+        for name in names:
+            record = self._claims.get(name)
+            if record is not None and _has_turn(record):
+                with suppress(ConflictError):
+                    self._claims.change(record, msgspec.structs.replace(record, is_bound=True))
+
+    def _store(
+        self,
+        held: Sequence[tuple[ClaimRecord, Node]],
+        ends: Mapping[str, _End],
+        written: WrittenBindings,
+        records: Iterable[ClaimRecord],
+        report: RunReport,
+    ) -> None:
+        """Note how far each claim is; of one whose row changed meanwhile the next turn does."""
+        now = self._clock.now()
+        fed = {binding.claim for binding in written.bound}
+        present = {record.name: record for record in records}
+        for record, _ in held:
+            present[record.name] = _after(record, now, was_fed=record.name in fed)
+        for record, _ in held:
+            after, end = present[record.name], ends[record.name]
+            may_go_on = end.is_again or (end.may_go_on and may_have_a_turn(after, present.values(), now))
+            if not may_go_on or is_hold_over(after, now):
+                # A run that died may have bound some a moment ago without a word.
+                after = msgspec.structs.replace(_after(after, now, was_fed=True), is_bound=True)
+                for pod, reason in end.left:
+                    why = BindingReason.HELD_TOO_LONG if reason in AWAITS_OTHERS and end.may_go_on else reason
+                    report.decide(DecisionKind.SKIP, pod.key, why, f"left to kube-scheduler, planned for {record.name}")
+            if after is not record:
+                with suppress(ConflictError):
+                    self._claims.change(record, after)
+
+
+class _End(msgspec.Struct, frozen=True):
+    """What a turn came to for one claim.
+
+    Attributes:
+        left: Pods that are not bound, with what keeps them out.
+        may_go_on: Whether one of them waits for its turn.
+        is_again: Whether a binding was decided and not written, so that the next turn comes for certain.
+    """
+
+    left: tuple[tuple[Pod, BindingReason], ...] = ()
+    may_go_on: bool = False
+    is_again: bool = False
+
+
+def _held(
+    records: Iterable[ClaimRecord], names: frozenset[str], nodes: Mapping[str, Node], now: datetime
+) -> list[tuple[ClaimRecord, Node]]:
+    """The claims that are to have a turn, as they are now, each with its node."""
+    found = [record for record in records if record.name in names and _has_turn(record)]
+    return [
+        (record, nodes[record.node_name])
+        for record in found
+        if record.node_name in nodes and accepts_bindings(nodes[record.node_name], now)
+    ]
+
+
+def _has_turn(record: ClaimRecord) -> bool:
+    return record.phase is ClaimPhase.REGISTERED and record.deletion is None and not record.is_bound
+
+
+def _end(
+    record: ClaimRecord,
+    node: Node,
+    turn: BindingTurn,
+    written: WrittenBindings,
+    waiting: Mapping[str, Pod],
+) -> _End:
+    if not covers_plan(record, node):
+        pods = [waiting[key] for key in record.plan.pods if key in waiting]
+        return _End(tuple((pod, BindingReason.SMALLER_THAN_PLANNED) for pod in pods))
+    done = {binding.pod.key for binding in written.bound}
+    unwritten = [
+        binding.pod for binding in turn.bindings if binding.claim == record.name and binding.pod.key not in done
+    ]
+    left = turn.left.get(record.name, ())
+    refusals = written.refusals.get(record.name, {})
+    refused = tuple((pod, BindingReason.BINDING_REFUSED) for pod in unwritten if pod.key in refusals)
+    again = tuple((pod, BindingReason.TOPOLOGY_SPREAD) for pod in unwritten if pod.key not in refusals)
+    if written.is_refused(record.name):
+        return _End((*left, *((pod, BindingReason.BINDING_REFUSED) for pod in unwritten)))
+    waits = any(reason in AWAITS_OTHERS for _, reason in left)
+    return _End((*left, *refused, *again), may_go_on=waits or bool(again), is_again=bool(again))
+
+
+def _after(record: ClaimRecord, now: datetime, *, was_fed: bool) -> ClaimRecord:
+    """The claim after a turn of its node; `was_fed` where pods were bound to it."""
+    if not was_fed:
+        return record
+    return msgspec.structs.replace(record, moments=msgspec.structs.replace(record.moments, bound_at=now))

@@ -1,0 +1,138 @@
+"""From a node that has joined to one that is open to pods: what is written to it and to its claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import msgspec
+
+from core import labels
+from core.lifecycle import steps
+from core.lifecycle.binding.eligibility import is_held
+from core.lifecycle.rebuilding import with_labels_of
+from core.lifecycle.records import ClaimPhase, ClaimRecord
+from core.lifecycle.registration import registration_of
+from core.model.values.taints import HELD
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from lambdas.brakes.joining import became_ready
+from lambdas.controllers.nodes.node_lists import ObservedNode
+from lambdas.controllers.nodes.node_patches import patch_node
+from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.nodes.nominating import Nominator
+from lambdas.observation.observer import Stores
+from lambdas.ports import Clock, ConflictError, Kubernetes
+from lambdas.run_report import RunReport
+from lambdas.settings import Settings
+
+T = TypeVar("T")
+
+PATCH_ATTEMPTS: Final = 3
+"""How often a node is patched in one go while others write to it."""
+
+
+class NodeRegistration:
+    """Registers nodes, and opens them."""
+
+    def __init__(self, kubernetes: Kubernetes, stores: Stores, settings: Settings, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._claims = stores.claims
+        self._breakers = stores.breakers
+        self._nominator = Nominator(kubernetes, is_on=settings.nominate_pods)
+        self._binds = settings.bind_pods
+        self._clock = clock
+
+    def register(
+        self, record: ClaimRecord, step: steps.Register, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord:
+        """Give the node that joined its marks; nominate its pods unless we bind them. Raises ConflictError if it is gone."""
+        record = self._patched_anew(step.node, reader, report, lambda seen: self._give_marks(record, seen))
+        reader.look_again(step.node)
+        seen = reader.node(step.node)
+        # Not before: the scheduler wipes off nominations for a node that is still closed.
+        is_open = seen is not None and not is_held(seen.node)
+        nominated = self._nominator.nominate(record, step.node, reader, report) if is_open else ()
+        report.decide(DecisionKind.REGISTER, record.name, ClaimReason.NODE_JOINED, f"node {step.node}")
+        moments = msgspec.structs.replace(record.moments, launched_at=record.phase_since, seen_at=self._clock.now())
+        return self._moved(
+            record, phase=ClaimPhase.REGISTERED, node_name=step.node, nominated=nominated, moments=moments
+        )
+
+    def _give_marks(self, record: ClaimRecord, seen: ObservedNode) -> ClaimRecord:
+        """Write what the node that joined must be given; the claim with what its node knows of it."""
+        known = with_labels_of(record, seen.node)
+        # Taints of the version that the patch names: those of an earlier list would put back what was taken off since.
+        step = registration_of(known, seen.node, binds=self._binds)
+        patch_node(
+            self._kubernetes,
+            seen,
+            labels=step.labels,
+            annotations=step.annotations,
+            taints=step.taints,
+            finalizers=step.finalizers,
+        )
+        return known
+
+    def _patched_anew(
+        self, node: str, reader: NodeStateReader, report: RunReport, patch: Callable[[ObservedNode], T]
+    ) -> T:
+        """Patch a node as it was last seen; if somebody changed it since, read it and patch it again, at once.
+
+        The kubelet and the cloud controller write to a new node all the time, and pods wait for it.
+
+        Raises:
+            ConflictError: If it changed `PATCH_ATTEMPTS` times, or is gone.
+        """
+        for attempt in range(1, PATCH_ATTEMPTS + 1):
+            seen = reader.node(node)
+            if seen is None:
+                break
+            try:
+                return patch(seen)
+            except ConflictError:
+                if attempt == PATCH_ATTEMPTS:
+                    raise
+                report.count("patchedAgain")
+                reader.look_again(node)
+        raise ConflictError("kube:PATCH nodes", f"node {node} is gone again")
+
+    def mark_initialized(
+        self, record: ClaimRecord, step: steps.MarkInitialized, reader: NodeStateReader, report: RunReport
+    ) -> ClaimRecord:
+        """Open the node to all pods; nominate those of its pods that we leave to the scheduler. Raises as `register` does."""
+        was_held = self._patched_anew(step.node, reader, report, self._open)
+        nominated = (
+            self._nominator.nominate(record, step.node, reader, report)
+            if was_held or record.is_bound
+            else record.nominated
+        )
+        report.decide(DecisionKind.INITIALIZE, record.name, ClaimReason.NODE_READY, f"node {step.node}")
+        now, plan = self._clock.now(), msgspec.structs.replace(record.plan, pods=())
+        became_ready(self._breakers, record, now, report)
+        moments = msgspec.structs.replace(record.moments, opened_at=now)
+        return self._moved(
+            record,
+            phase=ClaimPhase.INITIALIZED,
+            initialized_at=now,
+            plan=plan,
+            nominated=nominated,
+            moments=moments,
+            is_bound=False,
+        )
+
+    def _open(self, seen: ObservedNode) -> bool:
+        """Call the node initialized, and let kube-scheduler in if it was kept off; whether it was."""
+        taints = tuple(taint for taint in seen.node.taints if not taint.matches(HELD))
+        was_held = len(taints) < len(seen.node.taints)
+        patch_node(self._kubernetes, seen, labels={labels.INITIALIZED: "true"}, taints=taints if was_held else None)
+        return was_held
+
+    def note_usable(self, record: ClaimRecord) -> ClaimRecord:
+        """Store when the node was found ready for its pods."""
+        moments = msgspec.structs.replace(record.moments, usable_at=self._clock.now())
+        return self._claims.change(record, msgspec.structs.replace(record, moments=moments))
+
+    def _moved(self, record: ClaimRecord, **changes: object) -> ClaimRecord:
+        after = msgspec.structs.replace(record, phase_since=self._clock.now(), **changes)
+        return self._claims.change(record, after)

@@ -1,0 +1,300 @@
+"""Pods go where they were planned: a node is held, its pods are bound to it, then it is opened."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from core import labels
+from core.lifecycle.binding.holding import HOLD_AT_MOST
+from core.lifecycle.records import ClaimPhase
+from core.manifests.wire import api_resources as kinds
+from core.model.values.taints import HELD, UNREGISTERED
+from lambdas.controllers.batches.binding import pod_binder
+from lambdas.controllers.batches.binding.binding_writer import REFUSALS
+from lambdas.ports import DeniedError, JsonObject, TransientError
+from lambdas.store import BINDER
+from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.world import CrashError
+
+
+@pytest.fixture
+def lab() -> Lab:
+    """Two pods for which a node was launched, whose kubelet has joined."""
+    return launched(a_pending_pod("a"), a_pending_pod("b"))
+
+
+def launched(*pods: JsonObject, **settings: bool) -> Lab:
+    """A cluster in which a node was launched for these pods, and has joined."""
+    lab = Lab(bind_pods=True, **settings)
+    lab.kubernetes.put(*pods)
+    lab.provision()
+    lab.clock.advance(seconds=15)
+    lab.boot()
+    return lab
+
+
+def node_of(lab: Lab, pod: str) -> str:
+    return str(lab.kubernetes.raw(kinds.PODS, pod, "default")["spec"].get("nodeName", ""))
+
+
+def nominated(lab: Lab, pod: str) -> str:
+    return str(lab.kubernetes.raw(kinds.PODS, pod, "default")["status"].get("nominatedNodeName", ""))
+
+
+def effects(lab: Lab) -> list[str]:
+    """The effects of our taint on the only node."""
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    taints = lab.kubernetes.raw(kinds.NODES, node)["spec"]["taints"]
+    return [taint["effect"] for taint in taints if taint["key"] == UNREGISTERED.key]
+
+
+def test_a_node_is_held_its_pods_are_bound_and_then_it_is_opened(lab: Lab) -> None:
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.tick(seconds=0)
+    assert (effects(lab), node_of(lab, "a")) == ([HELD.effect], "")
+    lab.tick(seconds=1)
+    assert (effects(lab), node_of(lab, "a"), node_of(lab, "b")) == ([HELD.effect], node, node)
+    lab.tick(seconds=1)
+    assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
+
+
+def test_nothing_is_bound_or_opened_before_others_have_seen_the_change_before(lab: Lab) -> None:
+    """The kubelet fails a pod for a taint that it remembers; the scheduler gives room away that it does not know is taken."""
+    lab.tick(seconds=0)
+    lab.tick(3, milliseconds=300)
+    assert node_of(lab, "a") == ""
+    lab.tick(milliseconds=100)
+    assert node_of(lab, "a") != ""
+    lab.tick(3, milliseconds=300)
+    assert effects(lab) == [HELD.effect]
+    lab.tick(milliseconds=100)
+    assert effects(lab) == []
+
+
+def test_each_pod_is_told_where_it_went(lab: Lab) -> None:
+    """The scheduler's own event does not come."""
+    lab.tick(2, seconds=1)
+    events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    assert sorted((event["involvedObject"]["name"], event["reason"], event["type"]) for event in events) == [
+        ("a", "Scheduled", "Normal"),
+        ("b", "Scheduled", "Normal"),
+    ]
+
+
+def test_a_claim_carries_its_moments(lab: Lab) -> None:
+    lab.tick(4, seconds=1)
+    moments = lab.claim.moments
+    known = [moments.launched_at, moments.seen_at, moments.usable_at, moments.bound_at, moments.opened_at]
+    assert known == sorted(moment for moment in known if moment is not None)
+    assert len(set(known)) == 4  # seen and usable in one look
+
+
+def test_a_setting_turns_it_off() -> None:
+    lab = Lab(bind_pods=False)
+    lab.kubernetes.put(a_pending_pod("a"))
+    lab.provision()
+    lab.clock.advance(seconds=15)
+    lab.boot()
+    lab.tick(seconds=0)
+    assert (lab.claim.phase, node_of(lab, "a")) == (ClaimPhase.INITIALIZED, "")
+
+
+def test_a_node_that_is_held_when_it_is_turned_off_is_opened(lab: Lab) -> None:
+    lab.tick(seconds=0)
+    lab.settings = Lab(bind_pods=False).settings
+    lab.restart()
+    lab.tick(3, seconds=1)
+    assert (effects(lab), node_of(lab, "a"), nominated(lab, "a")) == ([], "", lab.claim.node_name)
+
+
+def test_one_turn_at_a_time(lab: Lab) -> None:
+    """Two that judge by what they saw may break a rule across nodes together."""
+    lab.tick(seconds=0)
+    lease = lab.app._leases.acquire(BINDER, "another", now=lab.clock.now(), for_=timedelta(seconds=5))
+    assert lease is not None
+    (report,) = lab.tick(seconds=1)
+    assert (report.counts["binderBusy"], node_of(lab, "a")) == (1, "")
+    lab.app._leases.release(lease)
+    lab.tick(seconds=1)
+    assert node_of(lab, "a") != ""
+
+
+def test_a_pod_with_a_volume_is_left_to_the_scheduler_and_nominated() -> None:
+    claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    lab = Lab(bind_pods=True)
+    volume_claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data", "namespace": "default"},
+        "spec": {"storageClassName": "gp3"},
+    }
+    storage = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "gp3"},
+        "provisioner": "ebs.csi.aws.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    lab.kubernetes.put(storage, volume_claim, a_pending_pod("a", volumes=[claim]), a_pending_pod("b"))
+    lab.provision()
+    lab.clock.advance(seconds=15)
+    lab.boot()
+    lab.tick(4, seconds=1)
+    assert (node_of(lab, "a"), nominated(lab, "a")) == ("", lab.claim.node_name)
+    assert node_of(lab, "b") == lab.claim.node_name
+
+
+def refuse(lab: Lab, error: Exception, times: int = 1000) -> None:
+    """Answer so many bindings with the error."""
+    left = [error] * times
+
+    def fail(call: str) -> None:
+        if call == "create pods/binding" and left:
+            raise left.pop()
+
+    lab.kubernetes.before_call = fail
+
+
+def test_after_three_refusals_the_others_are_nominated() -> None:
+    """A webhook that wants no pod bound by us must not keep nodes closed."""
+    lab = launched(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
+    refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), REFUSALS)
+    lab.tick(seconds=0)
+    lab.tick(3, seconds=1)
+    assert [node_of(lab, f"p{number}") for number in range(9)] == [""] * 9
+    assert {nominated(lab, f"p{number}") for number in range(9)} == {lab.claim.node_name}
+    assert effects(lab) == []
+
+
+def test_one_refused_pod_goes_alone(lab: Lab) -> None:
+    refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), 1)
+    lab.tick(seconds=0)
+    lab.tick(3, seconds=1)
+    assert sorted([node_of(lab, "a"), node_of(lab, "b")]) == ["", lab.claim.node_name]
+    assert lab.claim.phase is ClaimPhase.INITIALIZED
+
+
+def test_a_binding_that_fails_for_a_moment_is_written_in_the_next_turn(lab: Lab) -> None:
+    refuse(lab, TransientError("kube:create pods/binding", "500"), 1)
+    lab.tick(seconds=0)
+    lab.tick(2, seconds=1)
+    assert node_of(lab, "a") == node_of(lab, "b") == lab.claim.node_name
+
+
+def test_a_server_that_takes_no_bindings_keeps_a_node_for_a_minute_at_most(lab: Lab) -> None:
+    refuse(lab, TransientError("kube:create pods/binding", "500"))
+    lab.tick(seconds=0)
+    lab.tick(int(HOLD_AT_MOST.total_seconds()) + 3, seconds=1)
+    assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
+
+
+def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: Lab) -> None:
+    """Which of them still fit is for the scheduler to choose."""
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    lab.kubernetes.amend(kinds.NODES, node, {"status": {"allocatable": {"cpu": "1", "memory": "16Gi", "pods": "29"}}})
+    lab.tick(seconds=0)
+    lab.tick(3, seconds=1)
+    assert (node_of(lab, "a"), nominated(lab, "a"), effects(lab)) == ("", node, [])
+
+
+def test_a_stranger_that_tolerates_everything_keeps_out_what_does_not_fit_any_more() -> None:
+    """The kubelet would fail the pod: OutOfcpu."""
+    lab = launched(a_pending_pod("a", cpu="2"), a_pending_pod("b", cpu="1"))
+    (node,) = lab.kubernetes.names(kinds.NODES)
+    stranger = a_pending_pod("stranger", cpu="2", nodeName=node, tolerations=[{"operator": "Exists"}])
+    lab.kubernetes.put({**stranger, "status": {"phase": "Running"}})
+    lab.tick(4, seconds=1)
+    assert sorted([node_of(lab, "a"), node_of(lab, "b")]) == ["", node]
+    assert effects(lab) == []
+
+
+def test_a_pod_that_the_scheduler_took_elsewhere_stays_there(lab: Lab) -> None:
+    lab.tick(seconds=0)
+
+    def take(call: str) -> None:
+        if call == "create pods/binding":
+            lab.kubernetes.before_call = lambda _: None
+            lab.kubernetes.amend(kinds.PODS, "a", {"spec": {"nodeName": "elsewhere"}}, "default")
+
+    lab.kubernetes.before_call = take
+    lab.tick(3, seconds=1)
+    assert (node_of(lab, "a"), node_of(lab, "b")) == ("elsewhere", lab.claim.node_name)
+    assert lab.claim.phase is ClaimPhase.INITIALIZED
+
+
+def test_a_run_that_dies_between_binding_and_its_row_opens_nothing_too_soon(lab: Lab) -> None:
+    """Seed 13: the next run found no pod left to bind, and opened the node at once."""
+    lab.tick(seconds=0)
+    message = lab.work.take()
+
+    def die(call: str) -> None:
+        if call == "create pods/binding":
+            raise CrashError
+
+    lab.kubernetes.after_call = die
+    lab.clock.advance(seconds=1)
+    with pytest.raises(CrashError):
+        lab.execute(*message)
+    lab.kubernetes.after_call = lambda _: None
+    lab.clock.advance(seconds=21)  # the lease of the dead run ends
+    lab.execute(*message)
+    assert effects(lab) == [HELD.effect]
+    lab.tick(2, seconds=1)
+    assert effects(lab) == []
+
+
+def a_spread_pod(name: str, **spec: object) -> JsonObject:
+    """A pod of which each zone may have one more than any other."""
+    rule = {
+        "topologyKey": labels.ZONE,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+    return a_pending_pod(name, metadata={"labels": {"app": "spread"}}, topologySpreadConstraints=[rule], **spec)
+
+
+def join(lab: Lab, instance_id: str) -> None:
+    """Let one kubelet join, with the zone that EKS gives its node."""
+    instance = next(found for found in lab.cloud.instances() if found.instance_id == instance_id)
+    before = set(lab.kubernetes.names(kinds.NODES))
+    lab.boot()
+    for name in set(lab.kubernetes.names(kinds.NODES)) - before - {instance_id}:
+        lab.kubernetes.drop(kinds.NODES, name)
+    lab.kubernetes.amend(kinds.NODES, instance_id, {"metadata": {"labels": {labels.ZONE: instance.zone}}})
+
+
+def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
+    """Left to the scheduler they would lose their room, and a node would be launched for them again."""
+    lab = Lab(bind_pods=True)
+    lab.kubernetes.put(*(a_spread_pod(f"p{number}", cpu="1500m") for number in range(4)))
+    lab.provision()
+    first, *others = [claim for claim in lab.claims if len(claim.plan.pods) > 1] + [
+        claim for claim in lab.claims if len(claim.plan.pods) == 1
+    ]
+    assert others
+    lab.clock.advance(seconds=15)
+    join(lab, first.instance_id)
+    lab.tick(6, seconds=1)
+    nodes = {name: lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)}
+    assert list(nodes) == [first.instance_id]
+    assert sum(node_of(lab, f"p{number}") == first.instance_id for number in range(4)) >= 1
+    for claim in others:
+        join(lab, claim.instance_id)
+    lab.tick(6, seconds=1)
+    planned = {pod: claim.instance_id for claim in (first, *others) for pod in claim.plan.pods}
+    assert {f"default/p{n}": node_of(lab, f"p{n}") for n in range(4)} == planned
+    assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
+
+
+def test_a_cluster_too_large_to_list_is_not_listed(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a gigabyte each second, and a server in trouble; nominations ask for less."""
+    monkeypatch.setattr(pod_binder, "PODS_AT_MOST", 1)
+    calls: list[str] = []
+    lab.kubernetes.before_call = calls.append
+    lab.tick(seconds=0)
+    lab.tick(3, seconds=1)
+    assert "list pods" not in calls
+    assert (nominated(lab, "a"), effects(lab)) == (lab.claim.node_name, [])

@@ -1,0 +1,81 @@
+"""If these failed, we would bind what only a scheduler can, or to a node whose kubelet refuses pods for good."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from core.lifecycle.binding.eligibility import (
+    SETTLES_WITHIN,
+    accepts_bindings,
+    covers_plan,
+    is_left_to_scheduler,
+    may_hold,
+)
+from core.lifecycle.records import ClaimPhase
+from core.model.node import Node
+from core.model.pod import LabelSelector, Pod, VolumeUse
+from core.model.values.taints import HELD, NO_SCHEDULE, UNREGISTERED, Taint
+from tests.builders import NOW, a_pod
+from tests.unit.lifecycle.binding.cases import a_held_node, a_term
+from tests.unit.lifecycle.records_for_tests import a_plan, a_record
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(volumes=(VolumeUse("data"),)),
+        a_pod(resource_claims=("gpu",)),
+        a_pod(workload="train"),
+        a_pod(is_gated=True),
+        a_pod(scheduler_name="batch"),
+        a_pod(unreadable="spec.affinity"),
+        a_pod(extra={"nvidia.com/gpu": "1"}),
+        a_pod(affinity=(a_term(namespace_selector=LabelSelector()),)),
+    ],
+)
+def test_what_only_a_scheduler_gives_is_left_to_it(pod: Pod) -> None:
+    assert is_left_to_scheduler(pod)
+
+
+def test_an_ordinary_pod_is_ours() -> None:
+    assert not is_left_to_scheduler(a_pod(affinity=(a_term(),)))
+
+
+@pytest.mark.parametrize(
+    ("plan", "held"),
+    [
+        ({}, True),
+        ({"pods": ()}, False),
+        ({"startup_taints": (Taint("cilium", NO_SCHEDULE),)}, False),
+        ({"resources": {"cpu": 1, "nvidia.com/gpu": 1}}, False),
+        ({"resources": {"cpu": 1, "nvidia.com/gpu": 0}}, True),
+    ],
+)
+def test_a_node_that_others_must_prepare_is_not_held(plan: dict[str, Any], held: bool) -> None:
+    """Who takes startup taints off, or brings up a device, may not tolerate our taint: the node would never start."""
+    assert may_hold(a_record(ClaimPhase.REGISTERED, plan=a_plan(**plan))) is held
+
+
+@pytest.mark.parametrize(
+    ("node", "accepts"),
+    [
+        (a_held_node(), True),
+        (a_held_node(is_ready=False), False),
+        (a_held_node(taints=()), False),
+        (a_held_node(taints=(HELD, UNREGISTERED)), False),
+        (a_held_node(deleted_at=NOW), False),
+        (a_held_node(ready_changed_at=NOW), False),
+        (a_held_node(ready_changed_at=NOW - SETTLES_WITHIN), True),
+    ],
+)
+def test_bindings_wait_until_the_kubelet_has_seen_that_it_may(node: Node, accepts: bool) -> None:
+    """It fails a pod for a NoExecute taint that it remembers, and a failed pod does not come back."""
+    assert accepts_bindings(node, NOW + timedelta(0)) is accepts
+
+
+def test_a_node_smaller_than_planned_takes_no_bindings() -> None:
+    record = a_record(ClaimPhase.REGISTERED, plan=a_plan(resources={"cpu": 4001}))
+    assert not covers_plan(record, a_held_node())

@@ -1,0 +1,44 @@
+"""If these failed, a pod would be bound to a node that refuses it: it fails, and is made anew somewhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from core import labels
+from core.lifecycle.binding.node_fit import obstacle_on_node
+from core.lifecycle.binding.placed_pods import PlacedPods
+from core.model.node import Node
+from core.model.pod import HostPort, NodeSelectorTerm, Pod
+from core.model.values.requirements import Requirement
+from core.model.values.taints import HELD, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration
+from core.reasons.binding import BindingReason
+from tests.builders import a_pod
+from tests.unit.lifecycle.binding.cases import a_held_node, web
+
+IN_B = Requirement.one_of(labels.ZONE, "b")
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "reason"),
+    [
+        ({}, {}, None),
+        ({}, {"taints": (HELD, Taint("t", NO_SCHEDULE))}, BindingReason.UNTOLERATED_TAINT),
+        ({"tolerations": (Toleration("t", "Exists"),)}, {"taints": (HELD, Taint("t", NO_SCHEDULE))}, None),
+        ({}, {"taints": (HELD, Taint("t", PREFER_NO_SCHEDULE))}, None),
+        ({"node_selector": (IN_B,)}, {}, BindingReason.NODE_AFFINITY),
+        ({"required_terms": (NodeSelectorTerm((IN_B,)),)}, {}, BindingReason.NODE_AFFINITY),
+        ({"required_terms": (NodeSelectorTerm(()),)}, {}, BindingReason.NODE_AFFINITY),
+        ({"required_terms": (NodeSelectorTerm((IN_B,)), NodeSelectorTerm((Requirement(labels.ZONE),)))}, {}, None),
+        ({"cpu": "3500m"}, {}, BindingReason.NO_ROOM),
+        ({"host_ports": (HostPort(80),)}, {}, BindingReason.HOST_PORT_TAKEN),
+        ({"host_ports": (HostPort(81),)}, {}, None),
+    ],
+)
+def test_what_of_a_node_keeps_a_pod_out(
+    pod: dict[str, Any], node: dict[str, Any], reason: BindingReason | None
+) -> None:
+    there: Node = a_held_node(**node)
+    other: Pod = web("other", "n", host_ports=(HostPort(80),))
+    assert obstacle_on_node(a_pod(**pod), there, PlacedPods([there], [other])) is reason

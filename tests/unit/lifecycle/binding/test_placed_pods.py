@@ -1,0 +1,44 @@
+"""If these failed, a turn would count pods as they were before it bound any."""
+
+from __future__ import annotations
+
+from core import labels
+from core.lifecycle.binding.placed_pods import PlacedPods
+from core.lifecycle.binding.pod_selection import spread_selection
+from core.model.pod import HostPort
+from tests.unit.lifecycle.binding.cases import a_held_node, a_spread, a_term, web
+
+
+def test_what_is_placed_counts_and_what_is_taken_back_does_not() -> None:
+    placed = PlacedPods([a_held_node()], [web("old", "n"), web("done", "n", phase="Succeeded")])
+    selection = spread_selection(web("p"), a_spread())
+    assert dict(placed.counted(selection)) == {"n": 1}
+    pod = web("p", host_ports=(HostPort(80),), anti_affinity=(a_term(),))
+    placed.place(pod, "n")
+    assert dict(placed.counted(selection)) == {"n": 2}
+    assert placed.used("n")["cpu"] == 2000
+    assert [port.port for port in placed.host_ports("n")] == [80]
+    assert [key for key, _ in placed.repelling(web("q"))] == [labels.ZONE]
+    placed.remove(pod, "n")
+    assert dict(placed.counted(selection)) == {"n": 1}
+    assert placed.used("n")["cpu"] == 1000
+    assert list(placed.repelling(web("q"))) == []
+    placed.remove(pod, "n")
+    assert placed.used("n")["cpu"] == 1000
+
+
+def test_labels_are_known_of_nodes_that_are_there() -> None:
+    placed = PlacedPods([a_held_node()], [])
+    assert (placed.value("n", labels.ZONE), placed.value("gone", labels.ZONE)) == ("a", None)
+
+
+def test_domains_are_found_once() -> None:
+    """Each of a thousand pods would look at each of a thousand nodes."""
+    placed, asked = PlacedPods([], []), list[str]()
+
+    def domains() -> dict[str, str]:
+        asked.append("once")
+        return {"n": "a"}
+
+    assert placed.remembered("k", domains) == placed.remembered("k", domains) == {"n": "a"}
+    assert asked == ["once"]
