@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -73,12 +73,18 @@ def as_yaml(document: JsonObject) -> str:
     return str(yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Columns side by side under their headings; numbers to the right, the widest texts wrapped to the width."""
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], whole: Collection[int] = ()) -> str:
+    """Columns side by side under their headings, numbers to the right.
+
+    The widest texts are wrapped until a line fits the width; columns in `whole` are not.
+    """
     cells = [[_text(cell) for cell in row] for row in rows]
-    numeric = [all(_is_number(row[i]) for row in cells) and bool(cells) for i in range(len(headings))]
+    numeric = [
+        any(row[i] for row in cells) and all(_is_number(row[i] or "0") for row in cells) for i in range(len(headings))
+    ]
     widths = [max(len(heading), *(len(row[i]) for row in cells), 0) for i, heading in enumerate(headings)]
-    widths = _narrowed(widths, [max(_CELL_WIDTH_MIN, len(heading)) for heading in headings])
+    least = [max(_CELL_WIDTH_MIN, len(heading)) for heading in headings]
+    widths = _narrowed(widths, [width if i in whole else least[i] for i, width in enumerate(widths)])
 
     def line(values: Sequence[str]) -> str:
         padded = (v.rjust(w) if right else v.ljust(w) for v, w, right in zip(values, widths, numeric, strict=True))

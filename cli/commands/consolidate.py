@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from cli import arguments as shared
 from cli import output
@@ -23,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
     shared.add_output(parser)
+    parser.add_argument("--all", action="store_true", help="the name of every node that stays")
     shared.add_decision(parser)
     parser.add_argument(
         "--policy",
@@ -35,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan the disruption once."""
+    from cli.disruption_table import disruption_names, disruption_table
     from cli.inputs import look
     from cli.plan_document import disruption_document
     from cli.progress import progress
@@ -46,51 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_paused():
         plan = disrupt(world.snapshot)
-    output.show(disruption_document(plan), arguments.output, disruption_table)
+    document = disruption_document(plan)
+    as_wide = partial(disruption_table, shows_all=True)
+    output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE
-
-
-def disruption_table(document: dict[str, Any]) -> str:
-    """The disruption plan for people."""
-    parts = [_commands(document), _blocked(document), _budgets(document), _summary(document)]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _commands(document: dict[str, Any]) -> str:
-    rows = [
-        (
-            command["reason"],
-            command["method"],
-            output.several(command["nodes"]),
-            output.several([_replacement(claim) for claim in command["replacements"]]) or "none",
-            len(command["moves"]),
-            command["savings"],
-        )
-        for command in document["commands"]
-    ]
-    headings = ("REASON", "METHOD", "NODES THAT GO", "REPLACEMENTS", "MOVED PODS", "SAVES $/H")
-    return output.table(headings, rows) if rows else ""
-
-
-def _replacement(claim: dict[str, Any]) -> str:
-    return f"{claim['name']} ({output.several(claim['instanceTypes'], 1)})"
-
-
-def _blocked(document: dict[str, Any]) -> str:
-    rows = [(blocked["node"], blocked["reason"], blocked["message"]) for blocked in document["blocked"]]
-    return output.table(("NODE THAT STAYS", "REASON", "WHY"), rows) if rows else ""
-
-
-def _budgets(document: dict[str, Any]) -> str:
-    rows = [
-        (pool, reason, "unlimited" if left is None else str(left))
-        for pool, by_reason in sorted(document["budgets"].items())
-        for reason, left in sorted(by_reason.items())
-    ]
-    return output.table(("NODEPOOL", "REASON", "MAY STILL GO"), rows) if rows else ""
-
-
-def _summary(document: dict[str, Any]) -> str:
-    cost, going = document["cost"], sum(len(command["nodes"]) for command in document["commands"])
-    bound = "" if cost["lowerBound"] is None else f", at least {cost['lowerBound']:.4f}"
-    return f"{going} nodes go; {cost['before']:.4f} $/h before, {cost['after']:.4f} after{bound}"

@@ -1,0 +1,60 @@
+"""A disruption plan is read by people before they dare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cli.disruption_table import disruption_names, disruption_table
+
+CLAIM = {"name": "general-0", "instanceTypes": ["c6a.large", "c6a.xlarge"]}
+NODES = [f"ip-10-0-{number}-117.eu-central-1.compute.internal" for number in range(4)]
+
+
+def a_command(nodes: list[str], **changes: Any) -> dict[str, Any]:
+    moves = [{"pod": f"shop/{node}", "to": "general-0"} for node in nodes]
+    command = {
+        "reason": "Underutilized",
+        "method": "repack",
+        "nodes": nodes,
+        "replacements": [CLAIM],
+        "moves": moves,
+        "savings": 0.5,
+    }
+    return command | changes
+
+
+def a_document(*commands: dict[str, Any], stay: int = 0) -> dict[str, Any]:
+    message = "the disruption budgets of NodePool general let no more nodes go now"
+    return {
+        "commands": list(commands),
+        "blocked": [{"node": f"n{number}", "reason": "Budget", "message": message} for number in range(stay)],
+        "budgets": {"general": {"Empty": 1, "Underutilized": 1}, "gpu": {"Empty": None, "Underutilized": 0}},
+        "cost": {"before": 2.0, "after": 1.5, "lowerBound": 1.25},
+    }
+
+
+def test_the_summary_comes_first_and_node_names_stay_whole() -> None:
+    """Which nodes go is the one thing that one must know."""
+    lines = disruption_table(a_document(a_command(NODES))).splitlines()
+    assert lines[0] == "4 nodes go, 1 comes, 4 pods move: saves $0.5000 an hour, $365 a month, 25%"
+    assert lines[1] == "$2.0000 an hour before, $1.5000 after; the proven minimum is $1.2500 an hour, 20.0% above it"
+    assert [word for line in lines[4:] for word in line.split() if word.startswith("ip-")] == NODES
+    assert lines[4].split()[-1] == "0.5000"
+
+
+def test_nodes_that_stay_for_one_reason_share_an_entry() -> None:
+    """Forty nodes were ninety lines that said the same."""
+    document = a_document(stay=36)
+    text = disruption_table(document)
+    assert text.startswith("no node goes; $2.0000 an hour, $1,460 a month")
+    assert "36 nodes stay [Budget]: the disruption budgets" in text
+    assert "  n0, n1, n2 +33" in text
+    assert "n35" in disruption_table(document, shows_all=True)
+    assert "general 1; gpu unlimited for Empty, 0 for Underutilized" in text
+
+
+def test_waves_and_names_are_shown_where_there_are_any() -> None:
+    text = disruption_table(a_document(a_command(NODES[:1], wave=1), a_command(NODES[1:2], wave=2, replacements=[])))
+    assert text.splitlines()[3].split()[:4] == ["NODE", "THAT", "GOES", "WAVE"]
+    assert "nothing" in text
+    assert disruption_names(a_document(a_command(NODES[:2]))) == f"node/{NODES[0]}\nnode/{NODES[1]}"
