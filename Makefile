@@ -67,6 +67,7 @@ SEED ?= 1
 PROCESSES ?= 2
 fuzz: setup ## Random clusters and disruptions against the naive judges: CASES=20000 SEED=1 PROCESSES=2
 	$(BIN)/python -m tests.property.naive.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
+	$(BIN)/python -m tests.property.naive.fuzz --tight --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 	$(BIN)/python -m tests.property.naive_disruption.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 	$(BIN)/python -m tests.property.naive_manifests.fuzz --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 

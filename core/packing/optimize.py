@@ -9,6 +9,7 @@ import numpy as np
 from core.packing.column_generation.dive import Diving
 from core.packing.heuristics.guided_rounding import cuts, guided_rounding
 from core.packing.heuristics.ruin_and_recreate import RuinAndRecreate, promising_types
+from core.packing.heuristics.separate_machines import separate_cost, separate_packing
 from core.packing.heuristics.two_type_rounding import two_type_packings
 from core.packing.problem import Packing, PackingProblem, right_sized
 from core.packing.relaxation.fluid_lp import FluidSolution
@@ -60,6 +61,8 @@ class _Stages:
     def run(self, incumbent: Packing, *, is_quick: bool) -> OptimizedPacking:
         """The best packing that any stage finds, rechecked in integers."""
         start = right_sized(self._problem, incumbent)
+        if separate_cost(self._problem) < start.cost(self._problem):
+            start = separate_packing(self._problem)
         best = self._rounded(start)
         known = [best]
         if best is not start and self._is_coarse(best):

@@ -16,11 +16,11 @@ from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
 from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.requeue import RequeuingScheduler
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
 from core.scheduling.optimization.optimizer import improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
+from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
 class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from core.scheduling.capacity.claim_profile import ClaimProfiles
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.existing_node_search import ExistingNodeSearch
+from core.scheduling.greedy.guided_steps import GuidedSteps
 from core.scheduling.greedy.limit_squeeze import squeeze
 from core.scheduling.greedy.new_claims import NewClaims
 from core.scheduling.greedy.open_claim_search import OpenClaimSearch
@@ -52,6 +53,7 @@ class GreedyScheduler:
         leaving: Positions of nodes that offer nothing.
         vanished: Those of them that this plan takes away: their pods count nowhere, and the limits are free of them.
         first: Groups of pods that go before the others.
+        guide: Which domains some pods leave to others or take in turn, until all had their turn; None for no guidance.
     """
 
     context: SchedulingContext
@@ -59,6 +61,7 @@ class GreedyScheduler:
     leaving: frozenset[int]
     vanished: frozenset[int]
     first: frozenset[int] = frozenset()
+    guide: GuidedSteps | None = None
     state: PlanState = field(init=False)
     nodes: ExistingNodeSearch = field(init=False)
     claims: OpenClaimSearch = field(init=False)
@@ -85,6 +88,9 @@ class GreedyScheduler:
             self._rounds(leading, least_requests_from(queue)[0])
         later = least_requests_from(spare)[0] if spare else None
         self._place_all([group for group in real if group.waiting] if leading else real, later)
+        if self.guide is not None:
+            self.guide = None
+            self._place_all([group for group in real if group.waiting], later)
         before = self.state.copy() if spare and any(group.waiting for group in real) else None
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
@@ -121,8 +127,9 @@ class GreedyScheduler:
 
     def _place(self, group: PendingGroup, smallest: Vector) -> None:
         """Give the pods of a group their places, up to the first that finds none: the others are equal to it."""
+        steps = group.pod_group.steps
         for pod in group.pods[group.placed :]:
-            for step in group.pod_group.steps:
+            for step in steps if self.guide is None else self.guide.of(group.pod_group, group.placed):
                 if self._try(pod, group, step, smallest):
                     break
             else:

@@ -24,7 +24,8 @@ def improved(
     bound = relaxed.arithmetic_bound() if relaxed.pairs_max <= limits.arithmetic_pairs_max else None
     is_small = sum(relaxed.counts.values()) < limits.pods_min and len(solution.claims) < limits.claims_min
     above, below = limits.far_cost_ratio
-    is_near = bound is not None and (bound == cost or (is_small and cost * below < bound * above))
+    is_good = is_small and bound is not None and cost * below < bound * above and cost <= relaxed.separate_cost()
+    is_near = bound == cost or is_good
     # The caller's clock starts when it is first asked: before the solver is loaded, so that loading counts.
     if budget is None or not solution.claims or is_near or budget.is_spent:
         return solution, Cost(cost, bound)

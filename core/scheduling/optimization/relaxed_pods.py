@@ -68,6 +68,11 @@ class RelaxedPods:
         items = (OfferedItem(group.requests, count, self._offers(group)) for group, count in self.counts.items())
         return arithmetic_bound(items, self._settings.arithmetic_bound)
 
+    def separate_cost(self) -> int:
+        """Nano-dollars per hour of the cheapest node for every pod alone."""
+        prices = ((min((price for price, _ in self._offers(group)), default=0), n) for group, n in self.counts.items())
+        return sum(price * count for price, count in prices)
+
     def load(self, claim: InFlightClaim) -> list[int]:
         """[item group], how many pods of it a claim holds; all of them must be pods that these were made from."""
         held = Counter(self._item_group(pod_group) for pod_group in claim.pod_groups)

@@ -46,6 +46,14 @@ def test_two_pods_on_a_node_far_too_large_are_worth_the_solver() -> None:
     assert [claim.instance_types for claim in plan.claims] == [("gpu-1",), ("gpu-1",)]
 
 
+def test_one_node_is_never_dearer_than_a_node_for_each_pod() -> None:
+    """Within a fifth of what arithmetic proves, nobody looked for anything cheaper."""
+    types = (a_type("small", cpu="1", memory="4Gi", price=0.04), a_type("large", cpu="8", memory="32Gi", price=0.23))
+    pods = tuple(a_pod(f"p{number}", cpu="1", memory="1Gi") for number in range(5))
+    plan = schedule(a_cluster(types=types, node_pools=(a_pool("default", ON_DEMAND),), pods=pods))
+    assert plan.cost.hourly == 5 * 40_000_000
+
+
 def test_a_handful_of_pods_wakes_no_solver() -> None:
     """Loading numpy and HiGHS takes longer than planning for one pod, and there is next to nothing to save."""
     program = (

@@ -8,7 +8,7 @@ from core.model.pod import PodAffinityTerm
 from core.model.values.requirements import Requirement
 from core.reasons.pod import PodReason
 from core.scheduling.greedy.queue import queue_of
-from core.scheduling.greedy.requeue import RequeuingScheduler
+from core.scheduling.replanning.requeue import RequeuingScheduler
 from tests.builders import ZONES, a_pod, a_pool, a_selector, a_type
 from tests.unit.scheduling.reading import context_of, places, plan_of, reasons_of
 

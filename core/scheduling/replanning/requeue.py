@@ -1,19 +1,20 @@
 """Retries pods that found no place only because of the order of the queue: they go before the others.
 
 The largest pods go first, and may take what a smaller one cannot do without: the one zone, family or node that its rules
-leave it. A second plan with the smaller one first is kept where no other pod loses its place by it.
+leave it. A second plan with the smaller one first is kept where no other pod loses its place by it. Where rules about each
+other are in the way, `VariedPlans` looks further.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
-from core.scheduling.pods.pending_pods import is_virtual
 from core.scheduling.pods.pod_group import PendingGroup, PodGroup
+from core.scheduling.replanning.leftovers import Leftovers, leftovers_of
+from core.scheduling.replanning.varied_plans import VariedPlans
 from core.scheduling.topology.topology_group import AFFINITY
 
 RETRIES_MAX: Final = 4
@@ -24,9 +25,6 @@ PODS_MAX: Final = 1_000
 
 GROUPS_MAX: Final = 16
 """Most groups for which a plan of their own tells whether they would gain."""
-
-_Left = Counter[int]
-"""Group of pods → how many of them have no place."""
 
 
 class RequeuingScheduler:
@@ -42,15 +40,15 @@ class RequeuingScheduler:
         self._queue = queue
 
     def solution(self) -> Solution:
-        """The greedy plan, or one in which more pods have a place and none has lost it."""
+        """The greedy plan, or one in which more pods have a place."""
         best = self._plan(frozenset())
-        left = _left_behind(best)
+        left = leftovers_of(best)
         for first in self._retries(left):
             again = self._plan(first)
-            left_now = _left_behind(again)
+            left_now = leftovers_of(again)
             if left_now < left:
                 best, left = again, left_now
-        return best
+        return VariedPlans(self._context, self._queue).improved(best, left) if left else best
 
     def _plan(self, first: frozenset[int], *, alone: bool = False) -> Solution:
         queue = self._queue()
@@ -58,7 +56,7 @@ class RequeuingScheduler:
             queue = [pending_group for pending_group in queue if pending_group.pod_group.index in first]
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), first).run()
 
-    def _retries(self, left: _Left) -> Iterator[frozenset[int]]:
+    def _retries(self, left: Leftovers) -> Iterator[frozenset[int]]:
         """Which groups go first: all that would gain if they were alone, together, then one after the other."""
         if not left:
             return
@@ -72,8 +70,8 @@ class RequeuingScheduler:
         if len(gaining) > 1 and sum(len(pending_group.pods) for pending_group in queue) <= PODS_MAX:
             yield from gaining[:RETRIES_MAX]
 
-    def _gains(self, first: frozenset[int], one: PodGroup, left: _Left) -> bool:
-        return _left_behind(self._plan(first, alone=True))[one.index] < left[one.index]
+    def _gains(self, first: frozenset[int], one: PodGroup, left: Leftovers) -> bool:
+        return leftovers_of(self._plan(first, alone=True))[one.index] < left[one.index]
 
     def _with_required(self, one: PodGroup, pod_groups: Iterable[PodGroup]) -> frozenset[int]:
         """A group with those that its pods must be near and cannot do without."""
@@ -82,11 +80,3 @@ class RequeuingScheduler:
         return frozenset(
             {one.index} | {other.index for other in pod_groups if near.intersection(other.signature.selected_by)}
         )
-
-
-def _left_behind(solution: Solution) -> _Left:
-    left: _Left = Counter()
-    for pending_group in solution.unplaced:
-        if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
-            left[pending_group.pod_group.index] += pending_group.waiting
-    return left

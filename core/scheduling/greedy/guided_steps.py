@@ -1,0 +1,81 @@
+"""Topology domains that pods are kept from, or take in turn, in one plan, although rules would let them choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from core.model.values.requirements import Requirement, Requirements
+from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+from core.scheduling.primitives.handles import RequirementId, StepId
+from core.scheduling.primitives.memo import memo
+from core.scheduling.primitives.requirement_table import RequirementTable
+
+BarredDomain = tuple[int, str, str]
+"""A signature's number, a topology key, and the value that its pods leave to others."""
+
+ScatteredPods = tuple[int, str, tuple[str, ...]]
+"""A signature's number, a topology key, and the values that its pods take in turn."""
+
+DOMAINS_MAX: Final = 8
+"""Most values of a topology key that pods leave to others or take in turn."""
+
+_Steps = tuple[RelaxationStep, ...]
+
+
+class GuidedSteps:
+    """Adds to what pods ask of a node, so that every search heeds the guidance as it heeds a node selector."""
+
+    def __init__(
+        self, table: RequirementTable, barred: Iterable[BarredDomain], scattered: Iterable[ScatteredPods]
+    ) -> None:
+        unwanted: dict[int, dict[str, list[str]]] = {}
+        for signature, key, value in sorted(barred):
+            unwanted.setdefault(signature, {}).setdefault(key, []).append(value)
+        turns = {signature: (key, values) for signature, key, values in scattered}
+        self._turns: Callable[[PodGroup], tuple[_Steps, ...]] = memo(partial(_turns, table, unwanted, turns))
+
+    def of(self, pod_group: PodGroup, number: int) -> _Steps:
+        """The relaxation steps of a group's pod with this number; those that leave it no node are left out."""
+        turns = self._turns(pod_group)
+        first = number % len(turns)
+        return turns[first] if len(turns) == 1 else tuple(s for turn in turns[first:] + turns[:first] for s in turn)
+
+
+def _turns(
+    table: RequirementTable,
+    barred: Mapping[int, Mapping[str, list[str]]],
+    scattered: Mapping[int, tuple[str, tuple[str, ...]]],
+    pod_group: PodGroup,
+) -> tuple[_Steps, ...]:
+    signature = pod_group.signature.index
+    unwanted = [Requirement(key, True, tuple(values)) for key, values in barred.get(signature, {}).items()]
+    steps = _held(table, pod_group.steps, unwanted, 1) if unwanted else pod_group.steps
+    if signature not in scattered:
+        return (steps,)
+    key, values = scattered[signature]
+    held = (_held(table, steps, [Requirement(key, False, (value,))], 2 + n) for n, value in enumerate(values))
+    return tuple(turn for turn in held if turn) or (steps,)
+
+
+def _held(table: RequirementTable, steps: _Steps, wanted: Sequence[Requirement], way: int) -> _Steps:
+    """The steps with these requirements added; `way` tells the results of one plan apart."""
+    found = []
+    for step in steps:
+        # Only keys that a new node is held to one value of: there the plan's requirements say no more than the value.
+        added = [requirement for requirement in wanted if requirement.key in step.keys]
+        alternatives = tuple(_with(table, number, added) for number in step.alternatives)
+        possible = tuple(number for number in alternatives if number is not None)
+        if possible:
+            # Numbers of their own, below zero: searches remember answers by the numbers of steps.
+            index, number = (-abs(n) * (DOMAINS_MAX + 3) - way for n in (step.index, step.number))
+            found.append(replace(step, alternatives=possible, index=StepId(index), number=number) if added else step)
+    return tuple(found)
+
+
+def _with(table: RequirementTable, asked: RequirementId, added: list[Requirement]) -> RequirementId | None:
+    if table[asked].conflict(Requirements(added)) is not None:
+        return None
+    return table.intern(table[asked].merged(added), table.needed(asked))

@@ -1,0 +1,36 @@
+"""The pods that a plan left without a place, and whether another plan's are to be preferred."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.pods.pending_pods import is_virtual
+from core.scheduling.pods.pod_group import PodGroup
+
+Leftovers = Counter[int]
+"""Group of pods → how many of them have no place."""
+
+
+def leftovers_of(solution: Solution) -> Leftovers:
+    """The pods that wait in vain, those that no node could ever help and the virtual ones of buffers aside."""
+    left: Leftovers = Counter()
+    for pending_group in solution.unplaced:
+        if not pending_group.pod_group.reason and not is_virtual(pending_group.pods[0]):
+            left[pending_group.pod_group.index] += pending_group.waiting
+    return left
+
+
+def is_fair(groups: Mapping[int, PodGroup], *, before: Leftovers, after: Leftovers) -> bool:
+    """Whether only pods with rules along shared domains lose a place, and none to pods of a lower priority.
+
+    Without such rules the largest go first: small pods would drive them out for good wherever a limit is reached.
+    """
+    gained: Counter[int] = Counter()
+    for index in before | after:
+        pod_group = groups[index]
+        if after[index] > before[index] and not any(step.keys for step in pod_group.steps):
+            return False
+        gained[pod_group.signature.spec.priority] += before[index] - after[index]
+    return next((gained[priority] > 0 for priority in sorted(gained, reverse=True) if gained[priority]), True)

@@ -1,0 +1,104 @@
+"""Other orders and other zones for pods that rules about each other left without a place.
+
+Zones are chosen one pod at a time: pods of one workload may take the last zone that another's anti-affinity leaves to it, or
+stay together where another's spread or affinity needs them apart. Variations of the plan are searched for more pods in all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Final
+
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.guided_steps import GuidedSteps
+from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.pods.pod_group import PendingGroup, PodGroup
+from core.scheduling.primitives.memo import memo
+from core.scheduling.replanning.leftovers import Leftovers, is_fair, leftovers_of
+from core.scheduling.replanning.plan_variation import PlanVariation
+from core.scheduling.replanning.topology_conflicts import TopologyConflicts, conflicts_of
+from core.scheduling.replanning.variation_search import VariationOutcome, VariationSearch
+
+PLANS_MAX: Final = 64
+"""Most variations that are planned."""
+
+PODS_MAX: Final = 10_000
+"""Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
+
+GROUPS_MAX: Final = 16
+"""Most groups for which plans of their own tell whether they would gain."""
+
+
+class VariedPlans:
+    """Variations of one plan.
+
+    Args:
+        context: The snapshot.
+        queue: Makes a new queue for each plan.
+    """
+
+    def __init__(self, context: SchedulingContext, queue: Callable[[], list[PendingGroup]]) -> None:
+        self._context = context
+        self._queue = queue
+        waiting = queue()
+        self._groups: dict[int, PodGroup] = {
+            pending_group.pod_group.index: pending_group.pod_group for pending_group in waiting
+        }
+        self._pods = sum(len(pending_group.pods) for pending_group in waiting)
+        by_signature = {one.signature.index: one for one in self._groups.values() if one.steps}
+        self._conflicts: Callable[[int], TopologyConflicts] = memo(
+            lambda signature: conflicts_of(context, by_signature[signature], frozenset(by_signature))
+        )
+
+    def improved(self, solution: Solution, left: Leftovers) -> Solution:
+        """The solution, or one that leaves fewer pods; only pods whose rules are in each other's way lose a place by it."""
+        plans_max = min(PLANS_MAX, PODS_MAX // self._pods)
+        alone = self._left_alone(left) if plans_max else {}
+        if not any(count < left[index] for index, count in alone.items()):
+            return solution
+        solutions: dict[PlanVariation, Solution] = {}
+        search = VariationSearch(
+            planned=partial(self._outcome, solutions, left),
+            conflicts=self._conflicts,
+            plans_max=plans_max,
+            goal=left.total() - sum(left[index] - count for index, count in alone.items()),
+        )
+        best = search.best(VariationOutcome(left.total(), self._signatures(left)))
+        return solution if best is None else solutions[best]
+
+    def _outcome(
+        self, solutions: dict[PlanVariation, Solution], left: Leftovers, variation: PlanVariation
+    ) -> VariationOutcome:
+        solution = solutions[variation] = self._plan(sorted(self._queue(), key=variation.rank), variation)
+        left_now = leftovers_of(solution)
+        fault = 0 if is_fair(self._groups, before=left, after=left_now) else self._pods
+        return VariationOutcome(left_now.total() + fault, self._signatures(left_now))
+
+    def _plan(self, queue: list[PendingGroup], variation: PlanVariation) -> Solution:
+        guide = GuidedSteps(self._context.table, variation.barred, variation.scattered)
+        return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), guide=guide).run()
+
+    def _left_alone(self, left: Leftovers) -> Leftovers:
+        """What groups would leave without all but those whom their rules follow, these staying together or going everywhere."""
+        found: Leftovers = Counter()
+        for index in [*left][:GROUPS_MAX]:
+            conflicts = self._conflicts(self._groups[index].signature.index)
+            company = {one for followed in conflicts.followed.values() for one in followed}
+            members = {one.index for one in self._groups.values() if one.signature.index in company} | {index}
+            together, apart = PlanVariation(), PlanVariation(scattered=conflicts.scattered())
+            if conflicts.signatures:
+                plans = [self._plan(self._only(members), one) for one in dict.fromkeys((together, apart))]
+                found[index] = min(left[index], *(leftovers_of(plan)[index] for plan in plans))
+        return found
+
+    def _only(self, members: Collection[int]) -> list[PendingGroup]:
+        return [pending_group for pending_group in self._queue() if pending_group.pod_group.index in members]
+
+    def _signatures(self, left: Leftovers) -> tuple[int, ...]:
+        """The signatures of those that are left, the most pods first."""
+        counts: Counter[int] = Counter()
+        for index, count in left.items():
+            counts[self._groups[index].signature.index] += count
+        return tuple(sorted(counts, key=lambda signature: (-counts[signature], signature)))

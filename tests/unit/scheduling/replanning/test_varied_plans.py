@@ -1,0 +1,79 @@
+"""Pods whose rules about each other leave few zones: some choice of zones and some order serves the most of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from core import labels
+from core.model.pod import DO_NOT_SCHEDULE, Pod, PodAffinityTerm, TopologySpread
+from core.reasons.pod import PodReason
+from core.scheduling.greedy.queue import queue_of
+from core.scheduling.greedy.scheduler import GreedyScheduler
+from core.scheduling.replanning.leftovers import leftovers_of
+from core.scheduling.replanning.requeue import RequeuingScheduler
+from tests.builders import a_pod, a_pool, a_selector, a_type
+from tests.unit.scheduling.reading import context_of, plan_of, reasons_of, zones
+
+TYPE = a_type("m", cpu="4", memory="16Gi")
+
+
+def away_from(app: str) -> PodAffinityTerm:
+    return PodAffinityTerm(labels.ZONE, a_selector(app=app))
+
+
+def evenly(app: str) -> TopologySpread:
+    return TopologySpread(labels.ZONE, 1, DO_NOT_SCHEDULE, a_selector(app=app))
+
+
+def workload(app: str, count: int, **rules: object) -> tuple[Pod, ...]:
+    return tuple(a_pod(f"{app}-{number}", labels={"app": app}, **rules) for number in range(count))
+
+
+def test_pods_that_others_follow_evenly_go_to_every_zone() -> None:
+    """Two caches in one zone would leave eight of the nine pods that spread beside them without a place."""
+    caches = workload("cache", 3, cpu="100m")
+    readers = workload("reader", 9, cpu="2", spreads=(evenly("reader"),), affinity=(away_from("cache"),))
+    plan = plan_of(types=(TYPE,), pods=(*caches, *readers))
+    assert plan.unschedulable == ()
+    assert len({zones(plan)[pod.name] for pod in caches}) == 3
+
+
+def test_thirteen_pods_do_not_wait_for_the_sake_of_two() -> None:
+    """The two large pods go first and take the zone that the spread of thirteen cannot do without."""
+    hermits = workload("hermit", 2, cpu="3", anti_affinity=(away_from("web"),))
+    web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
+    plan = plan_of(types=(TYPE,), pods=(*hermits, *web))
+    assert sorted(reasons_of(plan)) == ["hermit-0", "hermit-1"]
+
+
+def test_pods_of_a_higher_priority_keep_their_places() -> None:
+    hermits = workload("hermit", 2, cpu="3", anti_affinity=(away_from("web"),), priority=1000)
+    web = workload("web", 16, cpu="500m", spreads=(evenly("web"),))
+    left = reasons_of(plan_of(types=(TYPE,), pods=(*hermits, *web)))
+    assert not {"hermit-0", "hermit-1"} & set(left)
+
+
+def test_a_large_pod_keeps_its_place_where_only_a_limit_is_in_the_way() -> None:
+    web = workload("web", 3, cpu="2", spreads=(evenly("web"),))
+    left = reasons_of(
+        plan_of(types=(TYPE,), pods=(a_pod("large", cpu="3"), *web), node_pools=(a_pool(limits={"nodes": 1}),))
+    )
+    assert Counter(left.values()) == {PodReason.LIMIT_REACHED: 3}
+
+
+def test_pods_that_are_impossible_alone_cost_no_further_plan() -> None:
+    """They wait for days, and every look would plan sixty times."""
+    nowhere = a_pod("nowhere", labels={"app": "x"}, spreads=(evenly("x"),), cpu="400")
+    context = context_of(types=(TYPE,), pods=(nowhere, *workload("x", 4)))
+    queues = []
+
+    def queue() -> list[object]:
+        queues.append(queue_of(context, [(context.pending, False)]))
+        return queues[-1]
+
+    solution = RequeuingScheduler(context, queue).solution()
+    assert leftovers_of(solution).total() == 1
+    assert len(queues) <= 8
+    assert [c.pods for c in solution.claims] == [
+        c.pods for c in GreedyScheduler(context, queue(), frozenset(), frozenset()).run().claims
+    ]
