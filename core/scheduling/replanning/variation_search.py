@@ -31,31 +31,33 @@ class VariationSearch:
         planned: Plans a variation.
         conflicts: The conflicts of a signature.
         plans_max: Most variations that are planned.
+        idle_max: Most of them in a row that leave no fewer pods.
         goal: No plan leaves fewer pods than this.
     """
 
     planned: Callable[[PlanVariation], VariationOutcome]
     conflicts: Callable[[int], TopologyConflicts]
     plans_max: int
+    idle_max: int
     goal: int
     _queue: list[tuple[int, int, int, Iterator[PlanVariation]]] = field(default_factory=list)
 
     def best(self, start: VariationOutcome) -> PlanVariation | None:
         """The variation that leaves the fewest pods, the earliest found among equals; None where none leaves fewer."""
-        fewest, best, plans = start.left, None, 0
+        fewest, best, plans, idle = start.left, None, 0, 0
         seen = {PlanVariation()}
         self._extend(start, 0, 0, PlanVariation())
-        while self._queue and plans < self.plans_max and fewest > self.goal:
+        while self._queue and plans < self.plans_max and idle < self.idle_max and fewest > self.goal:
             _, depth, _, moves = self._queue[0]
             variation = next((one for one in moves if one not in seen), None)
             if variation is None:
                 heapq.heappop(self._queue)
                 continue
             seen.add(variation)
-            plans += 1
             outcome = self.planned(variation)
+            plans, idle = plans + 1, idle + 1
             if outcome.left < fewest:
-                fewest, best = outcome.left, variation
+                fewest, best, idle = outcome.left, variation, 0
             self._extend(outcome, depth + 1, plans, variation)
         return best
 

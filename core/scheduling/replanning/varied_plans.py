@@ -24,6 +24,9 @@ from core.scheduling.replanning.variation_search import VariationOutcome, Variat
 PLANS_MAX: Final = 64
 """Most variations that are planned."""
 
+IDLE_MAX: Final = 20
+"""Most variations in a row that help nobody: of those that help, nearly all do within a dozen."""
+
 PODS_MAX: Final = 10_000
 """Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
 
@@ -63,6 +66,7 @@ class VariedPlans:
             planned=partial(self._outcome, solutions, left),
             conflicts=self._conflicts,
             plans_max=plans_max,
+            idle_max=IDLE_MAX,
             goal=left.total() - sum(left[index] - count for index, count in alone.items()),
         )
         best = search.best(VariationOutcome(left.total(), self._signatures(left)))
