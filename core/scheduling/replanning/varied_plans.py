@@ -27,6 +27,9 @@ PLANS_MAX: Final = 64
 IDLE_MAX: Final = 20
 """Most variations in a row that help nobody: of those that help, nearly all do within a dozen."""
 
+IDLE_PODS_MAX: Final = 1_200
+"""Pods that are planned for in such a row in any case: among thirty, forty variations are planned in no time."""
+
 PODS_MAX: Final = 10_000
 """Most pods in all variations together: planning one of them takes some 50 µs, so this is about half a second."""
 
@@ -66,7 +69,7 @@ class VariedPlans:
             planned=partial(self._outcome, solutions, left),
             conflicts=self._conflicts,
             plans_max=plans_max,
-            idle_max=IDLE_MAX,
+            idle_max=max(IDLE_MAX, IDLE_PODS_MAX // self._pods),
             goal=left.total() - sum(left[index] - count for index, count in alone.items()),
         )
         best = search.best(VariationOutcome(left.total(), self._signatures(left)))

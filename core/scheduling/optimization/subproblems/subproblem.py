@@ -9,6 +9,7 @@ import numpy as np
 
 from core import labels
 from core.errors import invariant
+from core.packing.heuristics.separate_machines import separate_cost, separate_packing
 from core.packing.problem import Ints, MachineTypeIndex, Packing, PackingProblem, joined
 from core.packing.relaxation.launch_flexibility import DistinctValues, with_distinct_values
 from core.packing.search_settings import RepackSettings
@@ -86,7 +87,16 @@ class Subproblem:
         return _one_item_per_machine(problem)
 
     def claims_of(self, problem: PackingProblem, packing: Packing) -> list[InFlightClaim]:
-        """New claims for a packing; none where some pods turn out to have no node that they may have alone."""
+        """New claims for a packing; none where some pods turn out to have no node that they may have alone.
+
+        Hostname rules that the problem does not know may make them dearer than the packing: then each item gets its own.
+        """
+        claims = self._claims(problem, packing)
+        if sum(claim.price for claim in claims) <= separate_cost(problem):
+            return claims
+        return min(claims, self._claims(problem, separate_packing(problem)), key=_cost)
+
+    def _claims(self, problem: PackingProblem, packing: Packing) -> list[InFlightClaim]:
         waiting: dict[PackingItem, list[MovablePods]] = {}
         for movable in reversed(self._movable):
             waiting.setdefault(movable.item, []).append(movable)
@@ -98,6 +108,11 @@ class Subproblem:
         if len(claims) < len(built):
             return []
         return sorted(claims, key=lambda claim: (-claim.price, claim.pods[0].key))
+
+
+def _cost(claims: Sequence[InFlightClaim]) -> tuple[bool, int]:
+    """Nano-dollars per hour; no claims at all are the dearest."""
+    return not claims, sum(claim.price for claim in claims)
 
 
 def _one_item_per_machine(problem: PackingProblem) -> Packing:
