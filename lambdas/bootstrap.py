@@ -24,9 +24,9 @@ from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import SystemClock, pause
-from lambdas.controllers.batches.side_by_side import RunTasks, in_threads
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, Kubernetes, Queue
 from lambdas.settings import Settings
+from lambdas.side_by_side import IN_THREADS, TaskRunners
 from lambdas.store import SweepLog
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Application:
         catalogue_source: CatalogueSource | None = None,
         catalogues: CatalogueStore | None = None,
         pause: Callable[[timedelta], None] = pause,
-        run_tasks: RunTasks = in_threads,
+        run_tasks: TaskRunners = IN_THREADS,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -88,19 +88,21 @@ class Application:
     @cached_property
     def provisioning(self) -> Provisioning:
         """For `provision`."""
+        from lambdas.controllers.launching.launch_waves import LaunchWaves
         from lambdas.controllers.provisioning.lost_rows import LostRows
         from lambdas.controllers.provisioning.pending_work import PodBatcher
         from lambdas.controllers.provisioning.provisioning import Provisioning
         from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
         from lambdas.controllers.status.buffer_status import BufferStatus
 
-        events, buffers = UnschedulableEvents(self._kubernetes, self.clock), BufferStatus(self._kubernetes, self.clock)
-        news = (events, buffers, self.ledger)
-        queues = (self._wake_ups, self._work)
+        kubernetes, clock, settings, launcher = self._kubernetes, self.clock, self.settings, self._launcher
+        news = (UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock), self.ledger)
+        waves = LaunchWaves(launcher, self._run_tasks.launches, clock, at_most=settings.launches_per_run)
         observer = self._observer.resolving(self._cloud.resolve)
-        lost_rows = LostRows(self._cloud, observer, self._rebuilding, self._stores.claims, self.clock)
-        looks = (observer, PodBatcher(observer, self.settings, self.clock, self._pause), lost_rows)
-        return Provisioning(looks, self._stores, self._leases, self._launcher, queues, news, self.settings, self.clock)
+        lost_rows = LostRows(self._cloud, observer, self._rebuilding, self._stores.claims, clock)
+        looks = (observer, PodBatcher(observer, settings, clock, self._pause), lost_rows)
+        queues, launching = (self._wake_ups, self._work), (launcher, waves)
+        return Provisioning(looks, self._stores, self._leases, launching, queues, news, settings, clock)
 
     @cached_property
     def disruption(self) -> DisruptionController:
@@ -126,8 +128,9 @@ class Application:
         start = CommandStarter(kubernetes, stores, self._leases, self._launcher, self._observer, work, self.clock)
         giving_up = CommandRollback(kubernetes, stores, claim_work, work, self.clock)
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, self.clock)
-        binder = PodBinder(kubernetes, stores.claims, self._leases, self.settings, self.clock, self._run_tasks)
-        return Execution(kubernetes, self._cloud, claim_work, commands, binder, work, self.clock, self._run_tasks)
+        tasks = self._run_tasks.messages
+        binder = PodBinder(kubernetes, stores.claims, self._leases, self.settings, self.clock, tasks)
+        return Execution(kubernetes, self._cloud, claim_work, commands, binder, work, self.clock, tasks)
 
     @cached_property
     def interruptions(self) -> Interruptions:
@@ -330,13 +333,8 @@ class Application:
     def _cloud(self) -> CloudProvider:
         from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
 
-        services = AwsServices(
-            ec2=self._service("ec2"),
-            ssm=self._service("ssm"),
-            iam=self._service("iam"),
-            eks=self._service("eks"),
-            region=self._session.region_name,
-        )
+        ec2, ssm, iam, eks = map(self._service, ("ec2", "ssm", "iam", "eks"))
+        services = AwsServices(ec2=ec2, ssm=ssm, iam=iam, eks=eks, region=self._session.region_name)
         return Ec2Cloud(services, cluster=self.settings.cluster_name, clock=self.clock)
 
     @cached_property

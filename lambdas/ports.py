@@ -110,11 +110,12 @@ class SeveralBudgetsError(DeniedError):
 
 
 class RefusedOffering(msgspec.Struct, frozen=True, order=True):
-    """An offering that EC2 did not launch, with its error code and message."""
+    """An offering that EC2 did not launch, with its error code and message, and the subnet into which it was to go."""
 
     offering: OfferingKey
     code: str
     message: str = ""
+    subnet: str = ""
 
 
 class LaunchDeniedError(DeniedError):

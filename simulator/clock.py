@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 
 class AbandonedError(BaseException):
@@ -100,6 +101,7 @@ class VirtualClock:
         self._sequence = 0
         self._queue: list[tuple[datetime, int, Callable[[], None]]] = []
         self._parked: dict[int, Process] = {}
+        self._parked_so_far = 0
 
     def now(self) -> datetime:
         """The present virtual moment."""
@@ -132,6 +134,27 @@ class VirtualClock:
         else:
             self._move(until)
 
+    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
+        """Do these pieces of work of one process at the same time, and wait for the last of them. None of them may raise."""
+        process, left = _own.process, len(works)
+        if process is None or left < 2:
+            for work in works:
+                work()
+            return
+        process.must_live()
+        key = self._hold(process)
+
+        def run(work: Callable[[], None]) -> None:
+            nonlocal left
+            work()
+            left -= 1
+            if not left:
+                self.at(self._now, lambda: self._resume(key))
+
+        for work in works:
+            self.at(self._now, Process(partial(run, work)).start)
+        process.wait()
+
     def run_until(self, end: datetime) -> None:
         """Let everything happen that is due up to and including `end`."""
         self._end = end
@@ -152,15 +175,20 @@ class VirtualClock:
         return bool(self._queue) and self._queue[0][0] <= until
 
     def _park(self, process: Process, until: datetime) -> None:
-        key = self._sequence + 1
-        self._parked[key] = process
-
-        def resume() -> None:
-            if self._parked.pop(key, None) is not None:
-                process.resume()
-
-        self.at(until, resume)
+        key = self._hold(process)
+        self.at(until, lambda: self._resume(key))
         process.wait()
+
+    def _hold(self, process: Process) -> int:
+        """Park a process; the key that resumes it."""
+        self._parked_so_far += 1
+        self._parked[self._parked_so_far] = process
+        return self._parked_so_far
+
+    def _resume(self, key: int) -> None:
+        process = self._parked.pop(key, None)
+        if process is not None:
+            process.resume()
 
     def _move(self, when: datetime) -> None:
         self._now = max(self._now, when)

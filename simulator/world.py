@@ -16,10 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from lambdas import bootstrap
-from lambdas.controllers.batches.side_by_side import in_turn
 from lambdas.observability import logger
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
+from lambdas.side_by_side import TaskRunners, in_turn
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.aws.account import Account, Surroundings
 from simulator.aws.boot import Boot
@@ -194,7 +194,7 @@ class World:
             catalogue_source=own,
             catalogues=own or self._catalogues,
             pause=self.sandboxes.spend,
-            run_tasks=in_turn,
+            run_tasks=TaskRunners(messages=in_turn, launches=self.sandboxes.side_by_side),
         )
         # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
         self._catalogues = application.catalogues

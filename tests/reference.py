@@ -142,7 +142,9 @@ def launch_errors() -> str:
         (
             f"`{rule.code}{'*' if rule.begins else ''}`",
             rule.remembered,
-            "pods, and by condition after three requests" if rule.remembered is Remembered.OFFERINGS else told,
+            "pods, and by condition after three requests"
+            if rule.remembered in (Remembered.OFFERINGS, Remembered.SUBNET)
+            else told,
             rule.advice,
         )
         for rule in (*RULES, msgspec.structs.replace(OTHER, code=""))

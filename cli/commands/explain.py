@@ -10,6 +10,7 @@ from cli import arguments as shared
 from cli import output
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE, InputError
+from cli.ledger.decisions import add_past
 
 if TYPE_CHECKING:
     from core.explain import Explanation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _EXAMPLES: Final = """examples:
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
+  fleetwright explain ip-10-0-1-12.ec2.internal --ledger s3://my-bucket --cluster prod --at 2026-11-20T05:10:00Z
 """
 
 
@@ -28,12 +30,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
     parser.add_argument("--namespace", metavar="NAME", help="where a pod named without its namespace is looked for")
+    add_past(parser)
     shared.add_output(parser)
     shared.add_decision(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain one object; 1 where it is a pod that has no place."""
+    if arguments.ledger:
+        return _tell_past(arguments)
     from cli.inputs import look
     from cli.progress import progress
     from core.gc_pause import collector_paused
@@ -44,6 +49,16 @@ def run(arguments: argparse.Namespace) -> int:
         explanation = _explained(snapshot, arguments.target, arguments.namespace)
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return NEGATIVE if explanation.has_no_place else DONE
+
+
+def _tell_past(arguments: argparse.Namespace) -> int:
+    from cli.ledger.past import explain_past
+
+    past = explain_past(arguments)
+    decision = {"decision": past.entry.id, "time": output.rfc3339(past.entry.at)}
+    document = _document(past.explanation) | decision
+    output.show(document, arguments.output, lambda _: output.wrapped(str(past.explanation)))
+    return NEGATIVE if past.explanation.has_no_place else DONE
 
 
 def _explained(snapshot: Snapshot, target: str, namespace: str | None) -> Explanation:

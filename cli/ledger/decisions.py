@@ -25,6 +25,14 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
     add_period(parser)
 
 
+def add_past(parser: argparse.ArgumentParser) -> None:
+    """What `explain` asks of a ledger instead of a cluster."""
+    parser.add_argument("--ledger", metavar="FOLDER|s3://BUCKET", help="explain what a decision of this ledger saw")
+    parser.add_argument("--decision", metavar="ID", default="", help="which decision (default: the last one about it)")
+    parser.add_argument("--at", type=moment, metavar="RFC3339", help="the last decision about it up to that time")
+    add_period(parser)
+
+
 def add_period(parser: argparse.ArgumentParser) -> None:
     """Which part of a ledger is meant."""
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster's decisions")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -44,11 +44,12 @@ class FleetTerms(msgspec.Struct, frozen=True, kw_only=True):
     is_ranked: bool = False
 
 
-def subnets_by_zone(node_class: EC2NodeClass) -> dict[str, str]:
-    """Zone → the first of its subnets in the status, which lists those with most free addresses first."""
+def subnets_by_zone(node_class: EC2NodeClass, avoided: Collection[str] = ()) -> dict[str, str]:
+    """Zone → the first of its subnets that is not to be avoided; the status lists those with most free addresses first."""
     chosen: dict[str, str] = {}
     for subnet in node_class.status.subnets:
-        chosen.setdefault(subnet.zone, subnet.id)
+        if subnet.id not in avoided:
+            chosen.setdefault(subnet.zone, subnet.id)
     return chosen
 
 

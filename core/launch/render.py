@@ -47,8 +47,8 @@ def render_launch(order: LaunchOrder, node_class: EC2NodeClass, cluster: Cluster
     Raises:
         InvalidInputError: If the class is not resolved, or its user data, volumes or taints cannot be rendered.
     """
-    subnets = subnets_by_zone(node_class)
-    if not subnets:
+    subnets = subnets_by_zone(node_class, order.avoided_subnets)
+    if not node_class.status.subnets:
         raise InvalidInputError("not resolved yet", subject=f"EC2NodeClass {node_class.name}", field="status.subnets")
     bootable = {t.name: ami for t in order.instance_types if (ami := image_for(t, node_class)) is not None}
     chosen = one_request(o for o in order.offerings if o.zone in subnets and o.instance_type in bootable)

@@ -22,6 +22,7 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
             pods per node. An offering whose type is missing here is not tried.
         requests: What the claim was planned for; asking for EFA or Enclaves changes how the instance is launched.
         is_ranked: The prices are the NodePool's own (overlays, price factors): EC2 goes by them and not by its own.
+        avoided_subnets: Without free addresses a moment ago, by id.
         tenancy: `default` for hardware that is shared with other accounts, or `dedicated`.
     """
 
@@ -36,4 +37,5 @@ class LaunchOrder(msgspec.Struct, frozen=True, kw_only=True):
     instance_types: tuple[InstanceType, ...] = ()
     requests: dict[str, int] = {}
     is_ranked: bool = False
+    avoided_subnets: tuple[str, ...] = ()
     tenancy: str = "default"

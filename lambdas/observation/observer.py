@@ -11,6 +11,7 @@ import msgspec
 from core import labels
 from core.api.drift_hash import HASH_VERSION
 from core.launch.denials.denial import LaunchDenial, revision_of
+from core.launch.denials.subnets import subnets_of
 from core.lifecycle.draining.replacing import awaits_replacements
 from core.lifecycle.pod_events import with_pod_events
 from core.lifecycle.records import ClaimPhase, ClaimRecord, CommandRecord
@@ -31,7 +32,12 @@ from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.current_node_classes import CURRENT_ONLY, CurrentNodeClasses, Resolve
 from lambdas.observation.expected_pods import is_requested, with_expected_pods
-from lambdas.observation.unavailable_offerings import without_denied, without_unavailable, without_zones
+from lambdas.observation.unavailable_offerings import (
+    without_denied,
+    without_full_subnets,
+    without_unavailable,
+    without_zones,
+)
 from lambdas.ports import CatalogueStore, Clock, JsonObject, Kubernetes
 from lambdas.settings import Settings
 from lambdas.store import (
@@ -239,8 +245,9 @@ class Observer:
 
     def catalogue(self, node_classes: Iterable[JsonObject], now: datetime) -> Catalogue:
         """The market for these EC2NodeClasses, less the offerings that lately refused. Raises NotFoundError before any."""
-        whole = self._catalogues.catalogue(sorted(node_classes, key=_name))
-        return without_unavailable(whole, self._stores.unavailable.active(now))
+        manifests, refused = sorted(node_classes, key=_name), self._stores.unavailable.active(now)
+        open_ = without_unavailable(self._catalogues.catalogue(manifests), refused)
+        return without_full_subnets(open_, {_name(one): subnets_of(one) for one in manifests}, refused)
 
     def _with_current_classes(self, objects: dict[Resource, tuple[Any, ...]]) -> tuple[JsonObject, ...]:
         """Let decisions read each EC2NodeClass with a status that is about its present spec.

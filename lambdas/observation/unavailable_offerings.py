@@ -5,12 +5,13 @@ Such offerings still price running nodes, but nothing is launched from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from core.launch.denials.denial import LaunchDenial
+from core.launch.denials.subnets import closed_zones
 from core.model.catalogue import Catalogue, InstanceType, OfferingKey
 
 
@@ -43,6 +44,26 @@ def has_unavailable(catalogue: Catalogue) -> bool:
     """Whether any offering is not available."""
     every = (catalogue.default, *catalogue.by_node_class.values())
     return any(not offering.available for types in every for found in types for offering in found.offerings)
+
+
+def without_full_subnets(
+    catalogue: Catalogue, subnets: Mapping[str, Iterable[tuple[str, str]]], refused: AbstractSet[OfferingKey]
+) -> Catalogue:
+    """The catalogue with the offerings of an EC2NodeClass marked as not available where no subnet of it has addresses.
+
+    Args:
+        catalogue: What can be had.
+        subnets: EC2NodeClass → (subnet id, zone).
+        refused: What EC2 refused lately, subnets among it.
+    """
+    by_class = dict(catalogue.by_node_class)
+    for name, own in sorted(subnets.items()):
+        zones = closed_zones(own, refused)
+        if zones:
+            types = catalogue.types_for(name)
+            keys = {o.key for found in types for o in found.offerings if o.zone in zones}
+            by_class[name] = tuple(_masked(found, keys) for found in types)
+    return Catalogue(default=catalogue.default, by_node_class=by_class)
 
 
 def without_zones(catalogue: Catalogue, zones: AbstractSet[str]) -> Catalogue:

@@ -16,12 +16,12 @@ from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
 from lambdas.bootstrap import Application
-from lambdas.controllers.batches.side_by_side import in_turn
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import looks_until
 from lambdas.ports import JsonObject
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
+from lambdas.side_by_side import TaskRunners, in_turn
 from tests.builders import NOW, a_class_manifest, a_type
 from tests.fakes.brakes import FakeBrakes
 from tests.fakes.store import MemoryLeases, MemorySweeps, Rows
@@ -66,7 +66,7 @@ class LabApplication(Application):
             lab.clock,
             kubernetes=lab.kubernetes,
             pause=lab.clock.pause,
-            run_tasks=in_turn,
+            run_tasks=TaskRunners(in_turn, in_turn),
         )
         self.__dict__ |= {
             "_stores": lab.rows.stores(lab.brakes),

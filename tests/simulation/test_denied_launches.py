@@ -64,7 +64,8 @@ def test_a_denied_launch_is_asked_for_seldom_and_told(code: str, form: str, tmp_
     for kind in ("NodePool", "EC2NodeClass"):
         assert rule.advice in told(result, kind)
         assert "ec2:CreateFleet" in told(result, kind)
-    assert ("NoOfferingAvailable" if rule.remembered is Remembered.OFFERINGS else code) in events(result)
+    is_capacity = rule.remembered in (Remembered.OFFERINGS, Remembered.SUBNET)
+    assert ("NoOfferingAvailable" if is_capacity else code) in events(result)
 
 
 @pytest.mark.parametrize("code", ["UnauthorizedOperation", "InvalidParameterValue"])

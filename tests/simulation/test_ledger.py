@@ -91,6 +91,24 @@ def test_the_log_answers_about_one_pod_and_one_node(
     assert all(line["time"] >= "2026-11-20T00:10" for line in later["entries"])
 
 
+def test_a_node_is_explained_as_it_was_seen(played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]) -> None:
+    """The cluster has changed since; what was decided has not."""
+    _, document = answer(capsys, "log", "--ledger", str(played[0]), "--acts")
+    line = next(line for line in document["entries"] if line["function"] == "disrupt")
+    node = next(
+        name.removeprefix("Node/") for name in line["objects"] if name.startswith("Node/") and name[5:] in line["what"]
+    )
+    _, told = answer(capsys, "explain", node, "--ledger", str(played[0]), "--decision", line["id"][:6])
+    assert (told["node"], told["outcome"], told["decision"]) == (node, "goes", line["id"])
+    _, earlier = answer(capsys, "explain", node, "--ledger", str(played[0]), "--at", line["time"])
+    assert earlier["decision"] == line["id"]
+    launch = next(line for line in document["entries"] if line["function"] == "provision")
+    pod = next(name.removeprefix("Pod/") for name in launch["objects"] if name.startswith("Pod/"))
+    _, about = answer(capsys, "explain", pod, "--ledger", str(played[0]), "--decision", launch["id"])
+    assert about["outcome"].startswith("needs a new node")
+    assert main(["explain", "no/such", "--ledger", str(played[0]), "--decision", launch["id"]]) == 2
+
+
 def test_a_damaged_entry_is_told_and_the_others_are_repeated(
     played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -16,6 +16,10 @@ class Remembered(DocumentedCode):
         "Offerings",
         "The offerings that were refused, for all NodePools: 3 minutes, twice as long each time up to 48.",
     )
+    SUBNET = (
+        "Subnet",
+        "The subnet, for all NodePools: as long as an offering. Its zone is closed only while every subnet there is refused.",
+    )
     QUOTA = ("Quota", "Everything of the EC2NodeClass that shares the vCPU quota and the capacity type.")
     CAPACITY_TYPE = ("CapacityType", "Everything of the EC2NodeClass in this capacity type.")
     REQUEST = (
@@ -69,7 +73,7 @@ RULES: Final = (
     ),
     LaunchErrorRule(
         code="InsufficientFreeAddressesInSubnet",
-        remembered=Remembered.OFFERINGS,
+        remembered=Remembered.SUBNET,
         advice="Free addresses in the subnet, or let subnetSelectorTerms find further subnets.",
     ),
     LaunchErrorRule(

@@ -18,6 +18,9 @@ from lambdas.ports import JsonObject, TransientError
 PAGES_MAX: Final = 1000
 """Pages that one listing may have; EC2's largest answers have a few dozen."""
 
+CONNECTIONS: Final = 32
+"""Open connections of a client: as many as launches go at once. Idle ones cost nothing."""
+
 ATTEMPTS: Final = 3
 CONNECT_SECONDS: Final = 2
 BACK_OFF_SECONDS: Final = 3
@@ -29,7 +32,7 @@ def _config(read_seconds: int, attempts: int = ATTEMPTS) -> Config:
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
         retries={"mode": "standard", "total_max_attempts": attempts},
-        max_pool_connections=10,
+        max_pool_connections=CONNECTIONS,
         user_agent_extra=f"fleetwright/{VERSION}",
     )
 

@@ -14,7 +14,6 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.pod_binder import PodBinder
 from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup
 from lambdas.controllers.batches.retries import retry_after
-from lambdas.controllers.batches.side_by_side import RunTasks, Task
 from lambdas.controllers.disruption.command_work import CommandWork
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_lists import NodeLists
@@ -23,6 +22,7 @@ from lambdas.messages import WorkItem, read_work
 from lambdas.observability import logger
 from lambdas.ports import Clock, CloudProvider, Kubernetes, PortError, Queue, reason_of
 from lambdas.run_report import RunReport
+from lambdas.side_by_side import RunTasks, Task
 
 ANSWER_WITHIN: Final = timedelta(seconds=3)
 """Kept at the end of the invocation for its answer: without one, SQS hides the whole batch until its visibility ends."""

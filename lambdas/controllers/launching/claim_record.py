@@ -43,7 +43,14 @@ def requested(planned: PlannedClaim, name: str, token: str, snapshot: Snapshot, 
     )
 
 
-def order_of(record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, *, cluster: str) -> LaunchOrder:
+def order_of(
+    record: ClaimRecord,
+    node_class: JsonObject,
+    catalogue: Catalogue,
+    *,
+    cluster: str,
+    avoided_subnets: tuple[str, ...] = (),
+) -> LaunchOrder:
     """The order for the claim's instance; the same record always gives the same one."""
     plan, named = record.plan, {offering.instance_type for offering in record.offerings}
     return LaunchOrder(
@@ -65,6 +72,7 @@ def order_of(record: ClaimRecord, node_class: JsonObject, catalogue: Catalogue, 
         instance_types=tuple(t for t in catalogue.types_for(plan.node_class.name) if t.name in named),
         requests=plan.resources,
         is_ranked=record.is_ranked,
+        avoided_subnets=avoided_subnets,
         tenancy=tenancy(plan.requirements),
     )
 

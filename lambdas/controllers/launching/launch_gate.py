@@ -11,6 +11,7 @@ import msgspec
 
 from core.launch.denials.codes import Remembered, rule_of
 from core.launch.denials.denial import DeniedLaunch, LaunchDenial, revision_of
+from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_key, subnets_of
 from core.lifecycle.records import ClaimRecord
 from core.model.catalogue import Offering, OfferingKey
 from core.reasons.claim import ClaimReason
@@ -33,10 +34,12 @@ class Admission(msgspec.Struct, frozen=True):
     Attributes:
         offerings: What to ask for, cheapest first.
         denials: What was known of the EC2NodeClass at that moment.
+        avoided_subnets: Without free addresses a moment ago.
     """
 
     offerings: tuple[Offering, ...]
     denials: tuple[LaunchDenial, ...]
+    avoided_subnets: tuple[str, ...] = ()
 
 
 class LaunchGate:
@@ -55,13 +58,19 @@ class LaunchGate:
             PortError: If the table does not answer.
         """
         known = tuple(d for d in self._denials.all() if d.node_class == record.plan.node_class.name)
+        refused = self._unavailable.active(now)
+        avoided = tuple(sorted(refused_subnets(refused)))
         if record.attempts:
             return Admission(record.offerings, known)
         revision = revision_of(node_class)
         engaged = [denial for denial in known if denial.is_engaged]
         paused = [denial for denial in engaged if denial.is_paused(now, revision)]
-        refused = self._unavailable.active(now)
-        left = [o for o in record.offerings if o.key not in refused and not _covers_any(paused, o.key)]
+        closed = closed_zones(subnets_of(node_class), refused)
+        left = [
+            o
+            for o in record.offerings
+            if o.key not in refused and o.zone not in closed and not _covers_any(paused, o.key)
+        ]
         if not left:
             told = "; ".join(denial.told() for denial in paused) or "EC2 had none of its offerings a moment ago"
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, told)
@@ -70,8 +79,8 @@ class LaunchGate:
         half_open = [denial for denial in engaged if denial not in paused]
         free = tuple(o for o in left if not _covers_any(half_open, o.key))
         if free:
-            return Admission(free, known)
-        return self._probe(tuple(left), known, half_open, now)
+            return Admission(free, known, avoided)
+        return self._probe(Admission(tuple(left), known, avoided), half_open, now)
 
     def learn(
         self,
@@ -109,20 +118,15 @@ class LaunchGate:
             if denial.scope.covers(launched):
                 self._let_go(denial, report)
 
-    def _probe(
-        self,
-        offerings: tuple[Offering, ...],
-        known: tuple[LaunchDenial, ...],
-        half_open: list[LaunchDenial],
-        now: datetime,
-    ) -> Admission | Refusal:
+    def _probe(self, admission: Admission, half_open: list[LaunchDenial], now: datetime) -> Admission | Refusal:
         """Leave to ask again about what was denied, for one claim at a time."""
-        asking = [denial for denial in half_open if any(denial.scope.covers(o.key) for o in offerings)]
+        asking = [d for d in half_open if any(d.scope.covers(o.key) for o in admission.offerings)]
         try:
             probed = {id(denial): self._denials.change(denial, denial.probed(now)) for denial in asking}
         except ConflictError:
             return Refusal(ClaimReason.LAUNCH_HELD_BACK, f"another claim asks again: {asking[0].told()}")
-        return Admission(offerings, tuple(probed.get(id(denial), denial) for denial in known))
+        denials = tuple(probed.get(id(denial), denial) for denial in admission.denials)
+        return msgspec.structs.replace(admission, denials=denials)
 
     def _deny(self, found: DeniedLaunch, now: datetime, report: RunReport) -> None:
         for attempt in range(1, TRIES + 1):
@@ -160,7 +164,10 @@ class LaunchGate:
             )
 
     def _mark(self, refused: Iterable[RefusedOffering], now: datetime, report: RunReport) -> None:
-        keys = [found.offering for found in refused if rule_of(found.code).remembered is Remembered.OFFERINGS]
+        refused = tuple(refused)
+        keys = {found.offering for found in refused if rule_of(found.code).remembered is Remembered.OFFERINGS}
+        full = (found.subnet for found in refused if rule_of(found.code).remembered is Remembered.SUBNET)
+        keys |= {subnet_key(subnet) for subnet in full if subnet}
         if not keys:
             return
         try:

@@ -79,7 +79,9 @@ class Launcher:
         if asked != record:
             record = self._claims.change(record, asked)
         try:
-            launched = self._cloud.launch(order_of(record, node_class, catalogue, cluster=self._cluster))
+            avoided = admission.avoided_subnets
+            order = order_of(record, node_class, catalogue, cluster=self._cluster, avoided_subnets=avoided)
+            launched = self._cloud.launch(order)
         except InsufficientCapacityError as error:
             self._gate.learn(record, node_class, error.refused, error.call, now, report)
             report.count("refusedLaunches")

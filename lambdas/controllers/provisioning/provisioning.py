@@ -17,7 +17,6 @@ from core.ledger.entry import PROVISION
 from core.ledger.summary import of_provisioning
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
-from core.model.catalogue import Catalogue
 from core.model.plan import Plan, Unschedulable
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
@@ -31,6 +30,7 @@ from lambdas.clock import stopwatch
 from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.draining.replacements import Replacing
 from lambdas.controllers.launching.claim_record import with_class_hash, with_decision
+from lambdas.controllers.launching.launch_waves import MARGIN, LaunchWaves, WaveResult
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.launching.launching import refused as refused_claim
 from lambdas.controllers.provisioning.launch_cost import note_launches
@@ -46,7 +46,7 @@ from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer, Stores
 from lambdas.observation.plan_cache import PlanCache, snapshot_digest
 from lambdas.observation.unavailable_offerings import has_unavailable
-from lambdas.ports import Clock, JsonObject, PortError, Queue
+from lambdas.ports import Clock, PortError, Queue
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.store import PLANNER, Lease, Leases, Requested
@@ -58,9 +58,6 @@ THINK_AGAIN: Final = timedelta(minutes=5)
 BUSY: Final = timedelta(seconds=5)
 TRY_AGAIN: Final = timedelta(seconds=2)
 """After a launch whose answer is not known, or not stored."""
-
-MARGIN: Final = timedelta(seconds=15)
-"""No further round or launch is begun with less time than this left."""
 
 
 class Provisioning:
@@ -74,7 +71,7 @@ class Provisioning:
         looks: tuple[Observer, PodBatcher, LostRows],
         stores: Stores,
         leases: Leases,
-        launcher: Launcher,
+        launching: tuple[Launcher, LaunchWaves],
         queues: tuple[Queue, Queue],
         news: tuple[UnschedulableEvents, BufferStatus, LedgerWriter],
         settings: Settings,
@@ -83,7 +80,7 @@ class Provisioning:
         self._observer, self._batch, self._lost_rows = looks
         self._stores = stores
         self._leases = leases
-        self._launcher = launcher
+        self._launcher, self._waves = launching
         self._replacing = Replacing(stores.claims)
         self._wake_ups, self._work = queues
         self._news, self._buffers, self._ledger = news
@@ -255,53 +252,22 @@ class Provisioning:
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
 
     def _launch(
-        self, records: Iterable[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
+        self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
     ) -> list[str]:
-        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused.
+        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused."""
+        found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        self._ask_for_looks(found, Boundary(report))
+        return found.refused
 
-        What goes wrong with one claim is its own: it is stored, so `execute` tries it again, and the others go on.
-        """
-        refused: list[str] = []
-        boundary, handed_on, launched = Boundary(report), list[str](), list[ClaimRecord]()
-        tried = 0
-        for record in records:
-            node_class = view.node_classes.get(record.plan.node_class.name)
-            is_late = self._clock.now() + MARGIN > deadline
-            if tried >= self._settings.launches_per_run or is_late or node_class is None:
-                handed_on.append(record.name)
-                continue
-            tried += 1
-            launch = partial(self._launch_one, record, node_class, view.snapshot.catalogue, refused, launched, report)
-            boundary.attempt(record.name, launch)
-        self._ask_for_looks(handed_on, launched, tuple(boundary.failed), boundary)
-        return refused
-
-    def _launch_one(
-        self,
-        record: ClaimRecord,
-        node_class: JsonObject,
-        catalogue: Catalogue,
-        refused: list[str],
-        launched: list[ClaimRecord],
-        report: RunReport,
-    ) -> None:
-        claim = self._launcher.launch(record, node_class, catalogue, self._clock.now(), report)
-        if claim is None:
-            refused.append(record.name)
-        else:
-            launched.append(claim)
-
-    def _ask_for_looks(
-        self, handed_on: Sequence[str], launched: Sequence[ClaimRecord], failed: Sequence[str], boundary: Boundary
-    ) -> None:
+    def _ask_for_looks(self, found: WaveResult, boundary: Boundary) -> None:
         """One message for all claims that have their next step at the same time: they are looked after together."""
         now = self._clock.now()
-        booting = [claim for claim in launched if claim.machine is not None]
-        unclear = [*failed, *(claim.name for claim in launched if claim.machine is None)]
+        booting = [claim for claim in found.launched if claim.machine is not None]
+        unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]
         first = min((claim.phase_since for claim in booting), default=now)
         boot = max(timedelta(0), first + BOOT_AT_LEAST - now)
         for messages, delay in (
-            (work_on_claims(handed_on, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
+            (work_on_claims(found.left, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
             (work_on_claims(unclear, now, at_most=LAUNCHES_A_MESSAGE), TRY_AGAIN),
             (work_on_claims([claim.name for claim in booting], now), boot),
         ):

@@ -106,6 +106,23 @@ def test_each_zone_is_offered_with_its_roomiest_subnet(account: Account) -> None
     assert chosen == {account.subnets["a24"], account.subnets["b23"]}
 
 
+def test_a_full_subnet_leaves_the_others_of_its_zone(account: Account) -> None:
+    """A second subnet with a thousand addresses would never be used."""
+    full = account.subnets["b23"]
+    account.answer_fleet = lambda request: fleet_answer(
+        request, launched=None, codes=dict.fromkeys(range(2), "InsufficientFreeAddressesInSubnet")
+    )
+    with pytest.raises(InsufficientCapacityError) as raised:
+        account.cloud.launch(an_order())
+    assert full in {found.subnet for found in raised.value.refused}
+    account.answer_fleet = None
+    account.cloud.launch(msgspec.structs.replace(an_order(claim="general-2"), avoided_subnets=(full,)))
+    chosen = [o for config in account.fleets[-1]["LaunchTemplateConfigs"] for o in config["Overrides"]]
+    in_b = {o["SubnetId"] for o in chosen if o["AvailabilityZone"] == "us-east-1b"}
+    assert in_b
+    assert full not in in_b
+
+
 def test_templates_are_made_once(account: Account) -> None:
     """Each launch would make a template of its own until the account is full."""
     account.cloud.launch(an_order(claim="general-1"))
@@ -142,7 +159,8 @@ def test_what_was_refused_on_the_way_is_told_with_the_instance(account: Account)
     launched = account.cloud.launch(an_order())
     assert launched.instance.instance_id == "i-0123"
     assert launched.instance.zone == "us-east-1b"
-    refused = RefusedOffering(OfferingKey("m5.large", "us-east-1a", "spot"), "InsufficientInstanceCapacity", "m")
+    pool, subnet = OfferingKey("m5.large", "us-east-1a", "spot"), account.subnets["a24"]
+    refused = RefusedOffering(pool, "InsufficientInstanceCapacity", "m", subnet)
     assert launched.refused == (refused,)
 
 

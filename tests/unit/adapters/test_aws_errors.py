@@ -81,7 +81,8 @@ def test_a_lost_answer_is_told_from_a_request_that_never_left(raised: BotoCoreEr
 def test_only_the_pool_that_refused_is_remembered() -> None:
     """Other zones and types still have capacity."""
     errors = [a_fleet_error("InsufficientInstanceCapacity", "m5.large", "subnet-a")]
-    assert refused_offerings(errors, TRIED, ZONES) == (RefusedOffering(TRIED[0], "InsufficientInstanceCapacity", "…"),)
+    refused = RefusedOffering(TRIED[0], "InsufficientInstanceCapacity", "…", "subnet-a")
+    assert refused_offerings(errors, TRIED, ZONES) == (refused,)
 
 
 def test_a_subnet_without_addresses_closes_its_whole_zone() -> None:

@@ -135,7 +135,8 @@ def not_rendered(order: LaunchOrder, error: InvalidInputError) -> LaunchDeniedEr
 
 
 def _all_refused(asked: LaunchOrder | RenderedLaunch, code: str, said: str) -> tuple[RefusedOffering, ...]:
-    return tuple(RefusedOffering(offering.key, code, said) for offering in asked.offerings)
+    subnets = asked.subnets if isinstance(asked, RenderedLaunch) else {}
+    return tuple(RefusedOffering(o.key, code, said, subnets.get(o.zone, "")) for o in asked.offerings)
 
 
 def _lacks_template(answer: JsonObject) -> bool:

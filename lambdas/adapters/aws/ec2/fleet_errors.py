@@ -22,7 +22,7 @@ _NO_SPOT_AT_ALL: Final = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 _SILENCE: Final = "UnfulfillableCapacity"
 """What an answer with neither instances nor errors is taken for (Karpenter)."""
 
-_ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
+_ELSEWHERE: Final = (Remembered.OFFERINGS, Remembered.SUBNET, Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """Of what is remembered under these, another offering may do."""
 
 _REASONS: Final = (
@@ -61,7 +61,7 @@ def refused_offerings(
         if meaning_of(code) is not TransientError:
             for key in tried:
                 if _concerns(error, key, zone_of_subnet):
-                    refused.setdefault(key, RefusedOffering(key, code, message))
+                    refused.setdefault(key, RefusedOffering(key, code, message, _subnet_of(error)))
     return tuple(sorted(refused.values()))
 
 
@@ -95,6 +95,11 @@ def describe(error: Mapping[str, Any]) -> str:
     code, message = str(error.get("ErrorCode", "")), str(error.get("ErrorMessage", ""))
     reason = next((reason for text, reason in _REASONS if text in code or text in message), "LaunchFailed")
     return f"{reason} ({code}: {message})"
+
+
+def _subnet_of(error: Mapping[str, Any]) -> str:
+    override = (error.get("LaunchTemplateAndOverrides") or {}).get("Overrides") or {}
+    return str(override.get("SubnetId") or "")
 
 
 def _concerns(error: Mapping[str, Any], key: OfferingKey, zone_of_subnet: Mapping[str, str]) -> bool:

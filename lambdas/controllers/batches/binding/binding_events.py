@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from core.lifecycle.binding.turn import DecidedBinding
-from lambdas.controllers.batches.side_by_side import RunTasks
 from lambdas.controllers.kube_events import about_pod, normal, write
 from lambdas.ports import Clock, Kubernetes
+from lambdas.side_by_side import RunTasks
 
 EVENTS_AT_MOST: Final = 500
 """Pods of a turn that get an event: they are for people, who read no more, and each is a call."""

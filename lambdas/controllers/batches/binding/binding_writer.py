@@ -9,9 +9,9 @@ from threading import Lock
 from typing import Final
 
 from core.lifecycle.binding.turn import DecidedBinding
-from lambdas.controllers.batches.side_by_side import RunTasks
 from lambdas.observability import logger
 from lambdas.ports import Clock, ConflictError, DeniedError, Kubernetes, NotFoundError, PortError
+from lambdas.side_by_side import RunTasks
 
 REFUSALS: Final = 3
 """So many refusals, and a claim's other pods are left to kube-scheduler: somebody does not want us to bind."""

@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
-from lambdas.controllers.batches.struct_types import prepare_struct_types
+import msgspec
+
+from lambdas.struct_types import prepare_struct_types
 
 WORKERS: Final = 10
 """Threads of one invocation: a whole batch of the work queue. Each holds little, and most of them wait."""
+
+LAUNCHES: Final = 32
+"""Launches of one invocation at once: EC2 takes one to three seconds for each, and bears some 20 calls a second for a while."""
 
 Task = Callable[[], None]
 RunTasks = Callable[[Sequence[Task], timedelta], tuple[bool, ...]]
 """Runs tasks, none of which raises, for at most so long; says of each whether it has ended."""
 
 
-def in_threads(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
-    """Run tasks in up to `WORKERS` threads.
+def in_threads(tasks: Sequence[Task], patience: timedelta, *, workers: int = WORKERS) -> tuple[bool, ...]:
+    """Run tasks in up to so many threads.
 
     A task that is not through when `patience` is over runs on, in this sandbox's next invocation if need be: what it may
     still write is conditional on what it read, so whoever does the same work meanwhile loses nothing.
     """
     prepare_struct_types()
-    pool = ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="message")
+    pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="task")
     running = [pool.submit(task) for task in tasks]
     wait(running, timeout=patience.total_seconds())
     pool.shutdown(wait=False, cancel_futures=True)
@@ -37,3 +43,14 @@ def in_turn(tasks: Sequence[Task], patience: timedelta) -> tuple[bool, ...]:
     for task in tasks:
         task()
     return (True,) * len(tasks)
+
+
+class TaskRunners(msgspec.Struct, frozen=True):
+    """How the messages of a batch are run, and the launches of a plan."""
+
+    messages: RunTasks = in_threads
+    launches: RunTasks = partial(in_threads, workers=LAUNCHES)
+
+
+IN_THREADS: Final = TaskRunners()
+"""As the functions run."""

@@ -1,0 +1,102 @@
+"""Explains a pod or a node as a decision of the ledger saw it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from cli.errors import InputError
+from cli.ledger.decisions import entries, find
+from cli.ledger.places import LedgerPlace, open_ledger
+from cli.output import rfc3339
+from core import codec
+from core.explain import Explanation, explain_node, explain_pod
+from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
+from core.ledger.log import concerns, log_entry
+from core.ledger.object_keys import DecisionKey
+from core.ledger.reading import LedgerReader
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Snapshot
+
+PAGE: Final = 32
+"""Decisions that are read at once on the way back through time."""
+
+
+class PastExplanation(msgspec.Struct, frozen=True):
+    """What was said then, and by which decision."""
+
+    explanation: Explanation
+    entry: LedgerEntry
+
+
+def explain_past(arguments: argparse.Namespace) -> PastExplanation:
+    """What the decision that `--decision` names says of the target, or the last one about it before `--at`.
+
+    Raises:
+        InputError: If there is none.
+    """
+    place = open_ledger(arguments.ledger)
+    if arguments.decision:
+        (key,) = find(place, arguments, [arguments.decision])
+    else:
+        key = _last_about(place, find(place, arguments), arguments)
+    reader = LedgerReader(place.get)
+    entry, raw = reader.entry(key.key)
+    documents = reader.documents(entry, raw)
+    snapshot = reader.snapshot(entry, documents)
+    if entry.function == DISRUPT:
+        found = _disruption(codec.decode_disruption_plan(documents.plan), snapshot, arguments.target)
+    else:
+        found = _provisioning(entry, snapshot, arguments.target)
+    if found is None:
+        hint = f"`fleetwright log --ledger {arguments.ledger}` lists what decisions are about"
+        raise InputError(f"decision {entry.id} saw no {arguments.target!r}", hint=hint)
+    return PastExplanation(_with_origin(found, entry), entry)
+
+
+def _last_about(place: LedgerPlace, keys: Sequence[DecisionKey], arguments: argparse.Namespace) -> DecisionKey:
+    earlier = [key for key in keys if arguments.at is None or key.at <= arguments.at]
+    while earlier:
+        page, earlier = earlier[-PAGE:], earlier[:-PAGE]
+        for key, entry in reversed(list(entries(place, page))):
+            line = log_entry(entry, ())
+            if concerns(line, pod=arguments.target) or concerns(line, node=arguments.target):
+                return key
+    raise InputError(f"no decision of that time is about {arguments.target!r}: a pod is named NAMESPACE/NAME")
+
+
+def _disruption(plan: DisruptionPlan, snapshot: Snapshot, target: str) -> Explanation | None:
+    nodes = {claim.name: claim.node_name or claim.name for claim in snapshot.node_claims}
+    names = {node.name for node in snapshot.nodes} | set(nodes.values())
+    name = target if target in names else nodes.get(target, "")
+    if name:
+        return explain_node(plan, name)
+    for command in plan.commands:
+        for move in command.moves:
+            if move.pod == target:
+                outcome = f"leaves {', '.join(command.nodes)} for {move.to}"
+                return Explanation(subject=f"pod {target}", outcome=outcome, reason=command.reason)
+    return None
+
+
+def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explanation | None:
+    """By the same bound on the search as then, so that it says what was done."""
+    options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
+    bounded = msgspec.structs.replace(snapshot, options=options)
+    pod = next((pod for pod in snapshot.pods if pod.key == target), None)
+    if pod is not None:
+        return explain_pod(bounded, pod)
+    for part in entry.parts:
+        if part.id == target:
+            outcome = f"was launched for {', '.join(part.pods)}"
+            return Explanation(subject=f"node {target}", outcome=outcome, reason=part.reason)
+    return None
+
+
+def _with_origin(found: Explanation, entry: LedgerEntry) -> Explanation:
+    by = "provision" if entry.function == PROVISION else entry.function
+    origin = f"decision {entry.id} of {by}, {rfc3339(entry.at)}, version {entry.version}: {entry.what}"
+    return msgspec.structs.replace(found, details=(*found.details, origin))

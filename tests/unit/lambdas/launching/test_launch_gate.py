@@ -1,0 +1,117 @@
+"""What a claim may still ask EC2 for, and what its answer teaches the next ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.launch.denials.denial import FIRST_PAUSE
+from core.launch.denials.subnets import subnet_key
+from core.lifecycle.records import ClaimRecord
+from core.model.catalogue import OfferingKey
+from core.reasons.refusal import Refusal
+from core.scheduling import schedule
+from lambdas.controllers.launching.claim_record import requested
+from lambdas.controllers.launching.launch_gate import Admission, LaunchGate
+from lambdas.ports import RefusedOffering
+from lambdas.run_report import RunReport
+from tests.builders import NOW, a_class_manifest, a_pod, a_pool, a_snapshot, a_type
+from tests.fakes.store import MemoryDenials, MemoryOfferings, Rows
+
+CALL = "ec2:CreateFleet"
+
+
+class World:
+    """A claim, and what is remembered."""
+
+    def __init__(self) -> None:
+        snapshot = a_snapshot(types=(a_type(),), node_pools=(a_pool("default"),), pods=(a_pod(),))
+        (planned,) = schedule(snapshot).claims
+        record = requested(planned, "default-1", "token", snapshot, NOW)
+        assert isinstance(record, ClaimRecord)
+        self.record = record
+        self.rows = Rows()
+        self.gate = LaunchGate(MemoryDenials(self.rows), MemoryOfferings(self.rows))
+        zones = sorted({offering.zone for offering in record.offerings})
+        subnets = [{"id": f"subnet-{zone}{n}", "zone": zone} for zone in zones for n in (1, 2)]
+        self.node_class = a_class_manifest(metadata={"generation": 1}, status={"subnets": subnets})
+        self.first = record.offerings[0]
+
+    def admit(self, now: Any = NOW) -> Admission | Refusal:
+        return self.gate.admit(self.record, self.node_class, now)
+
+    def learn(self, code: str, now: Any = NOW, **more: Any) -> None:
+        refused = [RefusedOffering(offering.key, code, **more) for offering in self.record.offerings]
+        self.gate.learn(self.record, self.node_class, refused, CALL, now, RunReport())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def admitted(found: Admission | Refusal) -> Admission:
+    assert isinstance(found, Admission)
+    return found
+
+
+def test_without_refusals_everything_may_be_asked_for(world: World) -> None:
+    assert admitted(world.admit()).offerings == world.record.offerings
+
+
+def test_what_was_refused_meanwhile_is_left_out(world: World) -> None:
+    """A claim that waited for its turn would ask the empty pools again."""
+    world.rows.refused[world.first.key] = NOW + FIRST_PAUSE
+    assert world.first not in admitted(world.admit()).offerings
+
+
+def test_a_claim_that_was_tried_asks_for_the_same_again(world: World) -> None:
+    """Its instance may be there; another request under the same token is an error."""
+    world.learn("UnauthorizedOperation")
+    world.record = msgspec.structs.replace(world.record, attempts=1)
+    assert admitted(world.admit()).offerings == world.record.offerings
+
+
+def test_after_a_pause_one_asks_and_the_others_wait(world: World) -> None:
+    """Forty claims would ask forty times when the pause ends."""
+    world.learn("UnauthorizedOperation")
+    assert isinstance(world.admit(), Refusal)
+    later = NOW + FIRST_PAUSE
+    assert isinstance(world.admit(later), Admission)
+    assert isinstance(world.admit(later), Refusal)
+
+
+def test_a_launch_disproves_what_was_denied(world: World) -> None:
+    world.learn("UnauthorizedOperation")
+    later = NOW + FIRST_PAUSE
+    admission = admitted(world.admit(later))
+    world.gate.succeeded(world.record, world.node_class, admission, world.first.key, (), later, RunReport())
+    assert world.rows.denials == {}
+    assert isinstance(world.admit(later), Admission)
+
+
+def test_a_launch_elsewhere_disproves_nothing(world: World) -> None:
+    world.learn("VcpuLimitExceeded")
+    later = NOW + FIRST_PAUSE
+    admission = admitted(world.admit(later))
+    elsewhere = OfferingKey("p5.48xlarge", "zone", "on-demand")
+    world.gate.succeeded(world.record, world.node_class, admission, elsewhere, (), later, RunReport())
+    assert len(world.rows.denials) == 1
+
+
+def test_a_full_subnet_is_avoided_and_closes_no_zone(world: World) -> None:
+    world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{world.first.zone}1")
+    assert subnet_key(f"subnet-{world.first.zone}1") in world.rows.refused
+    admission = admitted(world.admit())
+    assert admission.offerings == world.record.offerings
+    assert admission.avoided_subnets == (f"subnet-{world.first.zone}1",)
+
+
+def test_a_zone_whose_subnets_are_all_full_is_left_out(world: World) -> None:
+    for number in (1, 2):
+        world.learn("InsufficientFreeAddressesInSubnet", subnet=f"subnet-{world.first.zone}{number}")
+    found = world.admit()
+    zones = {offering.zone for offering in found.offerings} if isinstance(found, Admission) else set()
+    assert world.first.zone not in zones

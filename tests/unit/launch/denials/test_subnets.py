@@ -1,0 +1,26 @@
+"""Subnets without free addresses."""
+
+from __future__ import annotations
+
+from core.launch.denials.subnets import closed_zones, refused_subnets, subnet_key, subnets_of
+from core.model.catalogue import OfferingKey
+
+SUBNETS = (("subnet-a1", "a"), ("subnet-a2", "a"), ("subnet-b1", "b"))
+OFFERING = OfferingKey("m5.large", "b", "spot")
+
+
+def test_a_zone_is_closed_by_its_last_subnet_only() -> None:
+    """One full subnet would keep launches from all the others of its zone."""
+    assert closed_zones(SUBNETS, {subnet_key("subnet-a1")}) == frozenset()
+    assert closed_zones(SUBNETS, {subnet_key("subnet-a1"), subnet_key("subnet-a2")}) == {"a"}
+
+
+def test_a_refused_offering_is_no_refused_subnet() -> None:
+    assert refused_subnets({OFFERING, subnet_key("subnet-b1")}) == {"subnet-b1"}
+    assert closed_zones(SUBNETS, {OFFERING}) == frozenset()
+
+
+def test_a_class_that_is_not_resolved_closes_nothing() -> None:
+    assert subnets_of({"metadata": {"name": "default"}}) == ()
+    assert closed_zones((), {subnet_key("subnet-a1")}) == frozenset()
+    assert subnets_of({"status": {"subnets": [{"id": "s", "zone": "a"}]}}) == (("s", "a"),)
