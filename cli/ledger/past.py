@@ -83,17 +83,26 @@ def _disruption(plan: DisruptionPlan, snapshot: Snapshot, target: str) -> Explan
 
 
 def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explanation | None:
-    """By the same bound on the search as then, so that it says what was done."""
+    """By the same bound on the search as then; a clock's is not played back, so places are read and not planned anew."""
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target), None)
     if pod is not None:
-        return explain_pod(bounded, pod)
+        return _as_decided(explain_pod(bounded, pod), entry, target)
     for part in entry.parts:
         if part.id == target:
             outcome = f"was launched for {', '.join(part.pods)}"
             return Explanation(subject=f"node {target}", outcome=outcome, reason=part.reason)
     return None
+
+
+def _as_decided(found: Explanation, entry: LedgerEntry, pod: str) -> Explanation:
+    """The explanation with the place that the pod got then, by its real name."""
+    places = {key: f"needs a new node, {part.id}" for part in entry.parts for key in part.pods}
+    places |= {key: f"fits on {node}, which is there already" for key, node in entry.bindings}
+    if pod not in places:
+        return found
+    return msgspec.structs.replace(found, outcome=places[pod], reason="", has_no_place=False)
 
 
 def _with_origin(found: Explanation, entry: LedgerEntry) -> Explanation:

@@ -52,6 +52,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         version: The release that decided.
         improve_iterations: How many steps the search for cheaper nodes was bounded by, or took where a clock ended it; None:
             nothing was searched.
+        elapsed: Where a clock bounded the search: which share of its time was over each time that it asked, in thousandths.
         catalogue: Digest of the catalogue, under which it is kept.
         base: Digest of the document that the rest is compressed against.
         plan_digest: Digest of the plan's bytes.
@@ -69,6 +70,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     function: str
     version: str
     improve_iterations: int | None = None
+    elapsed: tuple[int, ...] = ()
     catalogue: str
     base: str
     plan_digest: str

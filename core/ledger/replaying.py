@@ -12,6 +12,7 @@ from core import codec
 from core.disruption import disrupt
 from core.errors import InvalidInputError
 from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
+from core.ledger.search_time import played_back
 from core.model.snapshot import Snapshot
 from core.scheduling import schedule
 
@@ -27,7 +28,8 @@ def decided_again(entry: LedgerEntry, snapshot: Snapshot) -> bytes:
     options = msgspec.structs.replace(snapshot.options, improve_iterations=entry.improve_iterations)
     bounded = msgspec.structs.replace(snapshot, options=options)
     if entry.function == PROVISION:
-        return codec.encode_plan(schedule(bounded))
+        clock = played_back(entry.elapsed) if entry.elapsed else None
+        return codec.encode_plan(schedule(bounded, clock))
     if entry.function == DISRUPT:
         return codec.encode_disruption_plan(disrupt(bounded))
     raise InvalidInputError(f"nobody knows how {entry.function!r} decides", subject=f"ledger entry {entry.id}")

@@ -26,6 +26,13 @@ TRIED_AGAIN_AFTER: Final = timedelta(minutes=1)
 """While the bucket does not answer, pods do not wait for its time-out at each decision."""
 
 
+class SearchBound(msgspec.Struct, frozen=True):
+    """What ended the search for a better plan; fields as in `LedgerEntry`."""
+
+    improve_iterations: int | None = None
+    elapsed: tuple[int, ...] = ()
+
+
 class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A decision that has its id and is not written yet; without an id where no ledger is kept."""
 
@@ -33,7 +40,7 @@ class DecisionDraft(msgspec.Struct, frozen=True, kw_only=True):
     function: str = ""
     plan: bytes = b""
     snapshot: Snapshot | None = None
-    improve_iterations: int | None = None
+    bound: SearchBound = SearchBound()
 
 
 class LedgerWriter:
@@ -52,7 +59,7 @@ class LedgerWriter:
         self._failed_at: datetime | None = None
 
     def draft(
-        self, function: str, snapshot: Snapshot, plan: Plan | DisruptionPlan, improve_iterations: int | None
+        self, function: str, snapshot: Snapshot, plan: Plan | DisruptionPlan, bound: SearchBound
     ) -> DecisionDraft:
         """Give a decision its id.
 
@@ -60,7 +67,7 @@ class LedgerWriter:
             function: Who decides.
             snapshot: What was seen.
             plan: What was said.
-            improve_iterations: As in `LedgerEntry`.
+            bound: What ended the search.
         """
         if self._objects is None:
             return DecisionDraft()
@@ -71,7 +78,7 @@ class LedgerWriter:
             function=function,
             plan=written,
             snapshot=snapshot,
-            improve_iterations=improve_iterations,
+            bound=bound,
         )
 
     def write(self, draft: DecisionDraft, summary: DecisionSummary) -> None:
@@ -118,7 +125,8 @@ class LedgerWriter:
             cluster=self._cluster,
             function=draft.function,
             version=VERSION,
-            improve_iterations=draft.improve_iterations,
+            improve_iterations=draft.bound.improve_iterations,
+            elapsed=draft.bound.elapsed,
             catalogue=bases.catalogue(snapshot.catalogue, now),
             base=digest,
             plan_digest=digest_of(draft.plan),

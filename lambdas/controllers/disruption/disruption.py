@@ -28,7 +28,7 @@ from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
-from lambdas.ledger.writer import LedgerWriter
+from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
 from lambdas.metric_names import LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
@@ -138,7 +138,7 @@ class DisruptionController:
 
     def _kept(self, snapshot: Snapshot, plan: DisruptionPlan, begun: Commands, report: RunReport) -> Commands:
         """The commands to store, once the ledger has them. Without a ledger only nodes that are ill are replaced."""
-        draft = self._ledger.draft(DISRUPT, snapshot, plan, snapshot.options.improve_iterations)
+        draft = self._ledger.draft(DISRUPT, snapshot, plan, SearchBound(snapshot.options.improve_iterations))
         report.decision_id = draft.id
         try:
             self._ledger.write(draft, of_disruption(plan, begun))

@@ -14,6 +14,7 @@ from core.brakes.brake import Action
 from core.gc_pause import collector_paused
 from core.launch.denials.telling import with_refusals
 from core.ledger.entry import PROVISION
+from core.ledger.search_time import RecordedTime
 from core.ledger.summary import of_provisioning
 from core.lifecycle.claims import BOOT_AT_LEAST
 from core.lifecycle.records import ClaimRecord
@@ -38,7 +39,7 @@ from lambdas.controllers.provisioning.lost_rows import LostRows
 from lambdas.controllers.provisioning.pending_work import PodBatcher, displaces_pods, is_unlaunched, pending_work
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
-from lambdas.ledger.writer import DecisionDraft, LedgerWriter
+from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
 from lambdas.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
 from lambdas.metric_names import LAUNCH_DENIALS, LEDGER_FAILURES
 from lambdas.observation.cluster_state import ClusterState
@@ -177,13 +178,13 @@ class Provisioning:
         if plan is not None:
             return plan, DecisionDraft()
         with collector_paused():
-            planned, iterations = self._improved(snapshot, report)
+            planned, bound = self._improved(snapshot, report)
             plan = self._with_refusals(planned, view)
         report.count("plannedMicrodollars", plan.cost.hourly // 1000)
         report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
         if not plan.claims:
             self._last.keep(world, now, plan)
-        return plan, self._ledger.draft(PROVISION, snapshot, planned, iterations)
+        return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
 
     def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
         """The plan, and what EC2 denies to pods that would have a node otherwise: the greedy plan without refusals knows."""
@@ -193,15 +194,15 @@ class Provisioning:
         told = with_refusals(plan.unschedulable, without.claims, view.denials)
         return msgspec.structs.replace(plan, unschedulable=told)
 
-    def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, int | None]:
-        """The best plan that the time allows, and the bound on its search.
+    def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
+        """The best plan that the time allows, and what ended its search.
 
         Where the search for cheaper nodes breaks down it is the greedy plan, without a search.
         """
         planner, steps = Planner(snapshot), snapshot.options.improve_iterations
-        watch = stopwatch(self._clock, self._settings.improving(planner.pods)) if steps is None else None
+        time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
         try:
-            plan = planner.plan(watch)
+            plan = planner.plan(time if steps is None else None)
         except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
             report.count("failedImprovements")
             report.decide(
@@ -210,8 +211,8 @@ class Provisioning:
                 RunReason.IMPROVEMENT_FAILED,
                 f"{type(error).__name__}: {error}",
             )
-            return planner.outcome().plan, None
-        return plan, steps
+            return planner.outcome().plan, SearchBound()
+        return plan, SearchBound(steps, tuple(time.elapsed))
 
     def _keep(self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport) -> None:
         """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails."""

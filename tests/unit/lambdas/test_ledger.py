@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import count
+
 import pytest
 
 from core import labels
@@ -23,7 +26,7 @@ DENIED = DeniedError("s3:PutObject", "AccessDenied")
 
 @pytest.fixture
 def lab() -> Lab:
-    return Lab(improve_iterations=40)
+    return Lab()
 
 
 def entries(lab: Lab) -> list[LedgerEntry]:
@@ -73,8 +76,13 @@ def test_the_decision_is_named_where_people_look(lab: Lab) -> None:
     assert [part.id for part in entry.parts] == [lab.claim.name]
 
 
-def test_what_is_kept_gives_the_same_plan(lab: Lab) -> None:
-    lab.kubernetes.put(a_pending_pod("p"), a_pending_pod("q"))
+@pytest.mark.parametrize("bound", [{}, {"improve_iterations": 40}, {"improve_milliseconds": 0}])
+def test_what_is_kept_gives_the_same_plan(bound: dict[str, int]) -> None:
+    """Also where a clock ended the search: what it answered is kept."""
+    lab = Lab(**bound)
+    lab.clock.worked = lambda: timedelta(seconds=next(seconds) / 50)  # type: ignore[method-assign]
+    seconds = count()
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", cpu="700m") for n in range(30)))
     lab.provision()
     (key,) = (key for key in lab.ledger.objects if read_decision_key(key))
     opened = reader(lab)
