@@ -91,7 +91,7 @@ check: setup ## Format, lint, types, import contracts, manners
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/tidy
 
-fix: setup ## Mend what a machine can mend
+fix: setup ## Fix what a machine can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

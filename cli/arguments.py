@@ -136,7 +136,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
 
 
 def feature_gates(environment: Mapping[str, str]) -> FeatureGates:
-    """The gates in FEATURE_GATES on top of the defaults; one that this release does not have is told and passed over.
+    """The gates in FEATURE_GATES on top of the defaults; one that this release does not have is ignored with a warning.
 
     Raises:
         InputError: If an entry has another form.

@@ -11,6 +11,7 @@ from cli import output
 from cli.money import a_month
 from cli.output import JsonObject
 from cli.plan_document import API_VERSION, rfc3339
+from cli.plan_table import prices_line
 from core.difference import newly_drifted
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
@@ -29,6 +30,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Snapshot
     plan: Plan
     hourly: int
+    prices: JsonObject
 
 
 def difference_document(before: Side, after: Side) -> JsonObject:
@@ -40,6 +42,7 @@ def difference_document(before: Side, after: Side) -> JsonObject:
         "apiVersion": API_VERSION,
         "kind": "Difference",
         "now": rfc3339(after.plan.now),
+        "prices": after.prices,
         "before": _side(before),
         "after": _side(after),
         "podsLost": sorted(later - earlier),
@@ -57,9 +60,8 @@ def difference_document(before: Side, after: Side) -> JsonObject:
 def as_table(document: JsonObject) -> str:
     """The difference for a terminal."""
     rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
-    return "\n\n".join(
-        part for part in (output.table(("", "BEFORE", "AFTER", "CHANGE"), rows), *_details(document)) if part
-    )
+    table = output.table(("", "BEFORE", "AFTER", "CHANGE"), rows)
+    return "\n\n".join(part for part in (table, *_details(document), prices_line(document)) if part)
 
 
 def as_markdown(document: JsonObject) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cli import money, output
 from cli.output import JsonObject, counted
+from cli.plan_table import prices_line
 from cli.style import style
 
 _NAMED_MAX: Final = 3
@@ -20,6 +21,7 @@ def disruption_table(document: JsonObject, *, shows_all: bool = False) -> str:
         _commands(document["commands"]),
         _blocked(document["blocked"], shows_all=shows_all),
         _budgets(document["budgets"]),
+        prices_line(document),
     ]
     return "\n\n".join(part for part in parts if part)
 

@@ -8,7 +8,7 @@ HOURS_A_MONTH: Final = 730
 """As on AWS' own price pages: 8,760 hours a year in twelve months."""
 
 _PROVEN: Final = 0.0005
-"""Share of the cost below which plan and proven minimum are told as one: prices have four digits."""
+"""Share of the cost below which a plan counts as the proven minimum: prices have four digits."""
 
 
 def a_month(hourly: float) -> float:

@@ -126,6 +126,7 @@ class DisruptionPlanAnswer(_Answer):
     blocked: list[BlockedAnswer]
     budgets: dict[str, dict[str, int | None]]
     cost: DisruptionCostAnswer
+    prices: PricesAnswer
 
 
 class ExplanationAnswer(_Answer):
@@ -189,6 +190,7 @@ class DifferenceAnswer(_Answer):
     pods_lost: list[str]
     pods_gained: list[str]
     nodes_drifted: list[DriftAnswer]
+    prices: PricesAnswer
 
 
 class SimulationSummaryAnswer(_Answer):

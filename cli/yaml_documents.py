@@ -1,6 +1,6 @@
 """YAML documents as plain data, the way Kubernetes' tools read them; several times faster than PyYAML's own construction.
 
-Built from libyaml's events: PyYAML spends most of its time on nodes and on resolving each scalar anew, and manifests repeat
+Built from libyaml's events: PyYAML spends most of its time on nodes and on resolving each scalar again, and manifests repeat
 the same few scalars by the thousand. What looks like a date stays text, and keys are text whatever they look like.
 """
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_paused():
         plan = disrupt(world.snapshot)
-    document = disruption_document(plan)
+    document = disruption_document(plan) | {"prices": world.prices}
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE

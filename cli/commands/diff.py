@@ -96,9 +96,10 @@ def _side(arguments: argparse.Namespace, documents: list[Document]) -> Side:
     from core.scheduling import schedule
 
     with progress("planning"), collector_paused():
-        snapshot = look(arguments, documents).snapshot
+        world = look(arguments, documents)
+        snapshot = world.snapshot
         plan = schedule(snapshot, share_of_time(arguments))
-    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly)
+    return Side(snapshot=snapshot, plan=plan, hourly=fleet_price(snapshot) + plan.cost.hourly, prices=world.prices)
 
 
 def _condition(text: str) -> str | CostRise:

@@ -194,7 +194,7 @@ class _Assembly:
                 ready.append(pool)
                 continue
             kind = pool.node_class.kind or "EC2NodeClass"
-            outcome = "not ready" if self._is_live else "planned with the catalogue all the same"
+            outcome = "not ready" if self._is_live else "planned with the catalogue; on a cluster it would not be ready"
             self._problems.append(
                 ObjectProblem(
                     resource=kinds.NODE_POOLS,
