@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 from cli.output import JsonObject
 from cli.plan_document import API_VERSION
+from cli.style import style
 from cli.validation.finding import MEANINGS, Finding, Severity
 
 _SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -70,9 +71,11 @@ def _line(finding: Finding) -> str:
     document = finding.document
     place = document.source if finding.line is None else f"{document.source}:{finding.line}:{finding.column}"
     inside = f"document {document.index}" + (f", {document.item}" if document.item else "")
-    mark = "warning: " if finding.severity is Severity.WARNING else ""
+    is_warning = finding.severity is Severity.WARNING
+    mark = f"{style.painted('warning', 'yellow')}: " if is_warning else ""
     subject = f"{finding.kind} {finding.name}"
-    return ": ".join(part for part in (place, inside, f"{mark}{subject}", finding.field, finding.told) if part)
+    field = style.painted(finding.field, "yellow" if is_warning else "red")
+    return ": ".join(part for part in (place, inside, f"{mark}{subject}", field, finding.told) if part)
 
 
 def _summary(findings: Sequence[Finding], objects: int) -> str:
