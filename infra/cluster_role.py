@@ -48,6 +48,7 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     ),
     "reconcile": (
         *_LOOKS,
+        ("", ("events",), ("create",)),
         ("", ("nodes",), ("get", "patch")),
         ("karpenter.sh", ("nodepools",), ("get", "patch")),
         ("karpenter.sh", ("nodepools/status",), ("patch",)),

@@ -41,6 +41,9 @@ INCONSISTENT_NODES: Final = "inconsistentNodes"
 CHANGED_NODE_CLASSES: Final = "changedNodeClasses"
 """EC2NodeClasses that resolve to something else than before: a new image, a subnet."""
 
+ROLLOUTS_STOPPED: Final = "rolloutsStopped"
+"""NodePools whose drifted nodes stay because what replaces them did not become ready."""
+
 FAILED_RUNS: Final = "failedRuns"
 """Runs that raised."""
 

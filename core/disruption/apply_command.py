@@ -19,15 +19,17 @@ from core.model.values.requirements import Requirement
 _READY: Final = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALIZED, node_claim.CONSOLIDATABLE)
 
 
-def carried_out(snapshot: Snapshot, command: Command) -> Snapshot:
-    """The snapshot with the command's effects, as far as later decisions depend on them.
+def carried_out(snapshot: Snapshot, *commands: Command) -> Snapshot:
+    """The snapshot with the commands' effects, as far as later decisions depend on them.
 
+    No command moves pods to nodes or replacements of another.
     Nodes that go count no longer as room, so the result says nothing about budgets. Replacements are what their cheapest
     offering would become, ready to take more pods.
     """
-    going, claims = set(command.nodes), set(command.claims)
-    target = {move.pod: move.to for move in command.moves}
-    started = [_joined(claim, snapshot) for claim in command.replacements]
+    going = {name for command in commands for name in command.nodes}
+    claims = {name for command in commands for name in command.claims}
+    target = {move.pod: move.to for command in commands for move in command.moves}
+    started = [_joined(claim, snapshot) for command in commands for claim in command.replacements]
     return msgspec.structs.replace(
         snapshot,
         pods=tuple(moved for pod in snapshot.pods if (moved := _moved(pod, going, target)) is not None),

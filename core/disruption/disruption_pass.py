@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from core.disruption.apply_command import carried_out
+from core.disruption.budgets.budget_reservation import BudgetReservation
 from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, places, remaining
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
@@ -35,6 +36,7 @@ class DisruptionPass:
         self.refusals: dict[str, Blocked] = {}
         self._states = state_nodes(snapshot)
         self._seen = (snapshot, self._states)
+        self._pool_of = {state.name: state.node_pool for state in self._states}
         self.budgets: Remaining = remaining(snapshot, self._states)
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(DisruptionBudgets.of(snapshot))
@@ -69,15 +71,12 @@ class DisruptionPass:
 
     def within_budgets(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
         """As many of the candidates, in their order, as all budgets let go together."""
-        ledger, evictions = self._ledger.copy(), self._evictions.copy()
-        chosen: list[Candidate] = []
-        for candidate in candidates:
-            pods = candidate.state.pods
-            if ledger.allows(candidate.pool.name, reason) and evictions.allows_together([pods]):
-                ledger.take(candidate.pool.name)
-                evictions.take(pods)
-                chosen.append(candidate)
-        return chosen
+        left = self.what_is_left()
+        return [candidate for candidate in candidates if left.take(candidate, reason)]
+
+    def what_is_left(self) -> BudgetReservation:
+        """All budgets as the commands decided so far leave them, to be used up on trial."""
+        return BudgetReservation(self._ledger.copy(), self._evictions.copy())
 
     @property
     def states(self) -> tuple[StateNode, ...]:
@@ -96,6 +95,23 @@ class DisruptionPass:
         gone = sum(pools.get(node) == pool for command in self.commands for node in command.nodes)
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
+    def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
+        """Whether the rollout of its pool lets a drifted node go, besides what is decided and `found`; refused where not.
+
+        Nodes without pods are no rollout's: nobody is harmed.
+        """
+        gate = self.snapshot.rollouts.get(candidate.pool.name)
+        if gate is None or not candidate.pods:
+            return True
+        gone = (
+            c for c in (*self.commands, *found) if c.reason == TerminationReason.DRIFTED and (c.moves or c.replacements)
+        )
+        if sum(self._pool_of.get(name) == candidate.pool.name for c in gone for name in c.nodes) < gate.allowed:
+            return True
+        reason = NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY
+        self.refuse(candidate, reason, gate.message)
+        return False
+
     def has_node_budget(self, candidate: Candidate, reason: str) -> bool:
         """Whether the NodePool's budgets let it go."""
         return self._ledger.allows(candidate.pool.name, reason)
@@ -104,9 +120,16 @@ class DisruptionPass:
         """Whether the PodDisruptionBudgets let all of these go together."""
         return self._evictions.allows_together(c.state.pods for c in candidates)
 
-    def replaced(self, candidate: Candidate, reason: str, method: str) -> Command | None:
-        """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place."""
-        simulation = self.simulate([candidate], consolidation=False)
+    def replaced(
+        self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
+    ) -> Command | None:
+        """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place.
+
+        Nodes that are `closed` take its pods only where nothing else can.
+        """
+        simulation = self.simulate([candidate], consolidation=False, closed=closed)
+        if simulation.stranded and closed:
+            simulation = self.simulate([candidate], consolidation=False)
         if simulation.stranded:
             self.refuse(candidate, NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
             return None
@@ -121,7 +144,12 @@ class DisruptionPass:
         )
 
     def simulate(
-        self, candidates: Collection[Candidate], *, consolidation: bool, below: int | None = None
+        self,
+        candidates: Collection[Candidate],
+        *,
+        consolidation: bool,
+        below: int | None = None,
+        closed: Collection[str] = (),
     ) -> Simulation:
         """What would become of the pods of these nodes.
 
@@ -129,21 +157,32 @@ class DisruptionPass:
             candidates: The nodes that go.
             consolidation: Whether nodes that consolidateAfter still protects may take pods of others: not then.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
+            closed: Names of nodes that stay and take no pods.
         """
         self._simulations += 1
-        found = self._simulator_below(below).simulate(candidates, consolidation=consolidation)
+        found = self._simulator_below(below).simulate(candidates, consolidation=consolidation, closed=closed)
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
         """A replacement under a name that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
+    def reserve_names(self, command: Command) -> None:
+        """No replacement that is named from now on has a name of the command's."""
+        self._names.take(command.replacements)
+
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str) -> None:
         """Remember why a candidate does not go; the latest word counts."""
         self.refusals[candidate.name] = Blocked(candidate.name, reason, message)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
-        """Decide the commands: count their nodes, and see the world as it will be."""
+        """Decide the commands: count their nodes, and see the world as it will be. None moves pods to nodes of another."""
+        commands = tuple(commands)
+        self.count(commands)
+        self.rebuild(commands)
+
+    def count(self, commands: Iterable[Command]) -> None:
+        """Use up the budgets for the commands' nodes."""
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
@@ -152,8 +191,11 @@ class DisruptionPass:
                 self._evictions.take(going[name].state.pods)
                 self.refusals.pop(name, None)
             self._names.take(command.replacements)
-            self.snapshot = carried_out(self.snapshot, command)
             self.commands = _widened(self.commands, command)
+
+    def rebuild(self, commands: Sequence[Command]) -> None:
+        """See the world as these commands, which are counted already, will leave it."""
+        self.snapshot = carried_out(self.snapshot, *commands)
         self._states = state_nodes(self.snapshot)
         self._simulators = {None: Simulator(Planner(self.snapshot))}
         self.survey = self._survey(self._nominated())

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from core.disruption.rollouts import Rollout
 from core.model.moved_workload import MovedWorkload
 from core.model.plan import Command
 from core.model.pod import Pod
@@ -69,11 +70,12 @@ class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered, by name, command id and key; or as much of it as is to be written."""
+    """What is remembered, by name, command id, key and NodePool; or as much of it as is to be written."""
 
     workloads: dict[str, MovedWorkload] = {}
     outcomes: dict[str, CommandOutcome] = {}
     failures: dict[str, FailedCommand] = {}
+    rollouts: dict[str, Rollout] = {}
 
     def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
         """The workloads whose pods consolidation leaves alone in whole or in part, by name."""

@@ -40,10 +40,12 @@ class Simulator:
         """The same simulator while new nodes may only be of types that cost less than `price`."""
         return Simulator(self._planner.below(price))
 
-    def simulate(self, leaving: Collection[Candidate], *, consolidation: bool) -> Simulation:
-        """Plan for the pods of the leaving nodes along with all that wait for a place anyway."""
+    def simulate(
+        self, leaving: Collection[Candidate], *, consolidation: bool, closed: Collection[str] = ()
+    ) -> Simulation:
+        """Plan for the pods of the leaving nodes along with all that wait for a place anyway; `closed` nodes take none."""
         names = [candidate.name for candidate in leaving]
-        outcome = self._planner.what_if(names, consolidation=consolidation)
+        outcome = self._planner.what_if(names, consolidation=consolidation, closed=closed)
         plan, own = outcome.plan, set(outcome.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))

@@ -16,6 +16,7 @@ from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.pod import Pod, TopologySpread
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
+from core.model.rollout_gate import RolloutGate
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 
 RESPECT: Final = "Respect"
@@ -54,6 +55,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             none.
         paused_pools: NodePool → why none of its nodes is to be disrupted at present.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
+        rollouts: NodePool → what of its drifted nodes may go; pools whose budgets alone decide that are missing.
         moved_workloads: Workload (`Pod.workload`) → how its pods were moved of late; those that have settled are missing.
     """
 
@@ -80,4 +82,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     paused_pools: dict[str, str] = {}
     nominated_until: dict[str, datetime] = {}
     moved_workloads: dict[str, MovedWorkload] = {}
+    rollouts: dict[str, RolloutGate] = {}
     options: Options = Options()

@@ -116,4 +116,14 @@ class NodeReason(ReasonCode):
         "It expired, and what its pods need elsewhere was not ready in time; it is tried again later.",
         "Read why its pods find no other place: capacity, limits, or a node that does not join.",
     )
+    ROLLOUT_CANARY = (
+        "RolloutCanary",
+        "It has drifted, and the first new node of its NodePool has to show that pods become ready there.",
+        "Wait; a few minutes after the first node's pods are ready the others follow.",
+    )
+    ROLLOUT_STOPPED = (
+        "RolloutStopped",
+        "It has drifted, and what replaces such nodes did not become ready, so it stays for now.",
+        "Read the message; a NodePool or EC2NodeClass that asks for something else begins a new rollout.",
+    )
     NOT_TRIED = ("NotTried", "The round ended before this node's turn came; the next one looks at it.")

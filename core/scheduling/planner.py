@@ -88,7 +88,9 @@ class Planner:
         """The greedy plan with what else is known of it."""
         return self._solve((), consolidation=False)
 
-    def what_if(self, leaving: Collection[str], *, consolidation: bool) -> SchedulingResults:
+    def what_if(
+        self, leaving: Collection[str], *, consolidation: bool, closed: Collection[str] = ()
+    ) -> SchedulingResults:
         """The plan if these nodes vanished and their pods had to go elsewhere.
 
         Pods that may not be evicted now (do-not-disrupt, a budget that never allows it, DaemonSets, mirror pods) are not
@@ -97,10 +99,10 @@ class Planner:
         Args:
             leaving: Names of state nodes, or of their claims; unknown names are ignored.
             consolidation: Whether displaced pods have to let nodes rest whose pods changed within `consolidateAfter`.
+            closed: Names of nodes, or of their claims, that stay and take no pods.
         """
-        positions = self._context.positions
-        found = sorted({positions[name] for name in leaving if name in positions})
-        return self._solve(found, consolidation=consolidation)
+        found = self._positions(leaving)
+        return self._solve(found, consolidation=consolidation, closed=self._positions(closed))
 
     def verdict(self, pod_key: str) -> Verdict | None:
         """What each NodePool could do for a pod once all others have their places; None for a pod that is not planned for."""
@@ -111,10 +113,18 @@ class Planner:
         solution, _ = self._solution((), consolidation=False)
         return Diagnosis(context, solution).of(context.pod_groups.of(waiting[pod_key]))
 
-    def _solve(self, gone: Iterable[int], *, consolidation: bool) -> SchedulingResults:
-        return self._outcome(*self._solution(gone, consolidation=consolidation))
+    def _positions(self, names: Collection[str]) -> frozenset[int]:
+        positions = self._context.positions
+        return frozenset(positions[name] for name in names if name in positions)
 
-    def _solution(self, gone: Iterable[int], *, consolidation: bool) -> tuple[Solution, list[Pod]]:
+    def _solve(
+        self, gone: Iterable[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
+    ) -> SchedulingResults:
+        return self._outcome(*self._solution(gone, consolidation=consolidation, closed=closed))
+
+    def _solution(
+        self, gone: Iterable[int], *, consolidation: bool, closed: frozenset[int] = frozenset()
+    ) -> tuple[Solution, list[Pod]]:
         context = self._context
         more = frozenset(gone) - context.leaving
         displaced = [
@@ -124,7 +134,9 @@ class Planner:
         ]
         waiting = [((*context.pending, *context.moving), False), (displaced, consolidation)]
         if more:
-            return GreedyScheduler(context, queue_of(context, waiting), context.leaving | more, more).run(), displaced
+            return GreedyScheduler(
+                context, queue_of(context, waiting), context.leaving | more | closed, more
+            ).run(), displaced
         return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
 
     def _outcome(self, solution: Solution, displaced: list[Pod]) -> SchedulingResults:

@@ -22,6 +22,13 @@ def about_node(name: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
 
 
+def about_node_pool(manifest: JsonObject) -> JsonObject:
+    """What an event of a NodePool is about."""
+    metadata = manifest.get("metadata") or {}
+    about = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": str(metadata.get("name", ""))}
+    return {**about, "uid": metadata["uid"]} if metadata.get("uid") else about
+
+
 def about_pod(namespace: str, name: str, uid: str = "") -> JsonObject:
     """What an event of a pod is about."""
     reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": namespace}

@@ -96,7 +96,7 @@ WHY_DONE: Final[Mapping[tuple[str, str], str]] = {
     ("ec2nodeclasses", "get"): "Launches from the class as it is now.",
     ("ec2nodeclasses", "patch"): "Annotates the hash that drift is found by.",
     ("ec2nodeclasses/status", "patch"): "Says what a class resolves to, and whether it is ready.",
-    ("events", "create"): "Tells a pod or node what was decided about it.",
+    ("events", "create"): "Tells a pod, node or NodePool what was decided about it.",
     ("nodepools", "get"): "Compares with a NodePool as it is now.",
     ("nodepools", "patch"): "Annotates the hash that drift is found by.",
     ("nodepools/status", "patch"): "Says what a NodePool uses, whether it is ready, and which brake keeps its nodes.",
@@ -184,6 +184,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
     ("execute", "", "events", "create"): "a drain that comes no further is told",
     ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
+    ("reconcile", "", "events", "create"): "a rollout that stops is told on its NodePool",
     ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",
     ("reconcile", "karpenter.k8s.aws", "ec2nodeclasses", "get"): "an instance found by its tag is adopted",
 }

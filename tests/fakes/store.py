@@ -377,6 +377,7 @@ class MemoryMoves:
             workloads=self._rows.moves.workloads | changed.workloads,
             outcomes=self._rows.moves.outcomes | changed.outcomes,
             failures=self._rows.moves.failures | changed.failures,
+            rollouts=self._rows.moves.rollouts | changed.rollouts,
         )
         self._rows.after_call("write")
 

@@ -41,6 +41,9 @@ def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
         pod = next(pod.key for pod in candidate.pods)
         text = f"NodePool {pool.name} consolidates empty nodes only, and pod {pod} runs on node {name}"
         return Blocked(name, NodeReason.POLICY_WHEN_EMPTY, text)
+    gate = disruption_pass.snapshot.rollouts.get(pool.name) if candidate.drift else None
+    if gate is not None:
+        return Blocked(name, NodeReason.ROLLOUT_STOPPED if gate.is_stopped else NodeReason.ROLLOUT_CANARY, gate.message)
     why = first_reason(disruption_pass.snapshot.moved_workloads, candidate.pods, now)
     if why:
         return Blocked(name, NodeReason.RECENTLY_MOVED, why)

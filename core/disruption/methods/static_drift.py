@@ -25,6 +25,8 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
             continue
+        if not disruption_pass.passes_rollout(candidate):
+            continue
         hindrance = _hindrance(candidate.pool, disruption_pass)
         replacement = None if hindrance else _from_template(candidate.pool, disruption_pass.snapshot)
         if replacement is None:

@@ -27,6 +27,7 @@ from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
 from core.reasons.termination import TerminationReason
 from lambdas.brakes.ports import skipped
+from lambdas.controllers.disruption.rollout_gates import with_rollouts
 from lambdas.controllers.resting.disruption_rest import DisruptionRest, Sign
 from lambdas.ledger.writer import LedgerWriter, SearchBound
 from lambdas.messages import work_on_command
@@ -91,6 +92,7 @@ class DisruptionController:
         looked_at = self._clock.now()
         view = _paused(self._observer.look(claims=records), brakes, report)
         write_pod_events(self._stores, view)
+        view = with_rollouts(self._stores.moves, view, report)
         if any(not command.has_started for command in view.commands):
             report.decide(
                 DecisionKind.SKIP,

@@ -11,6 +11,7 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.termination import TerminationReason
 from lambdas.controllers.disruption.outcomes import abandoned
+from lambdas.controllers.disruption.rollout_gates import failed_rollouts
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_patches import release_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -54,6 +55,7 @@ class CommandRollback:
                 not_ready, unused = TerminationReason.REPLACEMENT_NOT_READY, TerminationReason.REPLACEMENT_UNUSED
                 self._claim_work.begin_termination(claim, not_ready if has_failed else unused, message, report)
                 self._work.send([work_on_claim(name, self._clock.now())])
+        failed_rollouts(self._stores.moves, record, facts, step, self._clock.now())
         self._stores.commands.remove(record)
         report.decide(DecisionKind.ABANDON, record.id, step.reason, step.message)
         report.outcomes.append(abandoned(record, step.reason, step.message, self._clock.now()))

@@ -53,9 +53,10 @@ class ReconciliationRest:
             PortError: If the table does not answer, or the API server.
         """
         looked_at, whole_at = self._looked_at, self._whole_at
-        # What status tells besides: which brakes are engaged, how launches fared, and which EC2 denies.
+        # What status tells besides: which brakes are engaged, how launches and rollouts fared, and which EC2 denies.
         stores = self._stores
-        brakes = msgspec.json.encode((stores.brakes.engaged(), stores.breakers.breakers(), stores.denials.all()))
+        told_of = (stores.brakes.engaged(), stores.breakers.breakers(), stores.moves.read(now).rollouts)
+        brakes = msgspec.json.encode((*told_of, stores.denials.all()))
         is_braked_anew, self._brakes = brakes != self._brakes, brakes
         if looked_at is None or whole_at is None or is_braked_anew or now - whole_at >= WHOLE_LOOKS_EVERY:
             return Look.WHOLE

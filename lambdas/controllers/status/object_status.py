@@ -12,6 +12,7 @@ from core.api.drift_hash import HASH_VERSION
 from core.brakes.brake import Action, EngagedBrakes
 from core.brakes.breaker import Breaker
 from core.disruption.budgets.node_pool_budgets import unreadable
+from core.disruption.rollouts import Rollout
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
@@ -19,7 +20,9 @@ from core.manifests.wire.api_resources import Resource
 from core.model.node_pool import NodeClass, NodePool
 from core.model.values import resources
 from core.reasons.decision import DecisionKind
+from core.reasons.node import NodeReason
 from core.reasons.run import RunReason
+from lambdas.controllers.kube_events import about_node_pool, warning, write
 from lambdas.controllers.status.launch_condition import denied_launches
 from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
 from lambdas.metric_names import CHANGED_NODE_CLASSES
@@ -37,6 +40,9 @@ REGISTRATION: Final = "NodeRegistrationHealthy"
 """A condition that tells people and that nothing depends on: neither Ready nor planning (Karpenter)."""
 
 
+ROLLOUT_STOPPED: Final = "RolloutStopped"
+
+
 class ObjectStatus:
     """Writes status only where it differs from what is there."""
 
@@ -46,6 +52,7 @@ class ObjectStatus:
         self._brakes = stores.brakes
         self._breakers = stores.breakers
         self._denials = stores.denials
+        self._moves = stores.moves
         self._clock = clock
         self._statuses = StatusWriter(kubernetes, clock)
         self._resolved: dict[tuple[str, int], datetime] = {}
@@ -74,9 +81,13 @@ class ObjectStatus:
             "breakers", lambda: breakers.update({found.node_pool: found for found in self._breakers.breakers()})
         )
 
+        stopped: dict[str, Rollout] = {}
+        attempt("rollouts", lambda: stopped.update(self._moves.read(self._clock.now()).rollouts))
+
         def write_pool(name: str, manifest: JsonObject) -> None:
             found = self._registration(manifest, pools[name], view, breakers.get(name)) if are_read else None
-            more = [found] if found is not None else []
+            rollout = self._rollout(manifest, stopped[name]) if name in stopped else None
+            more = [told for told in (found, rollout) if told is not None]
             if are_denials_read:
                 more.append(denied_launches(pools[name].node_class.name, denials))
             self._write_pool(manifest, pools[name], more, ready, view.claims.values(), report)
@@ -155,6 +166,18 @@ class ObjectStatus:
         told = f"{current.results.count(False)} of the last {len(current.results)} new nodes failed"
         last = f", the last: {current.message}" if current.message else ""
         return condition(REGISTRATION, "False", told + last, reason="RegistrationFailed")
+
+    def _rollout(self, manifest: JsonObject, rollout: Rollout) -> JsonObject:
+        """Whether drifted nodes stay because what replaces them does not become ready; an event tells when that begins."""
+        now = self._clock.now()
+        if not rollout.is_stopped(now):
+            return condition(ROLLOUT_STOPPED, "False", reason="NotStopped")
+        told = f"drifted nodes stay until {rollout.stopped_until:%Y-%m-%dT%H:%M:%SZ}: {rollout.message}"
+        present = (manifest.get("status") or {}).get("conditions") or ()
+        if not any(c.get("type") == ROLLOUT_STOPPED and c.get("status") == "True" for c in present):
+            event = warning(about_node_pool(manifest), NodeReason.ROLLOUT_STOPPED, told, now, identity=told)
+            write(self._kubernetes, [event])
+        return condition(ROLLOUT_STOPPED, "True", told, reason="ReplacementsNotReady")
 
     def _patch(self, kind: Resource, manifest: JsonObject, status: JsonObject) -> bool:
         found = Present(kind, _name(manifest), "", _generation(manifest), manifest.get("status") or {})

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from core.lifecycle.records import CommandPhase, CommandRecord
+from core.manifests.wire import api_resources as kinds
 from core.model.plan import Command
-from tests.fakes.lab import Lab, a_pending_pod
+from tests.fakes.lab import Lab, a_node_pool, a_pending_pod
 
 LATE = timedelta(minutes=11)
 
@@ -45,3 +46,61 @@ def test_the_time_limit_counts_the_nodes_of_all_started_commands(
     lab.execute({"command": "late", "dueAt": lab.clock.now().isoformat()})
     assert commands.get("late") is None
     assert (lab.claim.deletion is not None) is is_done
+
+
+def drifted_fleet() -> Lab:
+    """Two nodes with a pod each, of a NodePool whose template has just changed."""
+    apart = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+            ]
+        }
+    }
+    lab = Lab()
+    budgets = {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]}
+    lab.kubernetes.put(a_node_pool(disruption=budgets))
+    lab.kubernetes.put(*(a_pending_pod(f"p{n}", affinity=apart) for n in range(2)))
+    lab.settle()
+    for n, node in enumerate(lab.kubernetes.names(kinds.NODES)):
+        body = {"spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": []}}
+        lab.kubernetes.amend(kinds.PODS, f"p{n}", body, namespace="default")
+    changed = a_node_pool(disruption=budgets, template={"terminationGracePeriod": "1h"})
+    lab.kubernetes.put(changed)
+    return lab
+
+
+def conditions(lab: Lab) -> dict[str, str]:
+    status = lab.kubernetes.raw(kinds.NODE_POOLS, "default").get("status") or {}
+    return {found["type"]: found["status"] for found in status.get("conditions", ())}
+
+
+def test_an_image_that_never_joins_ends_one_instance_after_the_other_ever_more_slowly() -> None:
+    """It launched ten machines for one node in three hours, and went on; nobody was told."""
+    lab = drifted_fleet()
+    started, stops = len(lab.cloud.instances()), 0
+    ever = {instance.instance_id for instance in lab.cloud.instances()}
+    for minute in range(180):
+        lab.clock.advance(minutes=1)
+        stops += lab.disrupt().counts.get("rolloutsStopped", 0) > 0
+        lab.execute()
+        for record in lab.app._stores.commands.all():
+            lab.execute({"command": record.id})
+        if minute % 2 == 0:
+            lab.reconcile()
+            lab.execute()
+        ever |= {instance.instance_id for instance in lab.cloud.instances()}
+    assert len(ever) - started <= 3
+    assert stops > 90
+    assert conditions(lab)["RolloutStopped"] == "True"
+    events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
+    assert "RolloutStopped" in {event["reason"] for event in events}
+    assert all(claim.deletion is None for claim in lab.claims if claim.initialized_at), "working nodes stay"
+
+
+def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
+    """A fleet would lose all its nodes to an image on which nothing becomes ready."""
+    lab = drifted_fleet()
+    lab.clock.advance(minutes=1)
+    lab.disrupt()
+    assert len(lab.app._stores.commands.all()) == 1

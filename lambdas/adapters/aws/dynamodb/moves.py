@@ -18,20 +18,23 @@ from core.disruption.move_history import (
     FailedCommand,
     MoveHistory,
 )
+from core.disruption.rollouts import LONGEST_STOP, Rollout
 from core.model.moved_workload import MovedWorkload
 from lambdas.adapters.aws.dynamodb.records import packed, partition_of, sort_of, unpacked
 from lambdas.adapters.aws.dynamodb.table import TRANSACTION_LIMIT, DynamoTable, Item, key, number
 from lambdas.wiring import TABLE
 
-T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand)
+T = TypeVar("T", MovedWorkload, CommandOutcome, FailedCommand, Rollout)
 
 _WORKLOAD: Final = "workload#"
 _COMMAND: Final = "command#"
 _FAILED: Final = "failed#"
+_ROLLOUT: Final = "rollout#"
 
 _KEPT_FOR: Final[Mapping[str, timedelta]] = {
     _WORKLOAD: LONGEST_HOLD + FORGOTTEN_AFTER,
     _COMMAND: WATCHED_FOR,
+    _ROLLOUT: LONGEST_STOP + FORGOTTEN_AFTER,
     _FAILED: LONGEST_PAUSE + FAILURE_FORGOTTEN_AFTER,
 }
 
@@ -50,6 +53,7 @@ class DynamoMoves:
             workloads=_of(items, _WORKLOAD, MovedWorkload),
             outcomes=_of(items, _COMMAND, CommandOutcome),
             failures=_of(items, _FAILED, FailedCommand),
+            rollouts=_of(items, _ROLLOUT, Rollout),
         )
 
     def write(self, changed: MoveHistory, now: datetime) -> None:
@@ -59,6 +63,7 @@ class DynamoMoves:
         ]
         rows += [(_COMMAND + name, _COMMAND, found) for name, found in sorted(changed.outcomes.items())]
         rows += [(_FAILED + name, _FAILED, found) for name, found in sorted(changed.failures.items())]
+        rows += [(_ROLLOUT + name, _ROLLOUT, found) for name, found in sorted(changed.rollouts.items())]
         puts: list[tuple[str, Item]] = []
         for sort, kind, found in rows:
             expiry = {TABLE.expiry: number(int((now + _KEPT_FOR[kind]).timestamp()))}

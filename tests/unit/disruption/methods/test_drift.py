@@ -7,14 +7,20 @@ from datetime import timedelta
 import msgspec
 
 from core import labels
-from core.disruption import disrupt
+from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
+from core.model.rollout_gate import RolloutGate
+from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
-from tests.builders import a_node_of
+from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import (
+    LARGE,
     MIDDLE,
+    ON_DEMAND,
+    OPEN,
     SMALL,
+    blocked,
     drifted,
     pod_on,
     world,
@@ -41,5 +47,46 @@ def test_drift_overrides_pods_only_with_a_grace_period() -> None:
 def test_an_empty_drifted_node_goes_before_one_with_pods() -> None:
     """It disturbs nobody."""
     nodes = (drifted(a_node_of(SMALL)), drifted(a_node_of(SMALL, "node-2")), a_node_of(SMALL, "node-3"))
-    (command,) = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))))
-    assert command.nodes == ("node-2",)
+    found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-3")))))
+    assert [command.nodes for command in found] == [("node-2",), ("node-1",)]
+
+
+def test_pods_of_a_drifted_node_go_to_no_other_drifted_one() -> None:
+    """They would move once more, up to five times in a fleet of which every node has drifted."""
+    nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
+    found = drift.find(DisruptionPass(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+    assert [command.nodes for command in found] == [("node-1",), ("node-2",)]
+    assert [len(command.replacements) for command in found] == [1, 1]
+    assert (
+        startable(disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))))
+        == disrupt(world(*nodes, pods=(pod_on("node-1"), pod_on("node-2")))).commands
+    )
+
+
+def test_a_drifted_node_takes_pods_that_nothing_else_holds() -> None:
+    """A pool at its limit would keep its old nodes for ever."""
+    pools = (a_pool("default", ON_DEMAND, disruption=OPEN, limits={"nodes": 2}),)
+    nodes = (drifted(a_node_of(LARGE)), drifted(a_node_of(LARGE, "node-2")))
+    pods = (pod_on("node-1"), pod_on("node-2"))
+    (first, *_) = drift.find(DisruptionPass(world(*nodes, pods=pods, node_pools=pools)))
+    assert first.nodes == ("node-1",)
+
+
+def test_a_rollout_lets_as_many_go_as_it_says() -> None:
+    nodes = tuple(drifted(a_node_of(LARGE, f"node-{number}")) for number in (1, 2, 3))
+    pods = tuple(pod_on(f"node-{number}") for number in (1, 2))
+    for allowed in (0, 1):
+        gate = RolloutGate(allowed, "wait", is_stopped=not allowed)
+        this_pass = DisruptionPass(world(*nodes, pods=pods, rollouts={"default": gate}))
+        found = [command.nodes for command in drift.find(this_pass)]
+        assert found[0] == ("node-3",), "nobody misses a node without pods"
+        assert len(found[1:]) == allowed
+        code = NodeReason.ROLLOUT_CANARY if allowed else NodeReason.ROLLOUT_STOPPED
+        assert {refused.reason for refused in this_pass.refusals.values()} == {code}
+
+
+def test_consolidation_does_not_go_past_a_rollout() -> None:
+    """It would launch what the rollout has just found to be ill."""
+    gate = RolloutGate(0, "stopped", is_stopped=True)
+    cluster = world(drifted(a_node_of(LARGE)), pods=(pod_on("node-1"),), rollouts={"default": gate})
+    assert blocked(disrupt(cluster)) == {"node-1": NodeReason.ROLLOUT_STOPPED}

@@ -14,7 +14,6 @@ from tests.unit.disruption.nodes_for_tests import (
     MIDDLE,
     SMALL,
     blocked,
-    drifted,
     pod_on,
     world,
 )
@@ -53,8 +52,14 @@ def test_moves_name_the_node_that_the_scheduler_chose() -> None:
         pod_on("node-2", "little", cpu="900m"),
         pod_on("node-2", "much", cpu="3"),
     )
-    plan = disrupt(world(drifted(a_node_of(MIDDLE)), drifted(a_node_of(MIDDLE, "node-2")), pods=pods))
-    first, second = plan.commands
+    this_pass = DisruptionPass(world(a_node_of(MIDDLE), a_node_of(MIDDLE, "node-2"), pods=pods))
+    commands = []
+    for candidate in this_pass.survey.candidates:
+        command = this_pass.replaced(candidate, TerminationReason.UNHEALTHY, "repair")
+        assert command is not None
+        this_pass.carry_out([command])
+        commands.append(command)
+    first, second = commands
     assert [claim.pods for claim in second.replacements] == [("default/much",)]
     assert second.moves == (
         Move("default/little", first.replacements[0].name),

@@ -1,0 +1,28 @@
+"""Budgets that are used up on trial, while commands are looked for that go together."""
+
+from __future__ import annotations
+
+from core.disruption.budgets.node_pool_budgets import BudgetLedger
+from core.disruption.candidates.candidate import Candidate
+from core.pods.disruption_budgets import EvictionLedger
+
+
+class BudgetReservation:
+    """What NodePool budgets and PodDisruptionBudgets still let go."""
+
+    def __init__(self, ledger: BudgetLedger, evictions: EvictionLedger) -> None:
+        self._ledger = ledger
+        self._evictions = evictions
+
+    def allows(self, candidate: Candidate, reason: str) -> bool:
+        """Whether the candidate may go besides those that were taken."""
+        pods = candidate.state.pods
+        return self._ledger.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
+
+    def take(self, candidate: Candidate, reason: str) -> bool:
+        """Take the candidate's share if there is room; whether there is."""
+        if not self.allows(candidate, reason):
+            return False
+        self._ledger.take(candidate.pool.name)
+        self._evictions.take(candidate.state.pods)
+        return True

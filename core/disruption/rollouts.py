@@ -1,0 +1,173 @@
+"""Rollouts: drift replaces one node of a NodePool first, and the others once the pods there are ready (docs/adr/0049).
+
+A rollout begins when nodes of a pool have drifted from what it asks for now. Its first replacement is the canary. Pods that do
+not become ready on new nodes, and replacements that do not come, stop it: for longer each time, until the pool asks for
+something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.conditions.drift import DriftCheck
+from core.model import node_claim
+from core.model.node_claim import NodeClaim
+from core.model.node_pool import NodePool
+from core.model.pod import Pod
+from core.model.rollout_gate import RolloutGate
+from core.model.snapshot import Snapshot
+
+READY_WITHIN: Final = timedelta(minutes=5)
+"""How long a pod on a new node may take to become ready: images are pulled, and volumes attached."""
+
+WATCHED_FOR: Final = timedelta(minutes=2)
+"""How long the canary's pods must have been ready, or its node without any, before other nodes follow."""
+
+FIRST_STOP: Final = timedelta(minutes=30)
+LONGEST_STOP: Final = timedelta(hours=24)
+"""How long a rollout that failed is stopped: twice as long each time."""
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of a NodePool's last rollout.
+
+    Attributes:
+        target: Stands for what nodes become.
+        is_proven: Pods are ready on a new node, so budgets alone say how many go.
+        stopped_until: When it is tried again after the last failure, None where nothing failed.
+        message: The last failure.
+    """
+
+    node_pool: str
+    target: str
+    started_at: datetime
+    is_proven: bool = False
+    failures: int = 0
+    stopped_until: datetime | None = None
+    message: str = ""
+
+    def is_stopped(self, now: datetime) -> bool:
+        """Whether no node with pods may go for drift."""
+        return self.stopped_until is not None and now < self.stopped_until
+
+    def after_failure(self, message: str, now: datetime) -> Rollout:
+        """As it is after one more failure; while it is stopped that is late news of the same cause."""
+        if self.is_stopped(now):
+            return self
+        stop = min(LONGEST_STOP, FIRST_STOP * 2 ** min(self.failures, 10))
+        return msgspec.structs.replace(
+            self, is_proven=False, failures=self.failures + 1, stopped_until=now + stop, message=message
+        )
+
+
+class PoolRollout(msgspec.Struct, frozen=True):
+    """A rollout as it is to be stored, and what it lets go."""
+
+    rollout: Rollout
+    gate: RolloutGate | None
+
+
+def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, PoolRollout]:
+    """Pool → its rollout, of every pool with nodes that have drifted, by name."""
+    drift, pods = DriftCheck(snapshot), _pods_by_node(snapshot)
+    claims: dict[str, list[NodeClaim]] = {}
+    for claim in snapshot.node_claims:
+        claims.setdefault(claim.labels.get(labels.NODEPOOL, ""), []).append(claim)
+    found: dict[str, PoolRollout] = {}
+    for pool in sorted(snapshot.node_pools, key=lambda pool: pool.name):
+        own = claims.get(pool.name, ())
+        drifted = {claim.name for claim in own if drift.reason(claim, pool)}
+        if drifted:
+            target = target_of(pool, snapshot)
+            before = known.get(pool.name)
+            if before is None or before.target != target:
+                before = Rollout(node_pool=pool.name, target=target, started_at=snapshot.now)
+            found[pool.name] = _advanced(before, own, drifted, pods, snapshot)
+    return found
+
+
+def target_of(pool: NodePool, snapshot: Snapshot) -> str:
+    """Stands for what a new node of the pool is: template, EC2NodeClass, images."""
+    node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
+    images = [image for image, _ in node_class.amis] if node_class is not None else []
+    hashes = [pool.own_annotations.get(labels.NODEPOOL_HASH, "")]
+    hashes += [node_class.own_annotations.get(labels.NODECLASS_HASH, "")] if node_class is not None else []
+    return blake2b("/".join((*hashes, *images)).encode(), digest_size=8).hexdigest()
+
+
+def _advanced(
+    before: Rollout,
+    own: Sequence[NodeClaim],
+    drifted: Iterable[str],
+    pods: Mapping[str, Sequence[Pod]],
+    snapshot: Snapshot,
+) -> PoolRollout:
+    now, old = snapshot.now, set(drifted)
+    new = [
+        claim
+        for claim in own
+        if claim.name not in old and claim.created_at is not None and claim.created_at >= before.started_at
+    ]
+    unready = _unready(new, pods, now)
+    if unready:
+        rollout = before.after_failure(f"pod {unready} is not ready on a new node", now)
+    elif not before.is_proven and _has_settled(new, pods, now):
+        rollout = msgspec.structs.replace(before, is_proven=True, failures=0, stopped_until=None, message="")
+    else:
+        rollout = before
+    is_going = any(c.deleted_at is not None or c.name in snapshot.marked_for_deletion for c in own if c.name in old)
+    is_awaited = is_going or (bool(new) and not rollout.failures)
+    return PoolRollout(rollout, _gate(rollout, now, allowed=0 if is_awaited else 1))
+
+
+def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | None:
+    if rollout.is_stopped(now):
+        text = (
+            f"the rollout of NodePool {rollout.node_pool} is stopped until {rollout.stopped_until:%Y-%m-%dT%H:%M:%SZ}: "
+            f"{rollout.message}"
+        )
+        return RolloutGate(0, text, is_stopped=True)
+    if rollout.is_proven:
+        return None
+    text = f"the rollout of NodePool {rollout.node_pool} waits until the pods of its first new node are ready"
+    return RolloutGate(allowed, text)
+
+
+def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:
+    """A pod that ought to be ready on a new node by now, empty for none; what is ill on other nodes too does not count."""
+    names = {claim.node_name for claim in new if claim.node_name}
+    ill = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
+    elsewhere = {pod.workload for name, found in ill.items() if name not in names for pod in found}
+    return next((pod.key for name in sorted(names) for pod in ill.get(name, ()) if pod.workload not in elsewhere), "")
+
+
+def _is_late(pod: Pod, now: datetime) -> bool:
+    since = pod.started_at or pod.created_at
+    return pod.is_ready is False and since is not None and now - since >= READY_WITHIN
+
+
+def _has_settled(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> bool:
+    """Whether some new node has been ready for a while, and so have its pods."""
+    for claim in new:
+        initialized = claim.conditions.get(node_claim.INITIALIZED)
+        since = initialized.changed_at if initialized is not None and initialized.status == "True" else None
+        moments = [since, *(pod.started_at or pod.created_at for pod in pods.get(claim.node_name, ()))]
+        is_ready = all(pod.is_ready is not False for pod in pods.get(claim.node_name, ()))
+        if since is not None and is_ready and now - max(filter(None, moments)) >= WATCHED_FOR:
+            return True
+    return False
+
+
+def _pods_by_node(snapshot: Snapshot) -> dict[str, list[Pod]]:
+    """The pods that run for somebody, by key."""
+    found: dict[str, list[Pod]] = {}
+    for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
+        if pod.node_name and pod.is_active and not pod.is_daemon and not pod.is_static:
+            found.setdefault(pod.node_name, []).append(pod)
+    return found

@@ -1,0 +1,57 @@
+"""Keeps what is remembered of rollouts, and tells decisions what they let go."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.disruption.move_history import MoveHistory
+from core.disruption.rollouts import Rollout, rollouts
+from core.lifecycle import steps
+from core.lifecycle.facts import CommandFacts
+from core.lifecycle.records import CommandRecord
+from core.reasons.command import CommandReason
+from core.reasons.decision import DecisionKind
+from core.reasons.node import NodeReason
+from core.reasons.termination import TerminationReason
+from lambdas.metric_names import ROLLOUTS_STOPPED
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.run_report import RunReport
+from lambdas.store import MoveHistoryStore
+
+FAILURES: Final = (CommandReason.TIMEOUT, CommandReason.REPLACEMENT_LOST)
+"""Why a command for drift is given up that speak against the rollout."""
+
+
+def with_rollouts(moves: MoveHistoryStore, view: ClusterState, report: RunReport) -> ClusterState:
+    """The view with what rollouts let go, after what became of their new nodes is written down."""
+    now = view.snapshot.now
+    known = moves.read(now).rollouts
+    found = rollouts(view.snapshot, known)
+    changed = {pool: seen.rollout for pool, seen in found.items() if known.get(pool) != seen.rollout}
+    if changed:
+        moves.write(MoveHistory(rollouts=changed), now)
+    gates = {pool: seen.gate for pool, seen in found.items() if seen.gate is not None}
+    for pool, gate in gates.items():
+        if gate.is_stopped:
+            report.count(ROLLOUTS_STOPPED)
+            report.decide(DecisionKind.SKIP, pool, NodeReason.ROLLOUT_STOPPED, gate.message)
+    snapshot = msgspec.structs.replace(view.snapshot, rollouts=gates)
+    return msgspec.structs.replace(view, snapshot=snapshot) if gates else view
+
+
+def failed_rollouts(
+    moves: MoveHistoryStore, record: CommandRecord, facts: CommandFacts, step: steps.Abandon, now: datetime
+) -> None:
+    """Write down that a command for drift came to nothing because its replacements did not come."""
+    if record.command.reason != TerminationReason.DRIFTED or step.reason not in FAILURES:
+        return
+    known = moves.read(now).rollouts
+    pools = sorted({facts.claims[name].plan.node_pool for name in record.command.claims if name in facts.claims})
+    failed: dict[str, Rollout] = {
+        pool: known[pool].after_failure(f"command {record.id}: {step.message}", now) for pool in pools if pool in known
+    }
+    if failed:
+        moves.write(MoveHistory(rollouts=failed), now)
