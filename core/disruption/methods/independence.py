@@ -1,0 +1,85 @@
+"""Whether commands that were found in one and the same world hold together, each without having seen the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core import labels
+from core.disruption.candidates.candidate import Candidate
+from core.model.plan import Command, PlannedClaim
+from core.model.pod import DO_NOT_SCHEDULE, LabelSelector, Pod
+from core.model.snapshot import Snapshot
+from core.pools.pool_types import pool_types
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Independence:
+    """The commands found so far. It rather calls two dependent than independent."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._limits = {pool.name: pool.limits for pool in snapshot.node_pools}
+        self._going: set[str] = set()
+        self._filled: set[str] = set()
+        self._selectors: set[LabelSelector] = set()
+        self._labels: set[Labels] = set()
+        self._scarce: set[str] = set()
+
+    def takes(self, command: Command, candidate: Candidate) -> bool:
+        """Whether the command that replaces the candidate is independent of those taken; then it is taken, too.
+
+        No two fill one node, or move pods to a node that goes. No pods that move bear on each other by a rule over several
+        nodes. At most one of them may need more of a NodePool's limits than it frees, and one a reserved slot.
+        """
+        targets = {move.to for move in command.moves}
+        selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
+        scarce = {key for claim in command.replacements for key in self._scarce_for(claim, command, candidate)}
+        meets = (
+            candidate.name in self._filled
+            or not targets.isdisjoint(self._filled | self._going)
+            or not scarce.isdisjoint(self._scarce)
+            or _bears(selectors, self._labels)
+            or _bears(self._selectors, names)
+        )
+        if meets:
+            return False
+        self._going.add(candidate.name)
+        self._filled |= targets
+        self._selectors |= selectors
+        self._labels |= names
+        self._scarce |= scarce
+        return True
+
+    def _scarce_for(self, claim: PlannedClaim, command: Command, candidate: Candidate) -> Iterable[str]:
+        """What a replacement needs of which there may be enough for one only."""
+        if labels.RESERVED in claim.capacity_types:
+            yield labels.RESERVED
+        limits = self._limits.get(claim.node_pool, {})
+        freed = candidate.state.node.capacity if candidate.state.node is not None else {}
+        is_alike = len(command.replacements) == 1 and claim.node_pool == candidate.pool.name
+        types = {t.name: t for t in pool_types(self._snapshot).of(claim.node_pool)} if limits else {}
+        grows = any(
+            types[name].capacity.get(resource, 0) > freed.get(resource, 0)
+            for name in claim.instance_types
+            if name in types
+            for resource in limits
+            if resource != "nodes"
+        )
+        if limits and (grows or not is_alike):
+            yield f"limits of {claim.node_pool}"
+
+
+def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:
+    """Whom the pods' rules over zones and the like are about. Rules over one node need no look: no node gets two's pods."""
+    found: set[LabelSelector] = set()
+    for pod in pods:
+        spreads = (rule for rule in pod.spec.spreads if rule.when_unsatisfiable == DO_NOT_SCHEDULE)
+        for rule in (*spreads, *pod.spec.affinity, *pod.spec.anti_affinity):
+            if rule.topology_key != labels.HOSTNAME and rule.selector is not None:
+                found.add(rule.selector)
+    return found
+
+
+def _bears(selectors: Iterable[LabelSelector], names: Iterable[Labels]) -> bool:
+    return any(selector.matches(dict(found)) for selector in selectors for found in names)
