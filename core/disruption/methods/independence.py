@@ -74,10 +74,9 @@ def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:
     """Whom the pods' rules over zones and the like are about. Rules over one node need no look: no node gets two's pods."""
     found: set[LabelSelector] = set()
     for pod in pods:
-        spreads = (rule for rule in pod.spec.spreads if rule.when_unsatisfiable == DO_NOT_SCHEDULE)
-        for rule in (*spreads, *pod.spec.affinity, *pod.spec.anti_affinity):
-            if rule.topology_key != labels.HOSTNAME and rule.selector is not None:
-                found.add(rule.selector)
+        rules = [(r.topology_key, r.selector) for r in pod.spec.spreads if r.when_unsatisfiable == DO_NOT_SCHEDULE]
+        rules += [(term.topology_key, term.selector) for term in (*pod.spec.affinity, *pod.spec.anti_affinity)]
+        found |= {selector for key, selector in rules if selector is not None and key != labels.HOSTNAME}
     return found
 
 
