@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.methods.independence import Independence
+from core.disruption.independence import Independence
 from core.model.plan import Command
 from core.reasons.termination import TerminationReason
 

@@ -9,7 +9,7 @@ import pytest
 from core import labels
 from core.disruption.candidates.candidate import Candidate
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.methods.independence import Independence
+from core.disruption.independence import Independence
 from core.model.plan import Command, Move, PlannedClaim
 from core.model.pod import LabelSelector, PodAffinityTerm
 from core.model.values.requirements import Requirement
