@@ -18,9 +18,8 @@ from core import labels
 from core.disruption.conditions.drift import DriftCheck
 from core.model import node_claim
 from core.model.node_claim import NodeClaim
-from core.model.node_pool import NodePool
+from core.model.node_pool import NodePool, RolloutGate
 from core.model.pod import Pod
-from core.model.rollout_gate import RolloutGate
 from core.model.snapshot import Snapshot
 
 READY_WITHIN: Final = timedelta(minutes=5)

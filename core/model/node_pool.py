@@ -88,6 +88,17 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True):
         return self.replicas is not None
 
 
+class RolloutGate(msgspec.Struct, frozen=True):
+    """How many nodes of a NodePool drift may replace now, besides what budgets say.
+
+    `allowed` nodes with pods may go; where that is fewer than there are, `message` says why.
+    """
+
+    allowed: int
+    message: str
+    is_stopped: bool = False
+
+
 class NodeClass(msgspec.Struct, frozen=True, kw_only=True):
     """What of an EC2NodeClass decisions depend on; the whole of it is rendered by `core.launch`.
 

@@ -12,11 +12,10 @@ from core.model.feature_gates import FeatureGates
 from core.model.moved_workload import MovedWorkload
 from core.model.node import Node
 from core.model.node_claim import NodeClaim
-from core.model.node_pool import NodeClass, NodePool
+from core.model.node_pool import NodeClass, NodePool, RolloutGate
 from core.model.overlay import CapacityBuffer, NodeOverlay
 from core.model.pod import Pod, TopologySpread
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
-from core.model.rollout_gate import RolloutGate
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 
 RESPECT: Final = "Respect"

@@ -10,7 +10,7 @@ from core import labels
 from core.disruption import disrupt, startable
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.methods import drift
-from core.model.rollout_gate import RolloutGate
+from core.model.node_pool import RolloutGate
 from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 from tests.builders import a_node_of, a_pool
