@@ -50,6 +50,9 @@ FAILED_RUNS: Final = "failedRuns"
 DENIED_CALLS: Final = "deniedCalls"
 """Calls that were refused for good: permission, quota, a broken reference. Told by action too."""
 
+ESTIMATED_PRICES: Final = "estimatedPrices"
+"""1 while on-demand prices are estimated, because the list could never be read; told by each run of `refresh_catalogue`."""
+
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 launches nothing from an EC2NodeClass now; told by each run of `provision` that plans."""
 

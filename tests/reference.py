@@ -137,14 +137,13 @@ def _codes(codes: type[DocumentedCode]) -> str:
 
 def launch_errors() -> str:
     """The table of EC2's codes, and what is done about each."""
-    told = "condition, pods"
     rows = (
         (
             f"`{rule.code}{'*' if rule.begins else ''}`",
             rule.remembered,
-            "pods, and by condition after three requests"
-            if rule.remembered in (Remembered.OFFERINGS, Remembered.SUBNET)
-            else told,
+            {Remembered.OFFERINGS: "pods, and by condition after three requests", Remembered.SUBNET: "pods"}.get(
+                rule.remembered, "condition, pods"
+            ),
             rule.advice,
         )
         for rule in (*RULES, msgspec.structs.replace(OTHER, code=""))

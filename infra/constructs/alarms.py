@@ -69,6 +69,14 @@ _WATCHES: Final = (
         periods=2,
     ),
     _Watch(
+        name="prices-estimated",
+        metric=metric_names.ESTIMATED_PRICES,
+        says="the price list cannot be read, so plans reckon with estimates",
+        statistic="Maximum",
+        of=3,
+        periods=3,
+    ),
+    _Watch(
         name="brakes-engaged",
         metric=metric_names.STOPPED,
         says="a brake holds the functions back",

@@ -29,9 +29,6 @@ without capacity in a row are one cause."""
 DENIALS_OF_A_PART: Final = 4
 """Denials in a row from which on the EC2NodeClass as a whole is taken for denied."""
 
-_PATIENT: Final = (Remembered.OFFERINGS, Remembered.SUBNET)
-"""Remembered one by one, so that the next request asks for something else."""
-
 IN_A_ROW: Final = timedelta(minutes=30)
 """Denials that lie farther apart than this, and than the pause, have nothing to do with each other."""
 
@@ -144,7 +141,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
 
     def names_capacity(self) -> bool:
         """Whether EC2 would launch and cannot, so that no person need do anything."""
-        return rule_of(self.code).remembered in _PATIENT
+        return rule_of(self.code).remembered is Remembered.OFFERINGS
 
     def told(self) -> str:
         """Code, action and what to do, the same words each time."""
@@ -165,7 +162,7 @@ class LaunchDenial(msgspec.Struct, frozen=True, kw_only=True):
 
 def _patience(code: str) -> int:
     """How many denials in a row bring a pause."""
-    return PATIENCE if rule_of(code).remembered in _PATIENT else 1
+    return PATIENCE if rule_of(code).remembered is Remembered.OFFERINGS else 1
 
 
 def _scope(before: LaunchDenial, found: DeniedLaunch, in_vain: int) -> DenialScope:

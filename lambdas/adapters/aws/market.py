@@ -10,6 +10,7 @@ import msgspec
 
 from core.catalogue.facts import MarketFacts
 from core.catalogue.market import Market
+from core.catalogue.price_estimate import estimated_price
 from core.catalogue.shape import Shape, read_shape
 from core.errors import InvalidInputError
 from core.model.values import quantity
@@ -44,10 +45,11 @@ class AwsMarket:
         """What is true now.
 
         A part that cannot be read keeps its previous value and is named in `problems`. Prices only ever join or replace:
-        what is no longer listed still prices the nodes that run.
+        what is no longer listed still prices the nodes that run. On-demand prices that could never be read, as in regions
+        without a Pricing service or where the account may not ask it, are estimated until they can be.
 
         Raises:
-            PortError: If types, zones or on-demand prices cannot be read and were never read before.
+            PortError: If types or zones cannot be read and were never read before.
         """
         now = self._clock.now()
         problems: list[str] = []
@@ -59,13 +61,23 @@ class AwsMarket:
             read = _attempt(self._shapes_and_zones, problems, is_vital=not shapes)
             if read is not None:
                 shapes, market, shapes_at = read[0], msgspec.structs.replace(market, offered=read[1]), now
-        if not market.on_demand or now - prices_at >= PRICES_FRESH_FOR:
-            listed = _attempt(self._on_demand, problems, is_vital=not market.on_demand)
+        is_estimated = kept.prices_are_estimates
+        if not market.on_demand or is_estimated or now - prices_at >= PRICES_FRESH_FOR:
+            listed = _attempt(self._on_demand, problems, is_vital=False)
             spot = _attempt(lambda: self._spot(now), problems, is_vital=False)
+            is_estimated = listed is None and (is_estimated or not market.on_demand)
+            if is_estimated:
+                listed = {shape.instance_type: estimated_price(shape) for shape in shapes}
+                problems.append("on-demand prices were never read: they are estimated from the size of each type")
             market = _with_prices(market, listed or {}, spot)
             prices_at = now if listed is not None and spot is not None else prices_at
         return MarketFacts(
-            shapes=shapes, market=market, shapes_read_at=shapes_at, prices_read_at=prices_at, problems=tuple(problems)
+            shapes=shapes,
+            market=market,
+            shapes_read_at=shapes_at,
+            prices_read_at=prices_at,
+            prices_are_estimates=is_estimated,
+            problems=tuple(problems),
         )
 
     def _shapes_and_zones(self) -> tuple[tuple[Shape, ...], dict[str, tuple[str, ...]]]:

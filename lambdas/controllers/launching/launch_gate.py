@@ -95,7 +95,8 @@ class LaunchGate:
         refused = tuple(refused)
         self._mark(refused, now, report)
         for found in _by_code(refused):
-            self._deny(_denied(record, node_class, found, call), now, report)
+            if rule_of(found[0].code).remembered is not Remembered.SUBNET:  # the next subnet of the zone may do
+                self._deny(_denied(record, node_class, found, call), now, report)
 
     def succeeded(
         self,

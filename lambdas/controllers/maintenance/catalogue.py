@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
+from lambdas.metric_names import ESTIMATED_PRICES
 from lambdas.ports import CatalogueSource, CatalogueStore
 from lambdas.run_report import RunReport
 
@@ -29,6 +30,7 @@ class CatalogueRefresh:
         report.count("instanceTypes", len(facts.shapes))
         report.count("onDemandPrices", len(facts.market.on_demand))
         report.count("spotPrices", sum(map(len, (facts.market.spot or {}).values())))
+        report.count(ESTIMATED_PRICES, int(facts.prices_are_estimates))
         for problem in facts.problems:
             report.count("catalogueProblems")
             report.decide(DecisionKind.SKIP, "catalogue", RunReason.CATALOGUE_NOT_READ, problem)

@@ -144,12 +144,27 @@ def test_half_a_reading_keeps_the_other_half(broken: str, market: AwsMarket, reg
     assert [problem for problem in again.problems if broken in problem]
 
 
-@pytest.mark.parametrize("broken", ["DescribeInstanceTypes", "GetProducts"])
-def test_a_first_reading_without_types_or_prices_fails(broken: str, market: AwsMarket, region: Region) -> None:
+def test_a_first_reading_without_types_fails(market: AwsMarket, region: Region) -> None:
     """An empty catalogue would call every pod unschedulable."""
-    region.broken.add(broken)
+    region.broken.add("DescribeInstanceTypes")
     with pytest.raises(PortError):
         market.read(None)
+
+
+def test_without_a_price_list_prices_are_estimated_until_there_is_one(market: AwsMarket, region: Region) -> None:
+    """In GovCloud, and where the account may not ask for prices, nothing could ever be launched."""
+    region.broken.add("GetProducts")
+    facts = market.read(None)
+    assert facts.prices_are_estimates
+    assert set(facts.market.on_demand) == {shape.instance_type for shape in facts.shapes}
+    assert [problem for problem in facts.problems if "estimated" in problem]
+    assert market.read(facts).prices_are_estimates
+    region.broken.clear()
+    again = market.read(facts)
+    assert not again.prices_are_estimates
+    assert again.market.on_demand["m5.large"] == 96_000_000
+    region.broken.add("GetProducts")
+    assert not market.read(again).prices_are_estimates
 
 
 def test_a_first_reading_without_spot_prices_stands_in_on_demand(market: AwsMarket, region: Region) -> None:
@@ -203,7 +218,13 @@ def test_a_reading_is_kept_for_other_functions(market: AwsMarket, bucket: str) -
         a_store(bucket).catalogue([])
     report = RunReport()
     CatalogueRefresh(market, a_store(bucket)).refresh(report)
-    assert report.counts == {"catalogueSaved": 1, "instanceTypes": 3, "onDemandPrices": 3, "spotPrices": 2}
+    assert report.counts == {
+        "catalogueSaved": 1,
+        "instanceTypes": 3,
+        "onDemandPrices": 3,
+        "spotPrices": 2,
+        "estimatedPrices": 0,
+    }
     store = a_store(bucket)
     assert store.facts() == market.read(store.facts())
     assert [found.name for found in store.catalogue([]).default] == sorted(TYPES)
