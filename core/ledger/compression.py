@@ -9,8 +9,8 @@ from backports.zstd import CompressionParameter, DecompressionParameter
 
 from core.errors import InvalidInputError
 
-LEVEL: Final = 3
-"""Half the size of gzip at a third of its time; level 9 saves another tenth for five times the time."""
+LEVEL: Final = 7
+"""A fifth smaller than level 3 on snapshots of 1,000 nodes, for some 40 ms more a decision."""
 
 WINDOW_LOG: Final = 27
 """128 MiB: document and base together must lie in one window, and a snapshot of 5,000 nodes has some 40 MB."""

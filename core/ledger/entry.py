@@ -60,7 +60,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         reason: The code that stands for it.
         parts: What it begins.
         bindings: Pods expected on nodes that exist (`pod`, `node`).
-        refused: Pods without a place or nodes that stay, and the reason's code.
+        refused: Pods without a place or nodes that stay, and the reason's code; only what the entry before it did not say.
     """
 
     schema_version: int = SCHEMA_VERSION

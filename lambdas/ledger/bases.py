@@ -19,7 +19,7 @@ RENEWED_AFTER: Final = timedelta(days=1)
 """The bucket keeps bases two days longer than decisions, so none expires before what needs it."""
 
 DIFFERENCE_MAX: Final = 0.5
-"""A difference larger than this share of the whole is a sign to write the whole anew."""
+"""A catalogue whose difference is larger than this share of the whole is written whole."""
 
 CATALOGUES_KEPT: Final = 16
 """Digests of catalogues that were written lately; prices change every few minutes at most."""
@@ -51,6 +51,8 @@ class LedgerBases:
         self._pointer_key = pointer_key(cluster, function)
         self._is_read = False
         self._snapshot: _Whole | None = None
+        self._smallest = 0
+        self._excess = 0
         self._catalogue: _Whole | None = None
         self._catalogues: dict[str, datetime] = {}
 
@@ -59,12 +61,15 @@ class LedgerBases:
         self._read_back(now)
         if self._snapshot is None or _is_old(self._snapshot.written_at, now):
             self._snapshot = self._write_whole(raw, digest_of(raw), now)
+            self._smallest = self._excess = 0
             self._point()
         return self._snapshot.digest, self._snapshot.raw
 
     def measure(self, size: int) -> None:
-        """Told of the size of an entry: where it is large, the next one is written against a new base."""
-        if self._snapshot is not None and size > self._snapshot.size * DIFFERENCE_MAX:
+        """Told of the size of each entry: once entries have grown by as much as a new base costs, the next one gets it."""
+        self._smallest = min(size, self._smallest or size)
+        self._excess += size - self._smallest
+        if self._snapshot is not None and self._excess > self._snapshot.size:
             self._snapshot = None
 
     def catalogue(self, catalogue: Catalogue, now: datetime) -> str:

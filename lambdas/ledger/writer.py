@@ -113,6 +113,12 @@ class LedgerWriter:
     def _is_old_news(self, draft: DecisionDraft, summary: DecisionSummary) -> bool:
         return not summary.parts and self._told.get(draft.function) == summary
 
+    def _new_refusals(self, draft: DecisionDraft, summary: DecisionSummary) -> tuple[tuple[str, str], ...]:
+        """Those that the last entry did not have: of a thousand nodes a few change their reason in a minute."""
+        told = self._told.get(draft.function)
+        known = frozenset(told.refused) if told is not None else frozenset()
+        return tuple(refusal for refusal in summary.refused if refusal not in known)
+
     def _put(self, objects: ObjectStore, draft: DecisionDraft, snapshot: Snapshot, summary: DecisionSummary) -> None:
         now = self._clock.now()
         if draft.function not in self._bases:
@@ -134,7 +140,7 @@ class LedgerWriter:
             reason=summary.reason,
             parts=summary.parts,
             bindings=summary.bindings,
-            refused=summary.refused,
+            refused=self._new_refusals(draft, summary),
         )
         written = encode_entry(entry, LedgerDocuments(raw, draft.plan), base)
         objects.put(decision_key(self._cluster, snapshot.now, draft.function, draft.id), written)
