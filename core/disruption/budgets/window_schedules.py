@@ -84,4 +84,13 @@ def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[s
 
 
 def _listed(values: Values) -> str:
-    return "*" if values is None else ",".join(map(str, values))
+    """The values as cron writes them, runs of three and more as ranges: EventBridge takes expressions of 256 characters."""
+    if values is None:
+        return "*"
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lambdas.adapters.aws.errors import translate
 from lambdas.messages import WINDOW
-from lambdas.ports import ConflictError, NotFoundError
+from lambdas.ports import ConflictError, DeniedError, NotFoundError
 
 PAGES_LIMIT: Final = 100
 
@@ -24,18 +24,27 @@ class SchedulerWindows:
         self._target = {"Arn": target_arn, "RoleArn": role_arn, "Input": f'{{"source": "{WINDOW}"}}'}
 
     def replace(self, wanted: Mapping[str, str]) -> None:
-        """Create what is missing, update what differs, delete what is not wanted."""
+        """Create what is missing, update what differs, delete what is not wanted.
+
+        Raises:
+            DeniedError: For the first schedule that EventBridge refuses, once all others are written.
+        """
         present = self._present()
+        refused: list[DeniedError] = []
         for name in sorted(wanted.keys() - present):
             try:
                 self._write(self._client.create_schedule, name, wanted[name])
             except ConflictError:
                 self._write(self._client.update_schedule, name, wanted[name])
+            except DeniedError as error:
+                refused.append(error)
         for name in sorted(wanted.keys() & present):
             if self._expression(name) != wanted[name]:
                 self._write(self._client.update_schedule, name, wanted[name])
         for name in sorted(present - wanted.keys()):
             self._delete(name)
+        if refused:
+            raise refused[0]
 
     def _present(self) -> set[str]:
         names: set[str] = set()

@@ -75,3 +75,10 @@ def test_names_are_short_and_follow_from_the_expression() -> None:
 def test_unreadable_budgets_and_budgets_without_window_have_none() -> None:
     """They neither open nor close."""
     assert not window_schedules([pool("nonsense", timedelta(hours=1)), a_pool()], NOW)
+
+
+@pytest.mark.parametrize("schedule", ["1-59 0-22 * 1-11 1-5", "0-58 1-23 1-30 1-11 *", "*/2 */2 */2 */2 *"])
+def test_expressions_fit_into_what_eventbridge_takes(schedule: str) -> None:
+    """One that is refused would take the schedules of all other NodePools with it."""
+    found = expressions(schedule, minutes=1) + expressions(schedule, hours=7, minutes=13)
+    assert max(map(len, found)) <= 256
