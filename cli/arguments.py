@@ -90,13 +90,13 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=TIME_BUDGET_SECONDS_DEFAULT,
         metavar="SECONDS",
-        help="how long to search for cheaper nodes; 0: take the first plan (default: %(default)s)",
+        help="brake on the search for cheaper nodes, processor time; 0: take the first plan (default: %(default)s)",
     )
     parser.add_argument(
         "--improve-iterations",
         type=_count,
         metavar="N",
-        help="bound the search by steps instead of time: the same input then gives the same bytes",
+        help="bound the search by so many steps and no clock: the same input then gives the same bytes",
     )
     parser.add_argument(
         "--preference-policy",

@@ -5,6 +5,7 @@ The texts name the object, the code, what was tried and the nearest miss; they n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -13,13 +14,19 @@ from core.model.plan import Command, DisruptionPlan, PlannedClaim
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.values.quantity import dollars
+from core.pools.pool_types import pool_types
 from core.reasons.code import ReasonCode
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.scheduling import Planner
+from core.scheduling.explanation.pod_offers import PodOffer
 from core.scheduling.explanation.verdict import Verdict
 
 _HINTS_MAX: Final = 3
+_ALTERNATIVES_MAX: Final = 3
+
+PAGE: Final = "docs/reference/reason-codes.md"
+"""The page of all reason codes; each has an anchor of its own name."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,21 +51,27 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join([f"{self.subject} {self.outcome}{code}", *(f"  {line}".rstrip() for line in self.details)])
 
 
-def explain_pod(snapshot: Snapshot, pod: Pod) -> Explanation:
-    """Where a pod of the snapshot would go, and what a new node of each NodePool could do for it."""
+def explain_pod(snapshot: Snapshot, pod: Pod, out_of_time: Callable[[], float] | None = None) -> Explanation:
+    """Where a pod of the snapshot would go and what else that would cost, or what keeps it from every NodePool.
+
+    Args:
+        snapshot: The world.
+        pod: One of its pods.
+        out_of_time: As for the plan that this explains (`Planner.plan`), so that both say the same.
+    """
     planner = Planner(snapshot)
-    verdict = planner.verdict(pod.key)
+    plan, verdict = planner.explained(pod.key, out_of_time)
     if verdict is None:
         return Explanation(subject=f"pod {pod.key}", outcome=_why_not_pending(snapshot, pod))
-    plan = planner.plan()
     for claim in plan.claims:
         if pod.key in claim.pods:
-            return _placed(pod, f"needs a new node, {claim.name}", (*_claim_lines(claim), *_pool_lines(verdict)))
+            return _placed(pod, f"needs a new node, {claim.name}", _claim_lines(snapshot, claim))
     for binding in plan.bindings:
         if binding.pod == pod.key:
-            return _placed(pod, f"fits on {binding.node}, which is there already", _pool_lines(verdict))
+            lines = ("nodes that exist come first: they cost nothing more", *_node_of_its_own(planner.offers(pod.key)))
+            return _placed(pod, f"fits on {binding.node}, which is there already", lines)
     lines = _pool_lines(verdict) or (verdict.message,)
-    details = (*_meaning(PodReason, verdict.reason), *lines, *_hint(verdict))
+    details = (*_meaning(PodReason, verdict.reason), *lines, *_hint(verdict), *_page(verdict.reason))
     return Explanation(
         subject=f"pod {pod.key}",
         outcome="is unschedulable",
@@ -78,7 +91,8 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             )
     for blocked in plan.blocked:
         if blocked.node == node:
-            details = (*_meaning(NodeReason, blocked.reason), *blocked.message.splitlines())
+            lines = (*blocked.message.splitlines(), *_page(blocked.reason))
+            details = (*_meaning(NodeReason, blocked.reason), *lines)
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
 
@@ -97,9 +111,10 @@ def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _hint(verdict: Verdict) -> tuple[str, ...]:
-    """The nearest misses; first the NodePools that lack nothing but a toleration."""
-    nearest = [pool for pool in verdict.pools if pool.nearest]
-    nearest.sort(key=lambda pool: pool.reason != PodReason.TAINT_NOT_TOLERATED)
+    """The nearest misses; a taint is hinted at only where it is what the pod is told, and then first."""
+    taint = PodReason.TAINT_NOT_TOLERATED
+    nearest = [pool for pool in verdict.pools if pool.nearest and (pool.reason != taint or verdict.reason == taint)]
+    nearest.sort(key=lambda pool: pool.reason != taint)
     lines = [f"hint: nearest miss in {pool.node_pool}: {pool.nearest}" for pool in nearest[:_HINTS_MAX]]
     return ("", *lines) if lines else ()
 
@@ -108,13 +123,54 @@ def _meaning(codes: type[ReasonCode], reason: str) -> tuple[str, ...]:
     return tuple(code.meaning for code in codes if code == reason)
 
 
-def _claim_lines(claim: PlannedClaim) -> tuple[str, ...]:
+def _claim_lines(snapshot: Snapshot, claim: PlannedClaim) -> tuple[str, ...]:
     types, others = claim.instance_types, len(claim.pods) - 1
     return (
-        f"NodePool {claim.node_pool}, {dollars(claim.price):.4f} $/h, with {others} other pods",
+        f"NodePool {claim.node_pool}, {dollars(claim.price):.4f} $/h, with {others} other pod{'s' * (others != 1)}",
         f"instance types, cheapest first: {', '.join(types[:5])}{f' and {len(types) - 5} more' if types[5:] else ''}",
         f"zones: {', '.join(claim.zones)}; capacity types: {', '.join(claim.capacity_types)}",
+        _next_best(snapshot, claim),
     )
+
+
+def _next_best(snapshot: Snapshot, claim: PlannedClaim) -> str:
+    """What the node would cost as one of the next cheapest types that hold all of its pods."""
+    prices = {
+        kind.name: min(
+            (
+                offering.price
+                for offering in kind.offerings
+                if offering.available
+                and offering.zone in claim.zones
+                and offering.capacity_type in claim.capacity_types
+            ),
+            default=None,
+        )
+        for kind in pool_types(snapshot).of(claim.node_pool)
+        if kind.name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX]
+    }
+    known = [(name, prices[name]) for name in claim.instance_types[1 : 1 + _ALTERNATIVES_MAX] if name in prices]
+    shown = [
+        f"{name} {dollars(price):.4f} $/h ({_dearer(price, claim.price)})" for name, price in known if price is not None
+    ]
+    if not shown:
+        return f"why: {claim.instance_types[0]} is the only type that holds its pods and is on offer"
+    return f"why: {claim.instance_types[0]} is the cheapest type that holds its pods; next best: {', '.join(shown)}"
+
+
+def _dearer(price: int, cheapest: int) -> str:
+    return f"+{100 * (price - cheapest) // cheapest} %" if cheapest else f"+{dollars(price - cheapest):.4f} $/h"
+
+
+def _node_of_its_own(offers: Sequence[PodOffer]) -> tuple[str, ...]:
+    """What a new node for the pod alone would cost."""
+    shown = [f"{one.instance_type} of NodePool {one.node_pool} {dollars(one.price):.4f} $/h" for one in offers]
+    return (f"a node of its own, next best: {', '.join(shown[:_ALTERNATIVES_MAX])}",) if shown else ()
+
+
+def _page(reason: str) -> tuple[str, ...]:
+    """Where the code is written about."""
+    return (f"more: {PAGE}#{reason.lower()}",) if reason else ()
 
 
 def _command_lines(command: Command, node: str) -> tuple[str, ...]:

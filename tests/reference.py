@@ -86,11 +86,12 @@ def reason_codes() -> str:
         "or node.",
         "## Why a pod stays without a place",
         "`unschedulable[].reason` of a plan. NodePools may differ; the code is that of the NodePool that came nearest. The "
-        "later in this table, the nearer; a NodePool that lacks nothing but a toleration comes after `NoOfferingFits`.",
-        _codes(PodReason),
+        "later in this table, the nearer. A taint keeps pods out on purpose, so `TaintNotTolerated` comes last, but after "
+        "`NoOfferingFits` where the pod lacks nothing else and asks for a device or a label of that NodePool.",
+        _codes(PodReason, has_anchors=True),
         "## Why a node stays",
         "`blocked[].reason` of a disruption plan.",
-        _codes(NodeReason),
+        _codes(NodeReason, has_anchors=True),
         "## Why a node goes",
         "`commands[].reason` of a disruption plan; decisions of the kinds `disrupt`, `terminate`, `interrupt` and `drain`; the "
         "annotation `fleetwright.dev/disruption-reason` of a node.",
@@ -127,11 +128,15 @@ def reason_codes() -> str:
     )
 
 
-def _codes(codes: type[DocumentedCode]) -> str:
-    """The members of an enumeration, with the column of advice where any of them has some."""
+def _codes(codes: type[DocumentedCode], *, has_anchors: bool = False) -> str:
+    """The members of an enumeration, with the column of advice where any of them has some.
+
+    Those that `explain` refers to have anchors; the others may share a code with another enumeration.
+    """
     if not any(code.advice for code in codes):
         return _table(("code", "meaning"), ((f"`{code}`", code.meaning) for code in codes))
-    rows = ((f"`{code}`", code.meaning, code.advice or "Nothing.") for code in codes)
+    anchors = {code: f'<a id="{code.lower()}"></a>' if has_anchors else "" for code in codes}
+    rows = ((f"{anchors[code]}`{code}`", code.meaning, code.advice or "Nothing.") for code in codes)
     return _table(("code", "meaning", "what to do"), rows)
 
 

@@ -13,6 +13,8 @@ from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.decisions import add_past
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from core.explain import Explanation
     from core.model.snapshot import Snapshot
 
@@ -41,12 +43,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _tell_past(arguments)
     from cli.inputs import look
     from cli.progress import progress
+    from cli.search_time import share_of_time
     from core.gc_pause import collector_paused
 
     with progress("reading"):
         snapshot = look(arguments).snapshot
     with progress("deciding"), collector_paused():
-        explanation = _explained(snapshot, arguments.target, arguments.namespace)
+        explanation = _explained(snapshot, arguments.target, arguments.namespace, share_of_time(arguments))
     output.show(_document(explanation), arguments.output, lambda _: output.wrapped(str(explanation)))
     return NEGATIVE if explanation.has_no_place else DONE
 
@@ -61,7 +64,9 @@ def _tell_past(arguments: argparse.Namespace) -> int:
     return NEGATIVE if past.explanation.has_no_place else DONE
 
 
-def _explained(snapshot: Snapshot, target: str, namespace: str | None) -> Explanation:
+def _explained(
+    snapshot: Snapshot, target: str, namespace: str | None, out_of_time: Callable[[], float] | None
+) -> Explanation:
     from core.explain import explain_node, explain_pod
 
     node = _node_named(snapshot, target)
@@ -77,7 +82,7 @@ def _explained(snapshot: Snapshot, target: str, namespace: str | None) -> Explan
     if len(pods) > 1:
         found = output.several(sorted(pod.key for pod in pods))
         raise InputError(f"{target!r} names several pods, give one with its namespace: {found}")
-    return explain_pod(snapshot, pods[0])
+    return explain_pod(snapshot, pods[0], out_of_time)
 
 
 def _near(snapshot: Snapshot, target: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cli import arguments as shared
 from cli import output
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
+
+if TYPE_CHECKING:
+    from cli.search_time import TimeBrake
 
 _EXAMPLES: Final = """examples:
   fleetwright plan -f cluster/ -f app.yaml
@@ -44,20 +47,24 @@ def run(arguments: argparse.Namespace) -> int:
     from core.gc_pause import collector_paused
     from core.scheduling import schedule
 
-    started = time.perf_counter()
+    started, brake = time.perf_counter(), share_of_time(arguments)
     with progress(f"planning {len(world.snapshot.pods)} pods"), collector_paused():
-        plan = schedule(world.snapshot, share_of_time(arguments))
+        plan = schedule(world.snapshot, brake)
     solve_seconds = time.perf_counter() - started
     document = plan_document(plan)
-    document["timing"] = _timing(world.decode_seconds, solve_seconds, arguments)
+    document["timing"] = _timing(world.decode_seconds, solve_seconds, brake)
     document["prices"] = world.prices
     as_table = partial(plan_table, shows_all=arguments.all)
     output.show(document, arguments.output, as_table, plan_wide, plan_names)
     return NEGATIVE if plan.unschedulable else DONE
 
 
-def _timing(decode_seconds: float, solve_seconds: float, arguments: argparse.Namespace) -> dict[str, float | None]:
-    """Left open under an iteration bound, which promises the same bytes for the same input."""
-    if arguments.improve_iterations is not None:
+def _timing(decode_seconds: float, solve_seconds: float, brake: TimeBrake | None) -> dict[str, float | str | None]:
+    """Left open under an iteration bound, which promises the same bytes for the same input.
+
+    `stoppedBy` is `time` where the clock cut the search short, so that the plan may depend on the machine.
+    """
+    if brake is None:
         return {"decodeSeconds": None, "solveSeconds": None}
-    return {"decodeSeconds": round(decode_seconds, 4), "solveSeconds": round(solve_seconds, 4)}
+    by = "time" if brake.has_braked else "iterations"
+    return {"decodeSeconds": round(decode_seconds, 4), "solveSeconds": round(solve_seconds, 4), "stoppedBy": by}

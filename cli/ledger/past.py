@@ -18,6 +18,7 @@ from core.ledger.entry import DISRUPT, PROVISION, LedgerEntry
 from core.ledger.log import concerns, log_entry
 from core.ledger.object_keys import DecisionKey
 from core.ledger.reading import LedgerReader
+from core.ledger.search_time import played_back
 from core.model.plan import DisruptionPlan
 from core.model.snapshot import Snapshot
 
@@ -88,7 +89,8 @@ def _provisioning(entry: LedgerEntry, snapshot: Snapshot, target: str) -> Explan
     bounded = msgspec.structs.replace(snapshot, options=options)
     pod = next((pod for pod in snapshot.pods if pod.key == target), None)
     if pod is not None:
-        return _as_decided(explain_pod(bounded, pod), entry, target)
+        clock = played_back(entry.elapsed) if entry.elapsed else None
+        return _as_decided(explain_pod(bounded, pod, clock), entry, target)
     for part in entry.parts:
         if part.id == target:
             outcome = f"was launched for {', '.join(part.pods)}"

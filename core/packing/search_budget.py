@@ -1,4 +1,4 @@
-"""How long a search may go on: so many steps, or until the caller's time is over."""
+"""How long a search may go on: so many steps, unless the caller's clock brakes it before."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What one search may spend. Bounded by steps alone, it gives the same result on every machine.
+    """What one search may spend. Steps decide, so that it gives the same result on every machine.
 
     Attributes:
         steps_max: Most steps, None for no bound.
-        out_of_time: Returns the share of the time that has elapsed, 1 or True for all of it; the core has no clock. A caller
-            that returns only False and then True gets no division of its time: the first part of a search may use all of it.
+        out_of_time: The brake: returns the share of the time that has elapsed, 1 or True for all of it; the core has no clock.
+            All parts of a search have all of the time, so that nothing but a spent clock changes what is found.
         steps: How many steps were taken.
     """
 
@@ -40,24 +40,7 @@ class SearchBudget:
         self.steps += not is_spent
         return not is_spent
 
-    @property
-    def elapsed_share(self) -> float:
-        """Which share of the time has elapsed; 0 where only steps are counted."""
-        return 0.0 if self.out_of_time is None else self.out_of_time()
-
-    def setting_aside(self, share: float) -> SearchBudget:
-        """The same budget less that share of its whole time, for work that follows the search."""
-        clock = self.out_of_time
-        if clock is None:
-            return self
-        return SearchBudget(self.steps_max, lambda: clock() / (1 - share) if share < 1 else 1, self.steps)
-
     def portion(self, share: float) -> SearchBudget:
-        """A budget for a part of the search: that share of what is left of this one. The caller adds its steps to this one."""
+        """A budget for a part of the search: that share of the steps that are left. The caller adds its steps to this one."""
         steps = None if self.steps_max is None else math.ceil((self.steps_max - self.steps) * share)
-        if self.out_of_time is None:
-            return SearchBudget(steps)
-        elapsed = self.out_of_time
-        begin = elapsed()
-        length = (1 - begin) * share
-        return SearchBudget(steps, lambda: (elapsed() - begin) / length if length > 0 else 1)
+        return SearchBudget(steps, self.out_of_time)

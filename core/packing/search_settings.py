@@ -260,6 +260,11 @@ class OptimizerSettings:
     far_cost_ratio: tuple[int, int] = (6, 5)
     # With more pairs of item and type, arithmetic in Python takes longer than loading the solver.
     arithmetic_pairs_max: int = 6_000
+    # Steps of a search that is not told how many: so many for a plan of few nodes, fewer where each step looks at many nodes,
+    # and never fewer than what rounding and the first columns take. A step takes 5 ms with 10 nodes and 20 ms with 200.
+    default_steps_machines: int = 5_000
+    default_steps_offset: int = 40
+    default_steps_min: int = 12
     # Largest groups of pods that keep apart by hostname that the lower bound counts as resources: each widens every array.
     bound_hostname_groups_max: int = 4
 
@@ -272,8 +277,6 @@ class RepackSettings:
     fixed_items_max: int = 300
     # Pairs of packing item and type that are searched as one problem; beyond, each zone is a problem of its own.
     joint_pairs_max: int = 20_000
-    # Time set aside for building claims, as a multiple of the time that taking them to pieces took (ADR 8).
-    build_time_ratio: float = 2.5
     # Rounds in which a subproblem is searched; each begins with what the last one found and another seed.
     rounds_max: int = 20
     # Cost over bound at which a subproblem is not searched again.

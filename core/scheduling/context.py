@@ -40,6 +40,7 @@ class SchedulingContext:
         moving: Pods of nodes that are going anyway; by key.
         leaving: Positions of the nodes that are going.
         constraints: The constraints to plan by.
+        volumes: What pods' volumes demand.
         positions: Names of nodes and of their claims → position.
     """
 
@@ -51,7 +52,7 @@ class SchedulingContext:
         bound = [pod for state in self.states for pod in state.pods]
         self.axis = ResourceAxis(_requested(snapshot, (*self.pending, *bound)))
         self.table = RequirementTable(labels.WELL_KNOWN | snapshot.catalogue.label_keys())
-        volumes = VolumeIndex(snapshot)
+        self.volumes = volumes = VolumeIndex(snapshot)
         daemons = daemon_pods(snapshot.daemon_sets, self.axis, self.table)
         signatures = PodSignatures(snapshot, (*self.pending, *bound), self.axis, reads_of(constraints))
         self.existing_nodes = ExistingNodes(snapshot, self.axis, self.table, volumes, daemons, signatures).of(

@@ -14,12 +14,14 @@ from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS, SearchSettings
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.diagnosis import Diagnosis
+from core.scheduling.explanation.pod_offers import PodOffer, pod_offers
 from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
-from core.scheduling.optimization.optimizer import improved
+from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
+from core.scheduling.pods.pod_group import PodGroup
 from core.scheduling.replanning.requeue import RequeuingScheduler
 
 
@@ -73,16 +75,21 @@ class Planner:
         """Where every pending pod goes, and the pods of nodes that are going already.
 
         Args:
-            out_of_time: Bounds the search for cheaper nodes, as `options.improve_iterations` does; says which share of its
-                time is over. Where neither is set, the greedy plan stands and nothing is proven about it.
+            out_of_time: Brakes the search for cheaper nodes before its steps are taken: `options.improve_iterations`, or as
+                many as the size of the plan asks for. Says which share of its time is over. Where neither is set, the greedy
+                plan stands and nothing is proven about it.
         """
+        return self._improved(out_of_time)[0]
+
+    def _improved(self, out_of_time: Callable[[], float] | None) -> tuple[Plan, Solution]:
+        solution, _ = self._solution((), consolidation=False)
         steps = self._context.snapshot.options.improve_iterations
         if steps is None and out_of_time is None:
-            return self.outcome().plan
-        solution, _ = self._solution((), consolidation=False)
-        budget = None if steps == 0 else SearchBudget(steps, out_of_time)
+            return self._outcome(solution, []).plan, solution
+        steps_max = default_steps(solution, self._search) if steps is None else steps
+        budget = SearchBudget(steps_max, out_of_time) if steps_max else None
         cheaper, cost = improved(self._context, solution, budget, self._search)
-        return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost)
+        return msgspec.structs.replace(self._outcome(cheaper, []).plan, cost=cost), cheaper
 
     def outcome(self) -> SchedulingResults:
         """The greedy plan with what else is known of it."""
@@ -104,14 +111,28 @@ class Planner:
         found = self._positions(leaving)
         return self._solve(found, consolidation=consolidation, closed=self._positions(closed))
 
-    def verdict(self, pod_key: str) -> Verdict | None:
-        """What each NodePool could do for a pod once all others have their places; None for a pod that is not planned for."""
+    def explained(self, pod_key: str, out_of_time: Callable[[], float] | None = None) -> tuple[Plan, Verdict | None]:
+        """The plan, and what each NodePool could do for a pod once all have their places.
+
+        The verdict is None for a pod that is not planned for. `out_of_time` is as for `plan`, so that both say the same.
+        """
+        plan, solution = self._improved(out_of_time)
         context = self._context
         waiting = {pod.key: pod for pod in (*context.pending, *context.moving)}
-        if pod_key not in waiting:
-            return None
-        solution, _ = self._solution((), consolidation=False)
-        return Diagnosis(context, solution).of(context.pod_groups.of(waiting[pod_key]))
+        pod = waiting.get(pod_key)
+        if pod is None:
+            return plan, None
+        return plan, Diagnosis(context, solution).of(context.pod_groups.of(pod), pod)
+
+    def offers(self, pod_key: str) -> list[PodOffer]:
+        """What new nodes for a pod that needs a place would cost if it had them for itself, the cheapest first."""
+        context = self._context
+        found = next((pod for pod in (*context.pending, *context.moving) if pod.key == pod_key), None)
+        return [] if found is None else pod_offers(context, context.pod_groups.of(found))
+
+    def verdict(self, pod_key: str) -> Verdict | None:
+        """The verdict of `explained` without a search for cheaper nodes."""
+        return self.explained(pod_key)[1]
 
     def _positions(self, names: Collection[str]) -> frozenset[int]:
         positions = self._context.positions
@@ -169,9 +190,14 @@ class Planner:
         for pending_group in solution.unplaced:
             real = [pod for pod in pending_group.pods[pending_group.placed :] if not is_virtual(pod)]
             if real:
-                verdict = diagnosis.of(pending_group.pod_group) if self._explains else _UNEXPLAINED
-                found += [Unschedulable(pod.key, verdict.reason, verdict.message) for pod in real]
+                verdict = self._verdict(diagnosis, pending_group.pod_group, None)
+                for pod in real:
+                    own = self._verdict(diagnosis, pending_group.pod_group, pod) if pod.spec.volumes else verdict
+                    found.append(Unschedulable(pod.key, own.reason, own.message))
         return tuple(sorted(found))
+
+    def _verdict(self, diagnosis: Diagnosis, pod_group: PodGroup, pod: Pod | None) -> Verdict:
+        return diagnosis.of(pod_group, pod) if self._explains else _UNEXPLAINED
 
 
 _UNEXPLAINED: Final = Verdict(reason="", message="")

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from core.explain import explain_node, explain_pod
+from core.explain import PAGE, explain_node, explain_pod
 from core.model.plan import Blocked, Command, DisruptionPlan, Move, PlannedClaim
 from core.model.pod import Owner, Pod
 from core.model.snapshot import Options
-from tests.builders import CLASS_REF, NOW, a_pod, a_pool, a_snapshot, a_type
+from core.reasons.pod import PodReason
+from core.scheduling import schedule
+from tests.builders import CLASS_REF, NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+from tests.property.naive.extras import rich_cluster
+from tests.property.naive.fuzz import improving
 
 
 def outcome_of(pod: Pod) -> str:
@@ -77,3 +83,50 @@ def test_a_node_that_goes_says_with_whom_and_what_for() -> None:
     assert stays.startswith("node c stays [Budget]\n")
     assert "no node may go" in stays
     assert explain_node(plan, "d").reason == "NotManaged"
+
+
+def test_a_placed_pod_is_told_why_there_and_what_the_next_best_would_cost() -> None:
+    """What keeps the pod from other places now that it has one is no answer, and contradicts the plan."""
+    types = tuple(a_type(f"m{n}", cpu=str(2 * n), price=0.1 * n) for n in (1, 2, 3, 4, 5))
+    pod = a_pod("web", cpu="1")
+    text = str(explain_pod(a_snapshot(types=types, pods=(pod,)), pod))
+    assert "needs a new node, default-0" in text
+    assert "why: m1 is the cheapest type that holds its pods; next best: m2 0.0800 $/h (+100 %), m3" in text
+    assert "m5 0." not in text
+    assert "NodePool default  " not in text
+
+
+def test_a_pod_on_a_node_that_exists_is_told_what_its_own_would_cost() -> None:
+    kind = a_type("m", cpu="4")
+    claim, node = a_node_of(kind)
+    pod = a_pod("web")
+    snapshot = a_snapshot(types=(kind,), pods=(pod,), nodes=(node,), node_claims=(claim,))
+    assert explain_pod(snapshot, pod).details == (
+        "nodes that exist come first: they cost nothing more",
+        "a node of its own, next best: m of NodePool default 0.0400 $/h",
+    )
+
+
+def test_a_reason_names_its_page() -> None:
+    pod = a_pod("huge", cpu="64")
+    assert explain_pod(a_snapshot(types=(a_type(),), pods=(pod,)), pod).details[-1] == f"more: {PAGE}#noofferingfits"
+
+
+def test_the_page_has_an_anchor_for_every_reason() -> None:
+    page = (Path(__file__).parents[2] / PAGE).read_text()
+    assert [code for code in PodReason if f'<a id="{code.lower()}"></a>' not in page] == []
+
+
+def test_explain_and_plan_say_the_same_of_every_pod() -> None:
+    """Else people carry out one plan and read about another."""
+    for seed in range(15):
+        snapshot = improving(rich_cluster(seed))
+        plan = schedule(snapshot)
+        named = {entry.pod: entry for entry in plan.unschedulable}
+        on = {key: claim.name for claim in plan.claims for key in claim.pods} | {b.pod: b.node for b in plan.bindings}
+        for pod in [pod for pod in snapshot.pods if pod.key in named or pod.key in on][:4]:
+            said = explain_pod(snapshot, pod)
+            if pod.key in named:
+                assert (said.reason, said.has_no_place) == (named[pod.key].reason, True)
+            else:
+                assert on[pod.key] in said.outcome

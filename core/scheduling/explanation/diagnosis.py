@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
 
+import msgspec
+
+from core import labels
 from core.model.node_pool import NodePool
-from core.model.pod import DO_NOT_SCHEDULE
+from core.model.pod import DO_NOT_SCHEDULE, Pod
 from core.model.values.taints import first_untolerated
 from core.reasons.pod import RANK, PodReason
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate, why_unusable
 from core.scheduling.context import SchedulingContext
+from core.scheduling.explanation.demand_sources import demander, disagreement
 from core.scheduling.explanation.new_node_refusal import NewNodeRefusal
 from core.scheduling.explanation.type_elimination import TypeElimination
 from core.scheduling.explanation.verdict import PoolFinding, Verdict, nearness
-from core.scheduling.explanation.wording import conflict, contradiction
+from core.scheduling.explanation.wording import conflict, contradiction, own_conflict
 from core.scheduling.greedy.scheduler import Solution
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+
+_COMMON_LABELS: Final = frozenset(
+    {labels.ZONE, labels.ZONE_ID, labels.REGION, labels.CAPACITY_TYPE, labels.ARCH, labels.OS, labels.HOSTNAME}
+)
+_COMMON_RESOURCES: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+"""What pods ask of any NodePool: nothing that shows for which they are meant."""
 
 
 class Diagnosis:
@@ -25,12 +37,13 @@ class Diagnosis:
     def __init__(self, context: SchedulingContext, solution: Solution) -> None:
         self._context = context
         self._state = solution.refusing_state
+        self._claims = solution.claims
 
-    def of(self, pod_group: PodGroup) -> Verdict:
-        """Why such pods have no place."""
+    def of(self, pod_group: PodGroup, pod: Pod | None = None) -> Verdict:
+        """Why such pods have no place; one of them to name its volumes."""
         if pod_group.reason:
             return Verdict(reason=pod_group.reason, message=pod_group.message)
-        findings = self.findings(pod_group)
+        findings = self.findings(pod_group, pod)
         if not findings:
             return Verdict(reason=PodReason.NO_NODE_POOL, message="there is no NodePool")
         failed = [finding for finding in findings if finding.reason]
@@ -39,9 +52,9 @@ class Diagnosis:
         message = "\n".join(f"NodePool {finding.node_pool}: {finding.message}" for finding in findings)
         return Verdict(reason=reason, message=message, pools=findings)
 
-    def findings(self, pod_group: PodGroup) -> tuple[PoolFinding, ...]:
+    def findings(self, pod_group: PodGroup, pod: Pod | None = None) -> tuple[PoolFinding, ...]:
         """What every NodePool could not do, in the order in which they are tried, unusable ones last."""
-        found = [self._nearest(template, pod_group) for template in self._context.templates]
+        found = [self._nearest(template, pod_group, pod) for template in self._context.templates]
         unusable = ((pool, why_unusable(pool, self._context.snapshot)) for pool in _by_name(self._context))
         found += [
             PoolFinding(node_pool=pool.name, reason=PodReason.NO_NODE_POOL, message=why)
@@ -50,38 +63,45 @@ class Diagnosis:
         ]
         return tuple(found)
 
-    def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup) -> PoolFinding:
+    def _nearest(self, template: NodeClaimTemplate, pod_group: PodGroup, pod: Pod | None) -> PoolFinding:
         """The finding for the alternative of the node affinity that comes nearest, without preferences."""
         plain = _without_preferences(pod_group.steps)
-        findings = [self._of_template(template, pod_group, step) for step in plain]
+        findings = [self._of_template(template, pod_group, step, pod) for step in plain]
         return max(findings, key=lambda finding: RANK.get(finding.reason, len(RANK)))
 
-    def _of_template(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
+    def _of_template(
+        self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, pod: Pod | None
+    ) -> PoolFinding:
         taint = first_untolerated(template.taints, step.demands.tolerations)
         if taint is None:
-            return self._of_labels(template, pod_group, step)
+            return self._of_labels(template, pod_group, step, pod)
         message = f"taint {taint} is not tolerated"
-        otherwise = self._of_labels(template, pod_group, step)
+        otherwise = self._of_labels(template, pod_group, step, pod)
         if otherwise.reason and RANK[otherwise.reason] < RANK[PodReason.LIMIT_REACHED]:
             return _finding(template, PodReason.TAINT_NOT_TOLERATED, message)
         nearest = f"a toleration of {taint} is missing" + f", and then {otherwise.message}" * bool(otherwise.reason)
-        return _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
+        found = _finding(template, PodReason.TAINT_NOT_TOLERATED, f"{message}; nearest: {nearest}", nearest)
+        return msgspec.structs.replace(found, is_asked_for=_asks_for_something(self._context, pod_group, step))
 
-    def _of_labels(self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep) -> PoolFinding:
+    def _of_labels(
+        self, template: NodeClaimTemplate, pod_group: PodGroup, step: RelaxationStep, pod: Pod | None
+    ) -> PoolFinding:
         if not template.mask:
-            return _finding(template, PodReason.REQUIREMENT_NOT_MET, "no instance type meets its own requirements")
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, own_conflict(template))
         if not step.alternatives:
-            return _finding(template, PodReason.REQUIREMENT_NOT_MET, contradiction(pod_group, step))
+            why = disagreement(self._context, pod, pod_group, step) or contradiction(pod_group, step)
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, why)
         narrowed = [
             self._context.table.narrowed(template.offered, asked=alternative) for alternative in step.alternatives
         ]
         possible = [number for number in narrowed if number != IMPOSSIBLE]
         if not possible:
-            return _finding(template, PodReason.REQUIREMENT_NOT_MET, conflict(template, step.alternatives[0]))
+            who = partial(demander, self._context, pod, pod_group, step)
+            return _finding(template, PodReason.REQUIREMENT_NOT_MET, conflict(template, step.alternatives[0], who))
         elimination = TypeElimination(self._context, self._state.constraints, template, pod_group, possible[0])
         if not elimination.left:
             return elimination.finding()
-        return NewNodeRefusal(self._context, self._state).finding(elimination, step)
+        return NewNodeRefusal(self._context, self._state, self._claims).finding(elimination, step)
 
 
 def _without_preferences(steps: Sequence[RelaxationStep]) -> list[RelaxationStep]:
@@ -96,6 +116,14 @@ def _preferences_in(step: RelaxationStep) -> int:
     soft = sum(spread.when_unsatisfiable != DO_NOT_SCHEDULE for spread in demands.spreads)
     weighted = (demands.preferred_terms, demands.preferred_affinity, demands.preferred_anti_affinity)
     return soft + sum(len(terms) for terms in weighted)
+
+
+def _asks_for_something(context: SchedulingContext, pod_group: PodGroup, step: RelaxationStep) -> bool:
+    """Whether a pod requests a device or demands a label that not every node has."""
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
+    asked = {requirement.key for requirement in (*pod_group.signature.spec.node_selector, *terms)}
+    requested = {name for name, amount in zip(context.axis.names, pod_group.requests, strict=True) if amount}
+    return bool(asked - _COMMON_LABELS) or bool(requested - _COMMON_RESOURCES)
 
 
 def _finding(template: NodeClaimTemplate, reason: str, message: str, nearest: str = "") -> PoolFinding:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from core.model.snapshot import BEST_EFFORT
+from core.model.values import quantity
 from core.reasons.pod import PodReason
 from core.scheduling.capacity.claim_draft import ClaimDraft
+from core.scheduling.capacity.in_flight_claim import InFlightClaim
+from core.scheduling.capacity.node_pool_limits import dearest
 from core.scheduling.context import SchedulingContext
 from core.scheduling.explanation.type_elimination import TypeElimination
 from core.scheduling.explanation.verdict import PoolFinding
+from core.scheduling.explanation.wording import amount_of, limits_left
 from core.scheduling.greedy.plan_state import PlanState
 from core.scheduling.instance_types.min_values import unmet
 from core.scheduling.pods.pod_group import PodSignature, RelaxationStep, TopologyRule
+from core.scheduling.primitives.bit_set import positions
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.topology_group import AFFINITY, SPREAD
 
@@ -23,9 +28,11 @@ _BY_KIND: Final[Mapping[str, str]] = {SPREAD: PodReason.TOPOLOGY_SPREAD, AFFINIT
 class NewNodeRefusal:
     """Judges by the state of a plan that left pods without a place."""
 
-    def __init__(self, context: SchedulingContext, state: PlanState) -> None:
+    def __init__(self, context: SchedulingContext, state: PlanState, claims: Sequence[InFlightClaim] = ()) -> None:
+        """Take a plan's state, and the claims that it opened."""
         self._context = context
         self._state = state
+        self._claims = claims
 
     def finding(self, elimination: TypeElimination, step: RelaxationStep) -> PoolFinding:
         """What keeps a pod off a new node although instance types would do: limits, minValues, or other pods."""
@@ -39,40 +46,97 @@ class NewNodeRefusal:
             draft = narrowed
         rule = self._broken(draft, signature, step)
         if rule is not None:
-            return elimination.finding(*self._of_rule(rule, draft))
+            return elimination.finding(*self._of_rule(rule, draft, signature))
         allowed = draft.mask
         for constraint in constraints.at_launch:
             allowed = constraint.launchable(template, allowed)
             if not allowed:
-                return elimination.finding(*constraint.shortage(draft))
+                reason, message = constraint.shortage(draft)
+                more = self._of_limits(draft) if reason == PodReason.LIMIT_REACHED else ""
+                return elimination.finding(reason, f"{message}{more}")
         missing = unmet(template.types, draft.mask, template.min_values)
         if missing:
             shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
             return elimination.finding(PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown})")
-        if self._broken(draft.held_to(allowed), signature, step) is not None:
+        held = draft.held_to(allowed)
+        if self._broken(held, signature, step) is not None:
+            left = limits_left(template.pool.limits, self._state.limits[template.index].left)
             return elimination.finding(
-                PodReason.LIMIT_REACHED, "its limits leave no room where the pod's rules let it go"
+                PodReason.LIMIT_REACHED,
+                f"its limits leave {left}, no room where the pod's rules let it go{self._of_limits(draft)}",
             )
-        if self._misses_values(draft.held_to(allowed), signature, step):
-            return elimination.finding(
-                PodReason.MIN_VALUES_NOT_MET, "too few values for minValues where the pod's rules let it go"
-            )
-        return elimination.finding("", "would do")
+        missing = self._missing_values(held, signature, step)
+        if not missing:
+            return elimination.finding("", "would do")
+        shown = ", ".join(f"{key}: {count} of {template.min_values[key]}" for key, count in missing.items())
+        if allowed != draft.mask and not self._missing_values(draft, signature, step):
+            left = limits_left(template.pool.limits, self._state.limits[template.index].left)
+            message = f"its limits leave {left}, and so too few instance types for minValues ({shown}){self._of_limits(draft)}"
+            return elimination.finding(PodReason.LIMIT_REACHED, message)
+        return elimination.finding(
+            PodReason.MIN_VALUES_NOT_MET, f"too few values for minValues ({shown}) where the pod's rules let it go"
+        )
 
-    def _of_rule(self, rule: TopologyRule, draft: ClaimDraft) -> tuple[str, str]:
+    def _of_limits(self, draft: ClaimDraft) -> str:
+        """What the pod needs of what is limited, and what the plan's new nodes hold of it until they are launched."""
+        template, limits = draft.template, self._state.limits[draft.template.index]
+        types = [template.types.types[position] for position in positions(draft.mask)]
+        for name in (name for name in limits.left if name != quantity.NODES and types):
+            least = min(found.capacity.get(name, 0) for found in types)
+            mine = [claim for claim in self._claims if claim.template is template]
+            held = sum(dearest(template.types, claim.charged, name) for claim in mine)
+            if least > limits.left[name]:
+                needed = f"; the smallest instance type that would do has {name} {amount_of(least, name)}"
+                count = (
+                    "1 new node of this plan counts" if len(mine) == 1 else f"{len(mine)} new nodes of this plan count"
+                )
+                under_way = (
+                    f"{count} at the largest instance type until launched, {name} {amount_of(held, name)} in all"
+                )
+                return f"{needed}; {under_way}" if mine else needed
+        return ""
+
+    def _of_rule(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> tuple[str, str]:
         code = _BY_KIND.get(rule.kind, PodReason.POD_ANTI_AFFINITY)
         if not rule.is_hostname and not draft.template.types.values(draft.mask, draft.reqs, rule.key):
             return code, f"its nodes do not carry {rule.key}, the topologyKey of the pod's {rule.kind}"
-        return code, f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
+        message = f"no {rule.key} satisfies the pod's {rule.kind} ({self._state_of(rule)})"
+        return code, message + (self._out_of_reach(rule, draft, signature) if rule.kind == SPREAD else "")
 
-    def _misses_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> bool:
-        """Whether minValues cannot be met once the node is held to one value of what the pod's rules speak of."""
+    def _out_of_reach(self, rule: TopologyRule, draft: ClaimDraft, signature: PodSignature) -> str:
+        """Which of the emptiest domains of a spread this NodePool cannot fill, why they count, and what helps."""
+        if rule.is_hostname:
+            return ""
+        reach = draft.template.types.values(draft.mask, draft.reqs, rule.key)
+        counts = self._state.domain_counts.of(rule.group)
+        counting = [d for d in sorted(counts) if self._context.topology.may_run_at(signature, rule.key, d)]
+        least = min((counts[domain] for domain in counting), default=0)
+        missing = [domain for domain in counting if counts[domain] == least and domain not in reach]
+        if not missing:
+            return ""
+        makers = [
+            f"NodePool {template.pool.name}"
+            for template in self._context.templates
+            if set(missing) & {*template.types.values(template.mask, template.offered, rule.key)}
+        ]
+        why = ", ".join(sorted(makers)) or "nodes that exist"
+        skew = self._context.topology.groups[rule.group].max_skew
+        return (
+            f"; {', '.join(missing)} must fill up first (maxSkew {skew}) and counts because of {why}; this NodePool cannot: "
+            f"demand the values of {rule.key} that may be used in the pod's node affinity, set nodeTaintsPolicy: Honor, "
+            f"or keep {why} out of it"
+        )
+
+    def _missing_values(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> dict[str, int]:
+        """Label key → how many values are left, where minValues cannot be met at one value of what the pod's rules speak of."""
         if self._context.snapshot.options.min_values_policy == BEST_EFFORT:
-            return False
+            return {}
         demanding = draft.demanding(draft.template.min_values)
         held = DomainChoice(self._context.topology, self._state.domain_counts, ()).best(demanding, signature, step)
         chosen = None if held is None else self._state.constraints.reservations.choose(demanding.narrowed(held))
-        return chosen is None or bool(demanding.narrowed(chosen[0]).missing_values())
+        if chosen is not None:
+            return demanding.narrowed(chosen[0]).missing_values()
+        return {key: draft.template.types.distinct(draft.mask, key) for key in draft.template.min_values}
 
     def _broken(self, draft: ClaimDraft, signature: PodSignature, step: RelaxationStep) -> TopologyRule | None:
         """The first rule that no domain within the pool's reach satisfies, or the first one that must do with others."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from core import labels
 from core.model.values import quantity
 from core.model.values.requirements import Requirement, Requirements
 from core.scheduling.capacity.nodeclaim_template import NodeClaimTemplate
+from core.scheduling.instance_types.type_offerings import OFFERING_KEYS
 from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
 from core.scheduling.primitives.bit_set import positions
 from core.scheduling.primitives.handles import RequirementId, TypeMask
@@ -27,7 +29,19 @@ def shown(requirement: Requirement) -> str:
     return f"{requirement.key} {requirement.operator}" + (f" [{values}]" if values else "")
 
 
-def conflict(template: NodeClaimTemplate, alternative: RequirementId) -> str:
+def own_conflict(template: NodeClaimTemplate) -> str:
+    """Which of the NodePool's own requirements leaves it no instance type."""
+    types, offered = template.types, template.types.table[template.offered]
+    for key, requirement in offered.items():
+        if key in OFFERING_KEYS and not types.offerings.mask(Requirements([requirement])):
+            return f"no instance type meets its own requirements: none is on offer with {shown(requirement)}"
+        if key not in OFFERING_KEYS and not types.labels.mask(requirement):
+            return f"no instance type meets its own requirements: {unlike(template, types.full, requirement)}"
+    keys = ", ".join(key for key in offered if key not in template.labels)
+    return f"no instance type meets its own requirements together, those of {keys}"
+
+
+def conflict(template: NodeClaimTemplate, alternative: RequirementId, demander: Callable[[str], str]) -> str:
     """Which label the NodePool's nodes lack, or have another value of than the pod demands."""
     table = template.types.table
     offered, asked = table[template.offered], table[alternative]
@@ -38,7 +52,7 @@ def conflict(template: NodeClaimTemplate, alternative: RequirementId) -> str:
     own = f"it offers {shown(offered[key])}" if key in offered else "its nodes do not carry the label"
     unknown = f"; no EC2NodeClass's subnets and no node tell which zone that is, use {labels.ZONE}"
     hint = unknown if key == labels.ZONE_ID else ""
-    return f"the pod demands {shown(asked[key])}, but {own}{hint}"
+    return f"{demander(key)} demands {shown(asked[key])}, but {own}{hint}"
 
 
 def contradiction(pod_group: PodGroup, step: RelaxationStep) -> str:
@@ -80,6 +94,13 @@ def _near(values: list[str], requirement: Requirement) -> list[str]:
     place = bisect(values, requirement.values[0]) if requirement.values else 0
     start = max(0, min(place - 1, len(values) - _VALUES_SHOWN))
     return values[start : start + _VALUES_SHOWN]
+
+
+def limits_left(limits: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """What is left of each limit, and of how much."""
+    return ", ".join(
+        f"{name} {amount_of(max(0, n), name)} of {amount_of(limits[name], name)}" for name, n in left.items()
+    )
 
 
 def amount_of(amount: int, name: str) -> str:

@@ -38,5 +38,12 @@ def improved(
     return cheaper, Cost(found, max(bound or 0, lower_bound.proven(cheaper.claims, cost=found, budget=budget)))
 
 
+def default_steps(solution: Solution, settings: SearchSettings) -> int:
+    """How many steps a search takes that nobody bounds: by the size of the plan alone, so that each look finds the same."""
+    limits = settings.optimizer
+    machines = limits.default_steps_offset + len(solution.claims)
+    return max(limits.default_steps_min, limits.default_steps_machines // machines)
+
+
 def _cost(solution: Solution) -> int:
     return sum(claim.price for claim in solution.claims)

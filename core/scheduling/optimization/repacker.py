@@ -45,15 +45,11 @@ class Repacker:
             return solution
         limits = solution.state.limits
         left_before = [dict(of_pool.left) for of_pool in limits]
-        began = self._budget.elapsed_share
         claims, replaceable = self._taken_apart(solution)
-        # Putting claims together takes a multiple of the time that taking them apart took, and must fit into the budget, too.
-        building = self._settings.repack.build_time_ratio * (self._budget.elapsed_share - began)
-        budget = self._budget.setting_aside(building)
-        tasks = [(one, self._subproblems(one.scope, one.nodes, budget)) for one in replaceable]
+        tasks = [(one, self._subproblems(one.scope, one.nodes)) for one in replaceable]
         subproblems = [subproblem for _, of_scope in tasks for subproblem in of_scope]
         seed = self._context.snapshot.options.seed
-        searches = search(subproblems, seed=seed, budget=budget, settings=self._settings)
+        searches = search(subproblems, seed=seed, budget=self._budget, settings=self._settings)
         found = iter([one.claims() for one in searches])
         for one, of_scope in tasks:
             parts = [next(found) for _ in of_scope]
@@ -107,15 +103,13 @@ class Repacker:
         constraints = solution.state.constraints.all
         return not claim.min_values_relaxed and all(c.may_replace(claim, pods_wait=pods_wait) for c in constraints)
 
-    def _subproblems(
-        self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]], budget: SearchBudget
-    ) -> list[Subproblem]:
+    def _subproblems(self, scope: RepackScope, nodes: Sequence[Sequence[MovablePods]]) -> list[Subproblem]:
         """One subproblem, or where that were too large one for each zone."""
         settings = self._settings.repack
         movable = [one for of_node in nodes for one in of_node]
         items = {one.item for one in movable}
         if len(items) * scope.template.mask.bit_count() > settings.joint_pairs_max:
-            zones = ZoneSplit(self._context, scope, budget, self._settings).split(movable)
+            zones = ZoneSplit(self._context, scope, self._budget, self._settings).split(movable)
             if zones:
                 return [
                     Subproblem(self._context, scope, [there], settings=settings, zone=zone)

@@ -78,6 +78,16 @@ class VolumeIndex:
                 )
         return VolumeNeeds(merged, tuple(sorted(attachments)))
 
+    def demanding(self, pod: Pod, key: str) -> list[str]:
+        """The pod's claims whose volumes or classes demand something of a label, each with its volume where it has one."""
+        found = []
+        for use, name in zip(pod.spec.volumes, pod.claim_names(), strict=True):
+            if any(key in way for way in self._needs_of(pod.namespace, name, use).alternatives):
+                claim = self._claims.get((pod.namespace, name))
+                volume = f" (volume {claim.volume_name})" if claim is not None and claim.volume_name else ""
+                found.append(f"PersistentVolumeClaim {pod.namespace}/{name}{volume}")
+        return found
+
     def attachments(self, pod: Pod) -> tuple[tuple[str, str], ...]:
         """What a running pod has attached, as far as its claims are known; a claim that is being deleted has it still."""
         uses = zip(pod.spec.volumes, pod.claim_names(), strict=True)

@@ -35,6 +35,7 @@ def test_every_pending_pod_is_in_one_place(cluster: list[str], capsys: Capture) 
     assert [(u["pod"], u["reason"]) for u in plan["unschedulable"]] == [("shop/huge", "NoOfferingFits")]
     assert plan["cost"]["hourly"] == 0.1
     assert plan["timing"]["solveSeconds"] >= 0
+    assert plan["timing"]["stoppedBy"] in ("iterations", "time")
 
 
 def test_warnings_stay_out_of_the_data(cluster: list[str], capsys: Capture) -> None:
@@ -124,7 +125,7 @@ def test_a_node_that_is_not_ours_stays(cluster: list[str], capsys: Capture) -> N
     ("target", "reason", "code", "parts"),
     [
         ("shop/huge", "NoOfferingFits", 1, ("unschedulable", "NodePool default", "nearest miss")),
-        ("cart-1", None, 0, ("needs a new node, default-0", "m.small", "with 1 other pods")),
+        ("cart-1", None, 0, ("needs a new node, default-0", "m.small", "with 1 other pod")),
         ("shop/small", None, 0, ("fits on old",)),
         ("old", "NotManaged", 0, ("stays",)),
     ],

@@ -6,17 +6,18 @@ from core.reasons.pod import PodReason
 from core.scheduling.explanation.verdict import PoolFinding, nearness
 
 
-def finding(reason: str, nearest: str = "") -> PoolFinding:
-    return PoolFinding(node_pool="p", reason=reason, message="", nearest=nearest)
+def finding(reason: str, *, is_asked_for: bool = False) -> PoolFinding:
+    return PoolFinding(node_pool="p", reason=reason, message="", is_asked_for=is_asked_for)
 
 
-def test_a_toleration_that_is_missing_is_nearer_than_no_room_and_farther_than_limits() -> None:
-    """Otherwise a user would be told to raise the limits of a pool that is not theirs, or to resize a pod."""
+def test_a_taint_is_blamed_last_unless_the_pod_asks_for_what_the_pool_is_there_for() -> None:
+    """Otherwise a web pod is told to tolerate the GPU nodes' taint, and a pod with a GPU that other nodes are too small."""
     order = [
         finding(PodReason.TAINT_NOT_TOLERATED),
+        finding(PodReason.NO_NODE_POOL),
         finding(PodReason.REQUIREMENT_NOT_MET),
         finding(PodReason.NO_OFFERING_FITS),
-        finding(PodReason.TAINT_NOT_TOLERATED, nearest="a toleration is missing"),
+        finding(PodReason.TAINT_NOT_TOLERATED, is_asked_for=True),
         finding(PodReason.LIMIT_REACHED),
     ]
     assert sorted([*order[3:], *order[:3]], key=nearness) == order

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from core.codec import encode_plan
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import DEFAULT_SETTINGS
 from core.scheduling import schedule
@@ -24,6 +27,20 @@ def test_new_nodes_become_cheaper_and_the_gap_is_known() -> None:
     assert after.cost.lower_bound is not None
     assert after.cost.lower_bound <= after.cost.hourly <= after.cost.lower_bound * 1.08
     assert before.cost.lower_bound is None
+
+
+def test_without_a_bound_the_size_of_the_plan_says_how_long_to_search() -> None:
+    """Plans in a pull request would flicker with the speed of the machine."""
+    cluster = a_cluster(steps=None)
+    plans = {encode_plan(schedule(cluster, clock)) for clock in (lambda: 0.0, iter_clock(0.001), iter_clock(0.003))}
+    assert len(plans) == 1
+    assert schedule(cluster, lambda: 0.0).cost.hourly < greedy(cluster).cost.hourly
+
+
+def iter_clock(tick: float) -> Callable[[], float]:
+    """A clock that moves with each question, and never to the end of the time."""
+    passed = itertools.count()
+    return lambda: min(0.99, next(passed) * tick)
 
 
 def test_a_caller_out_of_time_still_gets_a_whole_plan() -> None:

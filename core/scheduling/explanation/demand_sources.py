@@ -1,0 +1,34 @@
+"""Whose demand it is that a pod's node must have a label: the node selector's, the node affinity's, or a volume's."""
+
+from __future__ import annotations
+
+from core.model.pod import Pod
+from core.model.values.requirements import Requirements
+from core.scheduling.context import SchedulingContext
+from core.scheduling.pods.pod_group import PodGroup, RelaxationStep
+
+_THE_POD = "the pod"
+
+
+def demander(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep, key: str) -> str:
+    """Who demands something of a label, as the subject of a sentence."""
+    spec = pod_group.signature.spec
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
+    found = ["the pod's nodeSelector"] if any(asked.key == key for asked in spec.node_selector) else []
+    found += ["the pod's node affinity"] if any(asked.key == key for asked in terms) else []
+    if any(key in way for way in pod_group.volumes.alternatives):
+        of_pod = [] if pod is None else context.volumes.demanding(pod, key)
+        found += of_pod[:1] or ["a volume of the pod"]
+    return " with ".join(found) or _THE_POD
+
+
+def disagreement(context: SchedulingContext, pod: Pod | None, pod_group: PodGroup, step: RelaxationStep) -> str:
+    """The pod's own demand and the volume's that contradict each other; empty where they do not."""
+    terms = step.demands.terms[0].requirements if step.demands.terms else ()
+    own = Requirements((*pod_group.signature.spec.node_selector, *terms))
+    keys = [own.conflict(way) for way in pod_group.volumes.alternatives]
+    key = keys[0] if keys and all(keys) else None
+    if key is None:
+        return ""
+    volume = next(iter(() if pod is None else context.volumes.demanding(pod, key)), "a volume of the pod")
+    return f"{volume} is where {key} is another than the pod itself demands"
