@@ -91,8 +91,7 @@ def explain_node(plan: DisruptionPlan, node: str) -> Explanation:
             )
     for blocked in plan.blocked:
         if blocked.node == node:
-            lines = (*blocked.message.splitlines(), *_page(blocked.reason))
-            details = (*_meaning(NodeReason, blocked.reason), *lines)
+            details = (*_meaning(NodeReason, blocked.reason), *blocked.message.splitlines())
             return Explanation(subject=subject, outcome="stays", reason=blocked.reason, details=details)
     return Explanation(subject=subject, outcome="stays: no NodeClaim stands behind it", reason=NodeReason.NOT_MANAGED)
 
