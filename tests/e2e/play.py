@@ -253,6 +253,7 @@ def play_together(
             report.scenarios.append(verdict)
         report.take_latencies(playing.trigger, playing.latencies())
         report.elsewhere[name] = outcomes[name].elsewhere
+        report.take_moments(playing.claims())
         report.seconds[name] = round(outcomes[name].seconds, 1)
         print(f"{name}: {outcomes[name].seconds:.1f} s, {verdict}, {outcomes[name].error!r}")
     return outcomes

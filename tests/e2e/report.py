@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from core.lifecycle.moments import seconds_since_pods
+from core.lifecycle.records import ClaimRecord
 from infra import cluster_role
 from tests.e2e.audit_book import Verb, unused
 from tests.e2e.functions.account import cold_starts, figures
@@ -31,6 +33,7 @@ class Report(msgspec.Struct, kw_only=True):
     Attributes:
         scenarios: The verdicts, in the order in which they were played.
         latencies: Seconds from pod to CreateFleet, by what woke the functions; those of a burst, which pods wait for, apart.
+        moments: Seconds from a claim's first pod to each moment of the claim, by moment (`core.lifecycle.moments`).
         elsewhere: By scene, the pods that are not where they were planned.
         seconds: By scene, and what it took to start a world.
         invocations: Every one, without what it answered.
@@ -39,6 +42,7 @@ class Report(msgspec.Struct, kw_only=True):
 
     scenarios: list[Verdict] = []
     latencies: dict[str, list[float]] = {}
+    moments: dict[str, list[float]] = {}
     elsewhere: dict[str, list[Elsewhere]] = {}
     seconds: dict[str, float] = {}
     invocations: list[Invocation] = []
@@ -58,6 +62,8 @@ class Report(msgspec.Struct, kw_only=True):
         self.scenarios += other.scenarios
         for trigger, seconds in other.latencies.items():
             self.take_latencies(trigger, seconds)
+        for moment, seconds in other.moments.items():
+            self.moments.setdefault(moment, []).extend(seconds)
         self.elsewhere |= other.elsewhere
         self.seconds |= other.seconds
         self.invocations += other.invocations
@@ -67,6 +73,12 @@ class Report(msgspec.Struct, kw_only=True):
     def take_latencies(self, trigger: str, seconds: Iterable[float]) -> None:
         """Take in what pods waited for their launch."""
         self.latencies.setdefault(trigger, []).extend(seconds)
+
+    def take_moments(self, claims: Iterable[ClaimRecord]) -> None:
+        """Take in where the time of these claims went."""
+        for claim in claims:
+            for moment, seconds in seconds_since_pods(claim).items():
+                self.moments.setdefault(moment, []).append(seconds)
 
     def hear(self, invocations: Iterable[Invocation]) -> None:
         """Take in the functions' invocations."""
@@ -101,6 +113,7 @@ class Report(msgspec.Struct, kw_only=True):
         report: dict[str, Any] = {
             "scenarios": [msgspec.to_builtins(verdict) for verdict in self.scenarios],
             "latencySeconds": {trigger: _spread(self.latencies.get(trigger, [])) for trigger in TRIGGERS},
+            "momentSeconds": {moment: _spread(seconds) for moment, seconds in self.moments.items()},
             "coldStartMillis": cold_starts(self.invocations),
             "unusedVerbs": [str(verb) for verb in unused(self.used, cluster_role.RULES_OF.values())],
             "missingVerbs": [str(verb) for verb in self.refused],

@@ -22,6 +22,7 @@ from lambdas.wiring import BY_NAME, FunctionSpec
 from tests.e2e.audit_book import WRITES_EVENTS, AuditBook
 from tests.e2e.cloud import kubelets
 from tests.e2e.cloud.authenticator import Authenticator
+from tests.e2e.cloud.hollow_kubelets import HollowKubelets, Shrink
 from tests.e2e.cloud.kubelets import Kubelets
 from tests.e2e.cloud.server import Cloud, HostedCluster
 from tests.e2e.functions.account import Functions
@@ -78,16 +79,26 @@ class World(Together):
         book: What the audit log says.
         planned: What the functions planned.
 
-    `dynamodb` is the address of a DynamoDB Local that is shared with others; without it the world has its own.
+    `dynamodb` is the address of a DynamoDB Local that is shared with others; without it the world has its own. `hollow` is
+    the program of a hollow kubelet (`parts.builds`), for a world that is not played by kwok; `shrinks` says what each offers.
     """
 
     def __init__(
-        self, folder: Path, pace: Pace = PACE, kubelet_pace: kubelets.Pace = KUBELET_PACE, *, dynamodb: str = ""
+        self,
+        folder: Path,
+        pace: Pace = PACE,
+        kubelet_pace: kubelets.Pace = KUBELET_PACE,
+        *,
+        dynamodb: str = "",
+        hollow: Path | None = None,
+        shrinks: Shrink = lambda _: 100,
     ) -> None:
         self._pace = pace
         self._kubelet_pace = kubelet_pace
         super().__init__(folder)
         self._dynamodb = dynamodb
+        self._hollow = hollow
+        self._shrinks = shrinks
         self._environment: dict[str, str] = {}
         self._is_played_on = False
         self._reading = threading.Lock()
@@ -157,10 +168,15 @@ class World(Together):
         self.authenticator = Authenticator(self.cloud.identities, self.cloud.settings.cluster_name)
         self.opened.enter_context(self.authenticator)
         webhook = self.authenticator.write_webhook_config(self.folder / "webhook.json")
-        self.start_control_plane(authentication_webhook=webhook)
+        self.start_control_plane(authentication_webhook=webhook, has_hollow_kubelets=self._hollow is not None)
         self.cloud.host_cluster(HostedCluster(endpoint=self.control_plane.url, ca=self.control_plane.ca))
         self.admin.apply([*crds.definitions(), *cluster_role.manifests()])
-        self.kubelets = self.opened.enter_context(Kubelets(self.cloud, self.admin, self._kubelet_pace))
+        hollow = None
+        if self._hollow is not None:
+            kubeconfig = self.control_plane.kubelets_kubeconfig()
+            hollow = HollowKubelets(self.processes, self._hollow, kubeconfig, self._shrinks)
+            self.opened.callback(hollow.close)
+        self.kubelets = self.opened.enter_context(Kubelets(self.cloud, self.admin, self._kubelet_pace, hollow))
         self._start_helpers()
         self._start_functions()
 

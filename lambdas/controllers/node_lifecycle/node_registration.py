@@ -111,6 +111,8 @@ class NodeRegistration:
         now, plan = self._clock.now(), msgspec.structs.replace(record.plan, pods=())
         became_ready(self._breakers, record, now, report)
         moments = msgspec.structs.replace(record.moments, opened_at=now)
+        report.count("openedNodes")
+        report.count("openingMilliseconds", int((now - record.requested_at).total_seconds() * 1000))
         return self._moved(
             record,
             phase=ClaimPhase.INITIALIZED,

@@ -17,8 +17,9 @@ from core.ledger.entry import PROVISION
 from core.ledger.search_time import RecordedTime
 from core.ledger.summary import of_provisioning
 from core.lifecycle.claims import BOOT_AT_LEAST
-from core.lifecycle.records import ClaimRecord
+from core.lifecycle.records import ClaimRecord, Moments
 from core.model.plan import Plan, Unschedulable
+from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
@@ -89,6 +90,7 @@ class Provisioning:
         self._clock = clock
         self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
         self._told_of = ""
+        self._heard_at: datetime | None = None
 
     def run(self, report: RunReport, *, owner: str, deadline: datetime, until: datetime) -> None:
         """Launch what pending pods need.
@@ -103,7 +105,7 @@ class Provisioning:
         if brake is not None:
             skipped(brake, "launches", report)
             return
-        now = self._clock.now()
+        now = self._heard_at = self._clock.now()
         lease = self._leases.acquire(PLANNER, owner, now=now, for_=max(deadline - now, MARGIN))
         if lease is None:
             report.decide(
@@ -239,6 +241,7 @@ class Provisioning:
         The lease's stamp makes the names unique for ever.
         """
         snapshot, now = view.snapshot, self._clock.now()
+        pods = {pod.key: pod for pod in snapshot.pods}
         bound = {pod.key for pod in snapshot.pods if pod.node_name}
         records, left_out = list[ClaimRecord](), list[Unschedulable]()
         for planned in plan.claims:
@@ -249,8 +252,20 @@ class Provisioning:
                 left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
                 continue
             awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
-            records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods))
+            moments = self._moments(pods[key] for key in planned.pods if key in pods)
+            records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
         return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
+
+    def _moments(self, pods: Iterable[Pod]) -> Moments:
+        """What is known of a claim's past when it is planned: its pods', and this run's."""
+        found = tuple(pods)
+        return Moments(
+            pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),
+            pods_marked_at=min(
+                (pod.unschedulable_since for pod in found if pod.unschedulable_since is not None), default=None
+            ),
+            heard_at=self._heard_at,
+        )
 
     def _launch(
         self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime

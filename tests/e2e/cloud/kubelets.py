@@ -16,6 +16,7 @@ from simulator.aws.exchange import Exchange
 from simulator.aws.instances import Instance, Instances
 from simulator.aws.region import Region
 from tests.e2e.cloud import node_objects
+from tests.e2e.cloud.hollow_kubelets import HollowKubelets
 from tests.e2e.cloud.wall_clock import WallClock
 
 POLL_SECONDS: Final = 0.5
@@ -80,8 +81,11 @@ class Kubelets:
         failures: What the API server refused for good.
     """
 
-    def __init__(self, cloud: Machines, api: Api, pace: Pace | None = None) -> None:
+    def __init__(
+        self, cloud: Machines, api: Api, pace: Pace | None = None, hollow: HollowKubelets | None = None
+    ) -> None:
         self._api = api
+        self._hollow = hollow
         self._pace = pace or Pace()
         self.failures: list[str] = []
         self.boot = Boot(
@@ -119,11 +123,13 @@ class Kubelets:
         self._thread.join()
 
     def _register(self, node: JsonObject) -> None:
-        by_kubelet = node_objects.by_kubelet(node)
+        by_kubelet = node_objects.by_kubelet(node) if self._hollow is None else node_objects.by_kubelet(node, {})
         self._plan(timedelta(0), f"register {node_objects.name_of(node)}", lambda: self._join(by_kubelet, node))
 
     def _join(self, by_kubelet: JsonObject, node: JsonObject) -> None:
         made, name = self._make(by_kubelet), node_objects.name_of(node)
+        if self._hollow is not None:
+            self._hollow.start({**made, "status": by_kubelet["status"]})
         self._plan(timedelta(0), f"CSINode of {name}", lambda: self._add_driver(made))
         self._plan(self._pace.cloud, f"initialize {name}", lambda: self._initialize(made, node_objects.by_cloud(node)))
         devices = node_objects.devices(node)
@@ -167,6 +173,8 @@ class Kubelets:
 
     def _remove(self, name: str, provider_id: str) -> None:
         """The cloud controller deletes the Node of an instance that is gone."""
+        if self._hollow is not None:
+            self._hollow.stop(provider_id)
         node = self._api.get("nodes", name)
         if node is not None and node["spec"].get("providerID") == provider_id:
             self._api.delete("nodes", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from core import labels
@@ -33,13 +34,13 @@ _OLD_NAMES: Final = {
 }
 
 
-def by_kubelet(node: JsonObject) -> JsonObject:
-    """The Node as the kubelet creates it: it knows neither its place nor its devices yet."""
+def by_kubelet(node: JsonObject, annotations: Mapping[str, str] = FAKE) -> JsonObject:
+    """The Node as the kubelet creates it: it knows neither its place nor its devices yet. With `FAKE` kwok plays it."""
     metadata, status = node["metadata"], node["status"]
     own = {key: value for key, value in metadata["labels"].items() if key not in _CLOUD_LABELS}
     return {
         **node,
-        "metadata": {**metadata, "labels": own, "annotations": FAKE},
+        "metadata": {**metadata, "labels": own, "annotations": dict(annotations)},
         "spec": {**node["spec"], "taints": [*(node["spec"].get("taints") or ()), UNINITIALIZED]},
         "status": {**status, **{kind: _without_devices(status[kind]) for kind in _AMOUNTS}},
     }

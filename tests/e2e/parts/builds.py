@@ -117,6 +117,21 @@ def karpenter() -> Path:
     return _existing(recipe) or _build(recipe)
 
 
+def hollow_kubelet() -> Path:
+    """A kubelet as Kubernetes ships it over a runtime that pretends; built where it is missing.
+
+    A module of its own: another requirement of the control plane's would build all of that anew.
+
+    Raises:
+        PartError: If the build fails; its output is in the message.
+    """
+    module = MODULES / "hollow_kubelet"
+    build = ("go", "build", *_PLAIN, "-s -w", "-o", "{out}", ".")
+    pins = (module / "go.mod", module / "go.sum", module / "main.go")
+    recipe = Recipe("hollow-kubelet", module, build, pins, _go())
+    return _existing(recipe) or _build(recipe)
+
+
 def karpenter_sources() -> Path:
     """Karpenter's module in Go's cache: its CustomResourceDefinitions are there. Raises PartError."""
     command = ["go", "list", "-m", "-f", "{{.Dir}}", KARPENTER_MODULE]

@@ -42,6 +42,12 @@ KWOK: Final = "kwok"
 STOP_SECONDS: Final = 1.0
 """Before SIGKILL: an API server waits a minute for its watches, and nothing here outlives the run but etcd's writes."""
 
+_ANNOTATED: Final = (
+    "--manage-all-nodes=false",
+    "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+)
+"""For kwok where other kubelets play, too."""
+
 GARBAGE_PERCENT: Final = "400"
 """Collect garbage a quarter as often as Go does by itself: here is memory to spare, and two cores for all."""
 
@@ -80,12 +86,14 @@ class ControlPlane:
         *,
         authentication_webhook: Path | None = None,
         qps: int = CLIENT_QPS,
+        has_hollow_kubelets: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._processes = processes
         self._folder = folder
         self._webhook = authentication_webhook
         self._qps = qps
+        self._has_hollow_kubelets = has_hollow_kubelets
         self._binaries: Binaries | None = None
         self._etcd_port, self._peer_port, self._port = free_ports(3)
         self._tokens = {identity: secrets.token_urlsafe(24) for identity in (ADMIN, SCHEDULER, CONTROLLERS, KUBELETS)}
@@ -149,6 +157,10 @@ class ControlPlane:
         self.admin.delete_all("leases.coordination.k8s.io", NODE_LEASES)
         for name, command in commands.items():
             self._start(name, command)
+
+    def kubelets_kubeconfig(self) -> Path:
+        """A kubeconfig file for kubelets that are processes of their own."""
+        return self.kubeconfig(self._tokens[KUBELETS])
 
     def kubeconfig(self, token: str) -> Path:
         """A kubeconfig file for whoever holds `token`."""
@@ -265,7 +277,7 @@ class ControlPlane:
         return [
             str(self._built.kwok),
             f"--kubeconfig={self.kubeconfig(self._tokens[KUBELETS])}",
-            "--manage-all-nodes=true",
+            *(_ANNOTATED if self._has_hollow_kubelets else ("--manage-all-nodes=true",)),
             f"--config={CONFIGURATION / 'stages.yaml'}",
             f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
             f"--cidr={POD_ADDRESSES}",

@@ -46,10 +46,15 @@ class Together(ABC):
     def start(self) -> None:
         """Start all there is. Raises PartError."""
 
-    def start_control_plane(self, *, authentication_webhook: Path | None = None) -> None:
+    def start_control_plane(
+        self, *, authentication_webhook: Path | None = None, has_hollow_kubelets: bool = False
+    ) -> None:
         """Start it in a folder of its own; it has an `admin` from now on. Raises PartError."""
         self.control_plane = ControlPlane(
-            self.processes, self.folder / "control-plane", authentication_webhook=authentication_webhook
+            self.processes,
+            self.folder / "control-plane",
+            authentication_webhook=authentication_webhook,
+            has_hollow_kubelets=has_hollow_kubelets,
         )
         self.opened.callback(self.control_plane.stop)
         self.control_plane.start()
