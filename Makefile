@@ -121,6 +121,13 @@ package: setup ## Build the functions' two bundles for arm64 in build/package; s
 cold-start: setup ## What a cold start of each function costs, on its bundle; figures in build/cold-start.json
 	$(BIN)/python -m benchmarks.cold_start
 
+.PHONY: cost dashboards
+cost: setup ## What the functions cost a month beside 0, 100 and 1,000 nodes, measured in the embedded world; build/cost.json
+	$(BIN)/python -m benchmarks.operations cost
+
+dashboards: setup ## Both CloudWatch dashboards as pictures of a simulated night, in build/dashboards
+	$(BIN)/python -m benchmarks.operations dashboards
+
 deploy: package ## Package, then `cdk deploy` into the account of the environment
 	npx --yes aws-cdk@2.1148.1 deploy --all
 

@@ -13,7 +13,7 @@ from constructs import Construct
 from infra.config import ClusterConfig
 from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
-from infra.constructs.dashboard import Dashboard, service_name
+from infra.constructs.dashboard import Dashboards, service_name
 from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.kill_switch import KillSwitchParameter
@@ -87,7 +87,7 @@ class ProvisionerStack(cdk.Stack):
         FirstMarket(self, "FirstMarket", functions=functions)
         ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions)
         Alarms(self, "Alarms", config=config, service=service_name(config.cluster)).watch(functions, queues)
-        Dashboard(
+        Dashboards(
             self,
             "Dashboard",
             cluster=config.cluster,
@@ -121,8 +121,8 @@ class ProvisionerStack(cdk.Stack):
             cluster_name=config.cluster,
             table_name=state.table.table_name,
             bucket_name=state.bucket.bucket_name,
-            wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue.queue_url,
-            work_queue_url=queues.by_name[WORK.name].queue.queue_url,
+            wake_up_queue_url=queues.by_name[WAKE_UPS.name].queue_url,
+            work_queue_url=queues.by_name[WORK.name].queue_url,
             schedule_group=windows.group_name,
             schedule_role_arn=windows.role.role_arn,
             kill_switch_parameter=kill_switch.name,

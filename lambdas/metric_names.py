@@ -5,7 +5,8 @@ Controllers count in camel case (`Outcome.count`); CloudWatch gets the same name
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 OLDEST_CLEAN_SWEEP: Final = "oldestCleanSweepSeconds"
 """Seconds since the sweep of `reconcile` that waits longest was last clean; told by every run, so that silence is bad news.
@@ -56,6 +57,15 @@ ESTIMATED_PRICES: Final = "estimatedPrices"
 LAUNCH_DENIALS: Final = "launchDenials"
 """Causes for which EC2 launches nothing from an EC2NodeClass now; told by each run of `provision` that plans."""
 
+QUOTA_DENIALS: Final = "quotaDenials"
+"""Those of them that a vCPU quota of the account is behind."""
+
+BUDGETS_CLOSED_FOR_A_WEEK: Final = "budgetsClosedForAWeek"
+"""NodePools that no node may leave of our choice, now or at any moment of the last seven days."""
+
+COMMANDS_STARTED: Final = "commandsStarted"
+"""Commands whose nodes begin to go. Decisions tell of each twice: when it is thought of, and when it begins."""
+
 STOPPED: Final = "stopped"
 """What a brake stopped; `stoppedBy` with the brake's reason code tells which."""
 
@@ -74,3 +84,48 @@ def stopped_by(brake: str) -> str:
 def in_cloudwatch(count: str) -> str:
     """The metric that a count becomes."""
     return count[:1].upper() + count[1:]
+
+
+class Metric(NamedTuple):
+    """What CloudWatch is told of a count: its unit, and the question that it answers on a graph or in an alarm."""
+
+    unit: str
+    question: str
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "pendingPods": Metric("Count", "How many pods wait for a node?"),
+    "unschedulablePods": Metric("Count", "How many of them can no NodePool help?"),
+    "auditLagSeconds": Metric("Seconds", "How late does the audit log reach us?"),
+    "claims": Metric("Count", "How many nodes do we look after, booting ones included?"),
+    "instances": Metric("Count", "How many instances run with our tag?"),
+    "fleetMillidollarsPerHour": Metric("None", "What does the fleet cost an hour?"),
+    "plannedMicrodollars": Metric("None", "What do the new nodes of a plan cost an hour?"),
+    "boundMicrodollars": Metric("None", "What do they cost an hour at the least, as is proven?"),
+    "decisionsLaunch": Metric("Count", "How many instances were launched?"),
+    INSTANCES_TERMINATED: Metric("Count", "How many instances were ended, each once?"),
+    COMMANDS_STARTED: Metric("Count", "How many commands of ours were begun, each once?"),
+    "decisionsExpire": Metric("Count", "How many nodes expired?"),
+    "decisionsInterrupt": Metric("Count", "How many nodes did AWS announce to take back?"),
+    "refusedLaunches": Metric("Count", "How many launches failed for lack of capacity?"),
+    LAUNCH_DENIALS: Metric("Count", "How many NodePools are denied launches while pods wait?"),
+    QUOTA_DENIALS: Metric("Count", "How many for want of quota?"),
+    BUDGETS_CLOSED_FOR_A_WEEK: Metric("Count", "How many NodePools have let no node go for a week?"),
+    "deniedLaunches": Metric("Count", "How many launches were refused for good?"),
+    DENIED_CALLS: Metric("Count", "How many calls were refused for good?"),
+    "portErrors": Metric("Count", "How many calls failed for now?"),
+    FAILED_RUNS: Metric("Count", "How many runs raised?"),
+    "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),
+    LEDGER_FAILURES: Metric("Count", "How many decisions were not written to the ledger?"),
+    ESTIMATED_PRICES: Metric("Count", "Are on-demand prices estimated?"),
+    OLDEST_CLEAN_SWEEP: Metric("Seconds", "How long ago was the sweep that waits longest last clean?"),
+    STOPPED: Metric("Count", "How often did a brake hold something back?"),
+    "stoppedByBrakeUnreadable": Metric("Count", "How often because a brake cannot be read?"),
+    "stoppedByNodePoolBreakerOpen": Metric("Count", "How often because new nodes do not join?"),
+    SWEEP_BRAKE: Metric("Count", "Do so many instances belong to no claim that nothing is ended?"),
+    DRAINS_BLOCKED: Metric("Count", "How many drains have stood still for a quarter of an hour?"),
+    DRAINS_BLOCKED_FOR_A_DAY: Metric("Count", "How many for a day?"),
+    "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
+    "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
+}
+"""The counts that CloudWatch keeps; every other one is in the log. A metric costs $0.30 a month while it is told each hour."""

@@ -19,7 +19,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from core.reasons.claim import ClaimReason
 from core.reasons.drain import DrainReason, EvictionReason
 from core.reasons.run import FailureReason
-from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, in_cloudwatch
+from lambdas.metric_names import DENIED_CALLS, FAILED_RUNS, METRICS, in_cloudwatch
 from lambdas.run_report import Decision, RunReport
 
 NAMESPACE: Final = "Fleetwright"
@@ -110,9 +110,13 @@ class _Counts:
 
 
 def _write(counts: Counter[str], calls: Counter[str]) -> None:
-    """Make metrics of counts, and of refused calls by their action."""
+    """Make metrics of the counts that are some, log the others, and tell refused calls by their action."""
+    told = {name: value for name, value in sorted(counts.items()) if name not in METRICS and value}
+    if told:
+        logger.info("counted", extra={"counts": told})
     for name, value in sorted(counts.items()):
-        metrics.add_metric(name=in_cloudwatch(name), unit=MetricUnit.Count, value=value)
+        if name in METRICS:
+            metrics.add_metric(name=in_cloudwatch(name), unit=METRICS[name].unit, value=value)
     for call, number in sorted(calls.items()):
         with single_metric(
             name=in_cloudwatch(DENIED_CALLS),

@@ -20,6 +20,7 @@ from lambdas import metric_names
 from lambdas.observability import NAMESPACE
 
 RUNBOOK: Final = "docs/how-to/alarms.md"
+MARKET_READER: Final = "refresh_catalogue"
 FIVE_MINUTES: Final = cdk.Duration.minutes(5)
 
 
@@ -44,14 +45,20 @@ class _Watch:
 
 _WATCHES: Final = (
     _Watch(
-        name="no-clean-sweep",
+        name="no-clean-run",
         metric=metric_names.OLDEST_CLEAN_SWEEP,
-        says="a sweep of reconcile has not been clean for half an hour, or reconcile does not run",
+        says="reconcile has not run to its end for five minutes, or one of its sweeps has not been clean for half an hour",
         threshold=1800,
         statistic="Maximum",
-        of=3,
-        periods=3,
         silence_is_bad=True,
+    ),
+    _Watch(
+        name="failed-runs",
+        metric=metric_names.FAILED_RUNS,
+        says="functions keep failing",
+        threshold=3,
+        of=2,
+        periods=3,
     ),
     _Watch(
         name="denied",
@@ -75,6 +82,20 @@ _WATCHES: Final = (
         statistic="Maximum",
         of=3,
         periods=3,
+    ),
+    _Watch(
+        name="quota-short",
+        metric=metric_names.QUOTA_DENIALS,
+        says="a vCPU quota of the account keeps pods waiting",
+        statistic="Maximum",
+        of=2,
+        periods=3,
+    ),
+    _Watch(
+        name="budgets-closed",
+        metric=metric_names.BUDGETS_CLOSED_FOR_A_WEEK,
+        says="the budgets of a NodePool have let no node go for a week",
+        statistic="Maximum",
     ),
     _Watch(
         name="brakes-engaged",
@@ -125,16 +146,10 @@ class Alarms(Construct):
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
 
     def watch(self, functions: Sequence[ProvisionerFunction], queues: Queues) -> None:
-        """Make every alarm."""
+        """Make every alarm. What fails three times in a row is in a queue, so no function has an alarm of its own but one."""
         for watch in _WATCHES:
             self._on_own_metric(watch)
-        for function in functions:
-            self._on_errors(function)
-        self._on_throttles(functions)
-        for name, pair in sorted(queues.by_name.items()):
-            self._on_dead_letters(
-                f"{name}-dead-letters", pair.dead_letters.metric_approximate_number_of_messages_visible
-            )
+        self._on_stale_market(next(function for function in functions if function.spec.name == MARKET_READER))
         self._on_dead_letters("failures", queues.failures.metric_approximate_number_of_messages_visible)
 
     def _on_own_metric(self, watch: _Watch) -> None:
@@ -156,18 +171,12 @@ class Alarms(Construct):
             missing=missing.BREACHING if watch.silence_is_bad else missing.NOT_BREACHING,
         )
 
-    def _on_errors(self, function: ProvisionerFunction) -> None:
-        """Time-outs are errors too. What a schedule wakes has three attempts, all of them within five minutes."""
-        name = f"{function.spec.name.replace('_', '-')}-errors"
-        says = f"{function.spec.name} keeps failing or running into its time-out"
-        self._alarm(name, function.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3)
-
-    def _on_throttles(self, functions: Sequence[ProvisionerFunction]) -> None:
-        """Functions with a bound on how many run at once are throttled now and then; for half an hour they starve."""
-        used = {f"m{n}": f.function.metric_throttles(period=FIVE_MINUTES) for n, f in enumerate(functions)}
-        metric = cloudwatch.MathExpression(expression="+".join(used), using_metrics=used, period=FIVE_MINUTES)
-        says = "functions are throttled: the account's concurrency is used up, or runs take longer than their schedule"
-        self._alarm("throttles", metric, says, threshold=10, of=6, periods=6)
+    def _on_stale_market(self, reader: ProvisionerFunction) -> None:
+        """It is tried every five minutes, with three attempts each time; time-outs are errors, too."""
+        says = "instance types and prices have not been read for ten minutes"
+        self._alarm(
+            "market-stale", reader.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3
+        )
 
     def _on_dead_letters(self, name: str, metric: object) -> None:
         says = f"queue {name} holds messages that nobody could handle"

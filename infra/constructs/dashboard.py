@@ -1,4 +1,4 @@
-"""One page for whoever is on call: is anything pending, what was launched and why not, what it costs, what failed."""
+"""Two pages: operations, for whoever is on call (what waits, what was done, what failed), and money, for whoever pays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PERIOD = cdk.Duration.minutes(1)
 
 
 @dataclass(frozen=True, slots=True)
-class _Graph:
+class Graph:
     """One graph of our own metrics, a line each."""
 
     title: str
@@ -26,35 +26,39 @@ class _Graph:
     statistic: str = "Maximum"
 
 
-_ROWS: Final = (
-    (
-        _Graph("Pods pending and unschedulable", ("PendingPods", "UnschedulablePods")),
-        _Graph("Nodes: claims and instances", ("Claims", "Instances")),
-        _Graph("Price of the fleet, thousandths of a dollar per hour", ("FleetMillidollarsPerHour",)),
+OPERATIONS: Final = (
+    Graph("Pods pending and unschedulable", ("PendingPods", "UnschedulablePods")),
+    Graph("Nodes: claims and instances", ("Claims", "Instances")),
+    Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
+    Graph("Disrupted, expired, interrupted", ("CommandsStarted", "DecisionsExpire", "DecisionsInterrupt"), "Sum"),
+    Graph("Launches refused for capacity, or denied", ("RefusedLaunches", "DeniedLaunches"), "Sum"),
+    Graph("Launches denied while pods wait, and for want of quota", ("LaunchDenials", "QuotaDenials")),
+    Graph("Drains that stand still", ("DrainsBlocked", "DrainsBlockedForADay")),
+    Graph(
+        "Calls, runs and searches that failed",
+        ("PortErrors", "DeniedCalls", "FailedRuns", "FailedImprovements", "LedgerFailures"),
+        "Sum",
     ),
-    (
-        _Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
-        _Graph("Disrupted, expired, interrupted", ("DecisionsDisrupt", "DecisionsExpire", "DecisionsInterrupt"), "Sum"),
-        _Graph("Launches refused for capacity, or denied", ("RefusedLaunches", "DeniedLaunches"), "Sum"),
-    ),
-    (
-        _Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
-        _Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
-        _Graph(
-            "Calls, runs and searches that failed",
-            ("PortErrors", "DeniedCalls", "FailedRuns", "FailedImprovements"),
-            "Sum",
-        ),
-    ),
-    (
-        _Graph(
-            "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
-            ("PlannedMicrodollars", "BoundMicrodollars"),
-        ),
-        _Graph("Stopped by a brake", ("Stopped",), "Sum"),
-        _Graph("Seconds since the oldest clean sweep", ("OldestCleanSweepSeconds",)),
-    ),
+    Graph("Stopped by a brake", ("Stopped",), "Sum"),
+    Graph("Seconds since the oldest clean sweep", ("OldestCleanSweepSeconds",)),
+    Graph("Objects that cannot be used", ("InvalidNodePools", "InvalidNodeClasses")),
+    Graph("Seconds from an audit event to us", ("AuditLagSeconds",)),
 )
+"""Three in a row."""
+
+MONEY: Final = (
+    Graph("Price of the fleet, thousandths of a dollar per hour", ("FleetMillidollarsPerHour",)),
+    Graph(
+        "New nodes of a plan and the least they could cost, millionths of a dollar per hour",
+        ("PlannedMicrodollars", "BoundMicrodollars"),
+    ),
+    Graph("NodePools whose budgets have been closed for a week", ("BudgetsClosedForAWeek",)),
+    Graph("Nodes", ("Claims",)),
+    Graph("Launched and terminated", ("DecisionsLaunch", "InstancesTerminated"), "Sum"),
+    Graph("Commands that make it cheaper, and interruptions", ("CommandsStarted", "DecisionsInterrupt"), "Sum"),
+    Graph("Launches refused for capacity", ("RefusedLaunches",), "Sum"),
+)
+"""Two in a row."""
 
 
 def service_name(cluster: str) -> str:
@@ -62,8 +66,8 @@ def service_name(cluster: str) -> str:
     return f"fleetwright-{cluster}"
 
 
-class Dashboard(Construct):
-    """The CloudWatch dashboard."""
+class Dashboards(Construct):
+    """The CloudWatch dashboards: `name` for operations, `name`-money."""
 
     def __init__(
         self,
@@ -78,15 +82,16 @@ class Dashboard(Construct):
         super().__init__(scope, construct_id)
         self._service = service_name(cluster)
         page = cloudwatch.Dashboard(self, "Page", dashboard_name=name)
-        for row in _ROWS:
-            page.add_widgets(*(self._graph(graph) for graph in row))
+        page.add_widgets(*(self._graph(graph, width=8) for graph in OPERATIONS))
         page.add_widgets(
             self._functions("Errors", functions, "errors"),
             self._functions("Duration, 99th percentile", functions, "duration"),
             self._backlog(queues),
         )
+        money = cloudwatch.Dashboard(self, "Money", dashboard_name=f"{name}-money")
+        money.add_widgets(*(self._graph(graph, width=12) for graph in MONEY))
 
-    def _graph(self, graph: _Graph) -> cloudwatch.GraphWidget:
+    def _graph(self, graph: Graph, *, width: int) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
             cloudwatch.Metric(
                 namespace=NAMESPACE,
@@ -98,7 +103,7 @@ class Dashboard(Construct):
             )
             for metric in graph.metrics
         ]
-        return cloudwatch.GraphWidget(title=graph.title, left=lines, width=8)
+        return cloudwatch.GraphWidget(title=graph.title, left=lines, width=width)
 
     def _functions(self, title: str, functions: Sequence[ProvisionerFunction], what: str) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
@@ -111,7 +116,7 @@ class Dashboard(Construct):
 
     def _backlog(self, queues: Queues) -> cloudwatch.GraphWidget:
         lines: list[cloudwatch.IMetric] = [
-            pair.queue.metric_approximate_age_of_oldest_message(period=PERIOD, label=name)
-            for name, pair in sorted(queues.by_name.items())
+            queue.metric_approximate_age_of_oldest_message(period=PERIOD, label=name)
+            for name, queue in sorted(queues.by_name.items())
         ]
         return cloudwatch.GraphWidget(title="Age of the oldest message, seconds", left=lines, width=8)

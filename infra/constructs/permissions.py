@@ -126,10 +126,10 @@ class Permissions:
         self._allow(role, ["s3:PutObject"], [self.bucket.arn_for_objects("ledger/outcomes/*")])
 
     def _sends_work(self, role: iam.Role) -> None:
-        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue.queue_arn])
+        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["work"].queue_arn])
 
     def _wakes_provision(self, role: iam.Role) -> None:
-        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue.queue_arn])
+        self._allow(role, ["sqs:SendMessage"], [self.queues.by_name["wake-ups"].queue_arn])
 
     def _describes_statuses(self, role: iam.Role) -> None:
         self._allow(role, ["ec2:DescribeInstanceStatus"], ["*"], self._in_region())

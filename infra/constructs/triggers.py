@@ -36,7 +36,7 @@ class Triggers(Construct):
         for queue in QUEUES:
             if queue.name == spec.queue:
                 source = sources.SqsEventSource(
-                    self._queues.by_name[queue.name].queue,
+                    self._queues.by_name[queue.name],
                     batch_size=queue.batch_size,
                     max_batching_window=cdk.Duration.seconds(int(queue.batch_window.total_seconds())),
                     report_batch_item_failures=True,

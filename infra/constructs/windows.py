@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
@@ -23,7 +24,12 @@ class BudgetWindows(Construct):
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("scheduler.amazonaws.com"),
+            assumed_by=iam.ServicePrincipal(
+                "scheduler.amazonaws.com",
+                conditions={
+                    "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}
+                },  # nobody else's schedules
+            ),
             description="Lets EventBridge Scheduler wake Fleetwright's disrupt function when a budget window opens or closes",
         )
 

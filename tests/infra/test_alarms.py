@@ -11,6 +11,7 @@ import pytest
 
 from core.brakes.brake import BrakeKind
 from infra.constructs.alarms import RUNBOOK
+from infra.constructs.dashboard import MONEY, OPERATIONS
 from lambdas import metric_names
 from lambdas.observability import NAMESPACE
 from lambdas.wiring import FUNCTIONS, QUEUES
@@ -81,21 +82,40 @@ def test_the_page_says_how_many_alarms_there_are_and_what_they_cost(alarms: dict
     assert reported.groups() == (str(len(alarms)), str(sum(looked_at)), f"{sum(looked_at) * 0.1:.2f}")
 
 
-def test_every_function_and_every_queue_is_watched(alarms: dict[str, Alarm]) -> None:
-    assert {f"{spec.name.replace('_', '-')}-errors" for spec in FUNCTIONS} <= set(alarms)
-    assert {f"{queue.name}-dead-letters" for queue in QUEUES} | {"failures"} <= set(alarms)
+def test_what_nobody_could_handle_ends_in_one_queue_that_is_watched(
+    alarms: dict[str, Alarm], templates: dict[str, dict[str, Any]]
+) -> None:
+    """Messages, events and invocations alike: seven alarms on errors and seven on throttles cost more than all functions."""
+    resources = templates["fleetwright-fleetwright"]["Resources"]
+    watched = alarms["failures"]["Dimensions"][0]["Value"]["Fn::GetAtt"][0]
+    arn = {"Fn::GetAtt": [watched, "Arn"]}
+    of_type = lambda kind: [r["Properties"] for r in resources.values() if r["Type"] == kind]  # noqa: E731
+    redriven = [q["RedrivePolicy"]["deadLetterTargetArn"] for q in of_type("AWS::SQS::Queue") if "RedrivePolicy" in q]
+    assert redriven == [arn] * len(QUEUES)
+    failed = [c["DestinationConfig"]["OnFailure"]["Destination"] for c in of_type("AWS::Lambda::EventInvokeConfig")]
+    assert failed == [arn] * len(FUNCTIONS)
+    targets = [target for rule in of_type("AWS::Events::Rule") for target in rule["Targets"]]
+    assert all(target["DeadLetterConfig"] == {"Arn": arn} for target in targets)
 
 
-def test_only_the_sweeps_silence_is_an_alarm(alarms: dict[str, Alarm]) -> None:
+def test_only_the_silence_of_reconcile_is_an_alarm(alarms: dict[str, Alarm]) -> None:
     """Metrics that are written only when they are not zero are missing while all is well."""
-    assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["no-clean-sweep"]
+    assert [name for name, alarm in alarms.items() if alarm["TreatMissingData"] == "breaching"] == ["no-clean-run"]
+    assert (alarms["no-clean-run"]["Period"], alarms["no-clean-run"]["EvaluationPeriods"]) == (300, 1)
 
 
 def test_an_alarm_on_errors_can_go_off(alarms: dict[str, Alarm]) -> None:
     """A failing run has three attempts within five minutes; what is woken less often than that would never reach three."""
     assert max(schedule.every for function in FUNCTIONS for schedule in function.schedules) <= timedelta(minutes=5)
-    alarm = alarms["refresh-catalogue-errors"]
+    alarm = alarms["market-stale"]
     assert (alarm["Period"], alarm["Threshold"], alarm["EvaluationPeriods"]) == (300, 3, 3)
+
+
+def test_cloudwatch_is_told_what_an_alarm_or_a_graph_shows_and_nothing_else(alarms: dict[str, Alarm]) -> None:
+    """A metric costs as long as it is told: whatever nobody looks at is in the log."""
+    shown = {name for graph in (*OPERATIONS, *MONEY) for name in graph.metrics}
+    shown |= {alarm["MetricName"] for alarm in alarms.values() if alarm.get("Namespace") == NAMESPACE}
+    assert shown == set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 
 def test_a_topic_of_the_users_takes_the_place_of_our_own(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
+from core.brakes.brake import BrakeKind
 from core.reasons.decision import DecisionKind
 from lambdas import metric_names
 from lambdas.settings import Settings
@@ -154,18 +155,19 @@ def test_logical_ids_of_what_is_kept_never_change(state: Template) -> None:
     assert sorted(of_type(state, "AWS::S3::Bucket")) == ["Bucket83908E77"]
 
 
-def test_every_graph_shows_something_that_the_functions_count(provisioner: Template) -> None:
+def test_both_dashboards_show_what_the_functions_tell(provisioner: Template) -> None:
     """A metric with another name is an empty graph on the night it is needed."""
     source = "".join(path.read_text() for path in (ROOT / "lambdas").rglob("*.py"))
-    counted = {name[0].upper() + name[1:] for name in re.findall(r'report\.count\(\s*"(\w+)"', source)}
+    counted = set(re.findall(r'report\.count\(\s*"(\w+)"', source))
     used = re.findall(r"report\.decide\(\s*DecisionKind\.(\w+)", source)
-    counted |= {f"Decisions{DecisionKind[kind].capitalize()}" for kind in used}
-    named = [value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)]
-    counted |= set(map(metric_names.in_cloudwatch, named))
-    (page,) = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()
-    names = set(re.findall(r'Fleetwright\\*",\\*"(\w+)', json.dumps(page["Properties"]["DashboardBody"])))
-    assert names
-    assert names <= counted
+    counted |= {f"decisions{DecisionKind[kind].capitalize()}" for kind in used}
+    counted |= {value for name, value in vars(metric_names).items() if name.isupper() and isinstance(value, str)}
+    counted |= {metric_names.stopped_by(kind) for kind in BrakeKind}
+    assert set(metric_names.METRICS) <= counted
+    pages = of_type(provisioner, "AWS::CloudWatch::Dashboard").values()
+    names = set(re.findall(r'Fleetwright\\*",\\*"(\w+)', json.dumps([p["Properties"]["DashboardBody"] for p in pages])))
+    assert len(pages) == 2
+    assert names <= set(map(metric_names.in_cloudwatch, metric_names.METRICS))
 
 
 def statements(template: Template) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
+from lambdas.metric_names import COMMANDS_STARTED
 from lambdas.observation.observer import Observer, Stores
 from lambdas.ports import Clock, Kubernetes, NotFoundError, Queue
 from lambdas.run_report import RunReport
@@ -71,7 +72,9 @@ class CommandStarter:
             phase_since=self._clock.now(),
             replacements=replacement_names(record),
         )
-        return self._stores.commands.change(record, after)
+        started = self._stores.commands.change(record, after)
+        report.count(COMMANDS_STARTED)
+        return started
 
     def _replace(self, record: CommandRecord, report: RunReport) -> bool:
         """Store the replacements' claims; whether the planner's lease was to be had.

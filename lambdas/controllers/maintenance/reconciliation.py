@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from core.disruption.budgets.closed_budgets import closed_for_long
 from core.lifecycle.records import ClaimRecord
 from core.reasons.decision import DecisionKind
 from core.reasons.run import RunReason
@@ -13,7 +14,13 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.resting.reconciliation_rest import Look, ReconciliationRest
 from lambdas.controllers.sweeps.order import in_order
 from lambdas.controllers.sweeps.sweep import ReconcileRound, Seen, Sweep
-from lambdas.metric_names import CHANGED_NODE_CLASSES, FAILED_SWEEPS, OLDEST_CLEAN_SWEEP, SKIPPED_SWEEPS
+from lambdas.metric_names import (
+    BUDGETS_CLOSED_FOR_A_WEEK,
+    CHANGED_NODE_CLASSES,
+    FAILED_SWEEPS,
+    OLDEST_CLEAN_SWEEP,
+    SKIPPED_SWEEPS,
+)
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.observer import Observer
 from lambdas.ports import Clock, CloudProvider, Instance
@@ -138,6 +145,8 @@ def _report(seen: Seen, report: RunReport) -> None:
         return
     report.count("claims", len(seen.view.claims))
     report.count("fleetMillidollarsPerHour", _millidollars(seen.view.claims.values()))
+    snapshot = seen.view.snapshot
+    report.count(BUDGETS_CLOSED_FOR_A_WEEK, len(closed_for_long(snapshot.node_pools, snapshot.now)))
     for problem in seen.view.problems:
         report.decide(
             DecisionKind.SKIP,

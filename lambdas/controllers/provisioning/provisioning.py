@@ -42,7 +42,7 @@ from lambdas.controllers.provisioning.unschedulable_events import UnschedulableE
 from lambdas.controllers.status.buffer_status import BufferStatus
 from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
 from lambdas.messages import LAUNCHES_A_MESSAGE, wake_up, work_on_claims
-from lambdas.metric_names import LAUNCH_DENIALS, LEDGER_FAILURES
+from lambdas.metric_names import LAUNCH_DENIALS, LEDGER_FAILURES, QUOTA_DENIALS
 from lambdas.observation.cluster_state import ClusterState
 from lambdas.observation.expected_pods import awaits_pods
 from lambdas.observation.observer import Observer, Stores
@@ -150,6 +150,7 @@ class Provisioning:
             view = self._lost_rows.look(report) if number == 1 else self._observer.look()
             self._hand_over(view, report)
             report.count(LAUNCH_DENIALS, len(view.denials))
+            report.count(QUOTA_DENIALS, sum(denial.scope.quotas is not None for denial in view.denials))
             plan, draft = self._planned(view, report)
             records, plan = self._records(plan, draft.id, view, lease, used)
             used += len(records)

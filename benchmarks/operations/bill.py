@@ -1,0 +1,65 @@
+"""From what an hour used to dollars a month, at list prices of us-east-1 and without any free allowance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from benchmarks.operations.playing import Played
+from infra.constructs.alarms import RUNBOOK
+from infra.packaging.dependencies import ROOT
+
+HOURS_A_MONTH: Final = 730
+GIGABYTE: Final = 10**9
+
+PRICES: Final[Mapping[str, float]] = {
+    "gigabyteSeconds": 0.0000133334,
+    "lambdaRequests": 0.20e-6,
+    "readUnits": 0.125e-6,
+    "writeUnits": 0.625e-6,
+    "queueRequests": 0.40e-6,
+    "bucketReads": 0.40e-6,
+    "bucketWrites": 5.0e-6,
+    "logBytes": 0.50 / GIGABYTE,
+}
+"""For one of each."""
+
+METRIC, ALARM, DASHBOARD = 0.30, 0.10, 3.00
+"""A month."""
+
+POLLS_AN_HOUR: Final = 2 * 5 * 180
+"""Two queues, five pollers each, one request in twenty seconds (Lambda's event source mappings)."""
+
+AUDIT_LOG_GIGABYTE: Final = 0.50
+TABLE_GIGABYTE: Final = 0.25 + 0.20
+"""Stored, and kept for point-in-time recovery."""
+
+BYTES_A_NODE: Final = 3_000
+"""Of the table: a claim with its command and indexes."""
+
+
+def monthly(found: Played) -> dict[str, float]:
+    """What a month of such hours costs, by what it is for, in dollars."""
+    counts, usage = found.usage.counts, found.usage
+    cost = {
+        "functions": sum(usage.gigabyte_seconds.values()) * PRICES["gigabyteSeconds"]
+        + counts["lambdaRequests"] * PRICES["lambdaRequests"],
+        "table": counts["readUnits"] * PRICES["readUnits"] + counts["writeUnits"] * PRICES["writeUnits"],
+        "queues": (counts["queueRequests"] + POLLS_AN_HOUR) * PRICES["queueRequests"],
+        "bucket": counts["bucketReads"] * PRICES["bucketReads"] + counts["bucketWrites"] * PRICES["bucketWrites"],
+        "logs": counts["logBytes"] * PRICES["logBytes"],
+    }
+    by_month = {name: dollars * HOURS_A_MONTH for name, dollars in cost.items()}
+    by_month["storage"] = found.nodes * BYTES_A_NODE / GIGABYTE * TABLE_GIGABYTE
+    by_month["metrics"] = usage.metrics() * METRIC
+    by_month["alarms"] = watched() * ALARM
+    return {name: round(dollars, 2) for name, dollars in by_month.items()}
+
+
+def watched() -> int:
+    """How many metrics alarms look at: the runbook says so, and a test holds it to the templates."""
+    found = re.search(r"alarms look at (\d+) metrics", (ROOT / RUNBOOK).read_text(encoding="utf-8"))
+    if found is None:
+        raise LookupError(f"{RUNBOOK} does not say how many metrics alarms look at")
+    return int(found[1])

@@ -1,0 +1,113 @@
+"""The clusters that are measured: so many nodes, and a working hour in which workloads grow and shrink."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+WARM_UP: Final = timedelta(minutes=30)
+"""Until all nodes are there and nothing is left to do."""
+
+MEASURED: Final = timedelta(hours=1)
+PODS_A_NODE: Final = 4
+DEPLOYMENTS: Final = 20
+CHANGE_EVERY: Final = timedelta(minutes=10)
+SHARE_CHANGED: Final = 0.2
+"""Of a Deployment's pods, at each change of it: two of twenty grow and then shrink again, two hundredths of all pods."""
+
+JsonObject = dict[str, Any]
+
+
+def scenario(folder: Path, nodes: int) -> Path:
+    """Write the scenario of a cluster into `folder`; its file."""
+    path = folder / "scenario.yaml"
+    spec = {
+        "start": "2026-11-23T08:00:00Z",
+        "duration": f"{(WARM_UP + MEASURED) // timedelta(minutes=1)}m",
+        "seed": 1,
+        "manifests": ["objects.yaml"],
+        "steps": _changes(nodes),
+    }
+    whole = {
+        "apiVersion": "fleetwright.dev/v1",
+        "kind": "Scenario",
+        "metadata": {"name": f"nodes-{nodes}"},
+        "spec": spec,
+    }
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    objects = {"apiVersion": "v1", "kind": "List", "items": [_NODE_CLASS, _NODE_POOL, *_deployments(nodes)]}
+    (folder / "objects.yaml").write_text(json.dumps(objects), encoding="utf-8")
+    return path
+
+
+def _deployments(nodes: int) -> list[JsonObject]:
+    return [_deployment(number, _replicas(nodes)) for number in range(DEPLOYMENTS)] if nodes else []
+
+
+def _replicas(nodes: int) -> int:
+    return max(1, nodes * PODS_A_NODE // DEPLOYMENTS)
+
+
+def _changes(nodes: int) -> list[JsonObject]:
+    if not nodes:
+        return []
+    steps, replicas = [], _replicas(nodes)
+    more = max(1, round(replicas * SHARE_CHANGED))
+    for turn in range(MEASURED // CHANGE_EVERY):
+        at = f"{(WARM_UP + turn * CHANGE_EVERY + timedelta(minutes=2)) // timedelta(minutes=1)}m"
+        to = replicas + more if turn % 2 == 0 else replicas
+        for number in (turn // 2, DEPLOYMENTS - 1 - turn // 2):
+            target = {"kind": "Deployment", "namespace": "default", "name": f"work-{number}", "replicas": to}
+            steps.append({"at": at, "scale": target})
+    return steps
+
+
+def _deployment(number: int, replicas: int) -> JsonObject:
+    name = f"work-{number}"
+    container = {"name": "main", "image": "work", "resources": {"requests": {"cpu": "850m", "memory": "2Gi"}}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+_NODE_CLASS: Final[JsonObject] = {
+    "apiVersion": "karpenter.k8s.aws/v1",
+    "kind": "EC2NodeClass",
+    "metadata": {"name": "default"},
+    "spec": {
+        "role": "FleetwrightNodeRole",
+        "amiSelectorTerms": [{"alias": "al2023@latest"}],
+        "subnetSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
+        "securityGroupSelectorTerms": [{"tags": {"karpenter.sh/discovery": "fleetwright"}}],
+    },
+}
+
+_NODE_POOL: Final[JsonObject] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "default"},
+    "spec": {
+        "template": {
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "requirements": [
+                    {
+                        "key": "node.kubernetes.io/instance-type",
+                        "operator": "In",
+                        "values": ["m7g.xlarge", "m6g.xlarge"],
+                    }
+                ],
+            }
+        },
+        "disruption": {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m"},
+    },
+}

@@ -1,0 +1,37 @@
+"""A picture or a bill would say something else than what was told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from benchmarks.operations import bill, clusters
+from benchmarks.operations.pictures import in_periods
+from simulator.scenario import read_scenario
+from tests.builders import NOW
+
+
+def test_sums_are_added_and_levels_are_not() -> None:
+    told = [(NOW, 2.0), (NOW + timedelta(seconds=30), 3.0), (NOW + timedelta(hours=1), 7.0)]
+    assert list(in_periods(told, "Sum").values()) == [5.0, 7.0]
+    assert list(in_periods(told, "Maximum").values()) == [3.0, 7.0]
+
+
+def test_a_bill_is_use_by_price() -> None:
+    counts = dict.fromkeys(bill.PRICES, 0) | {"lambdaRequests": 1_000_000, "logBytes": 10**9}
+    usage = SimpleNamespace(counts=counts, gigabyte_seconds={"provision": 1000.0}, metrics=lambda: 2)
+    found = bill.monthly(cast("Any", SimpleNamespace(usage=usage, nodes=0)))
+    assert found["functions"] == pytest.approx(730 * (0.0133334 + 0.20), abs=0.01)
+    assert found["logs"] == 365.0
+    assert found["metrics"] == 0.60
+    assert found["alarms"] == pytest.approx(bill.watched() * 0.10)
+
+
+def test_the_clusters_workloads_grow_and_shrink_again(tmp_path: Path) -> None:
+    scenario = read_scenario(clusters.scenario(tmp_path, 100))
+    assert len(scenario.steps) == 2 * (clusters.MEASURED // clusters.CHANGE_EVERY)
+    assert not read_scenario(clusters.scenario(tmp_path, 0)).steps
