@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
-import itertools
 import json
 import re
 import sys
@@ -229,19 +227,14 @@ def settings() -> str:
 
 def metrics() -> str:
     """Every count that an alarm or a graph stands on."""
-    body = ast.parse(Path(metric_names.__file__).read_text(encoding="utf-8")).body
-    rows = []
-    for assigned, told in itertools.pairwise(body):
-        if isinstance(assigned, ast.AnnAssign) and isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant):
-            name = metric_names.in_cloudwatch(str(ast.literal_eval(assigned.value or told.value)))
-            rows.append((f"`{name}`", " ".join(str(told.value.value).split())))
+    told = sorted(metric_names.METRICS.items())
+    rows = [(f"`{metric_names.in_cloudwatch(name)}`", metric.unit, metric.question) for name, metric in told]
     return _page(
         "Metrics",
         f"Counts in CloudWatch's namespace `{NAMESPACE}`, written by the functions with each run; a count of zero becomes no "
-        "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then.",
-        _table(("metric", "meaning"), rows),
-        "`StoppedBy…` counts what one [brake](brakes.md) stopped. Each kind of decision is counted, too, as `Decisions…` with "
-        "the [kind](reason-codes.md#kinds-of-decisions) at its end.",
+        "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those of "
+        "each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`.",
+        _table(("metric", "unit", "the question that it answers"), rows),
     )
 
 
