@@ -232,8 +232,8 @@ def metrics() -> str:
     return _page(
         "Metrics",
         f"Counts in CloudWatch's namespace `{NAMESPACE}`, written by the functions with each run; a count of zero becomes no "
-        "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those of "
-        "each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`.",
+        "metric. [Alarms](../how-to/alarms.md) says which of them wake somebody and what to do then. All other counts, those "
+        "of each [kind](reason-codes.md#kinds-of-decisions) of decision among them, are in the log line `counted`.",
         _table(("metric", "unit", "the question that it answers"), rows),
     )
 
