@@ -1,0 +1,55 @@
+"""`fleetwright doctor`: what keeps an account or a cluster from being served, each with the command that mends it."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+from typing import Any
+
+from cli import output
+from cli.arguments import add_output
+from cli.errors import DONE, NEGATIVE, InputError
+
+_EPILOG = """examples:
+  fleetwright doctor --cluster prod --region eu-west-1
+  fleetwright doctor --cluster prod --profile production -o json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EPILOG
+    parser.add_argument("--cluster", required=True, metavar="NAME", help="the EKS cluster")
+    parser.add_argument("--region", metavar="REGION", help="where it is (default: that of the credentials)")
+    parser.add_argument("--profile", metavar="NAME", help="the profile of the AWS configuration")
+    parser.add_argument("--stack", metavar="NAME", help="name of the stack (default: fleetwright-CLUSTER)")
+    add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make every check and show what each found; negative where one found a problem."""
+    import boto3
+    from botocore.exceptions import BotoCoreError
+
+    from cli.doctor.account import Account
+    from cli.doctor.checks import PROBLEM, diagnose
+    from cli.plan_document import API_VERSION
+
+    try:
+        session = boto3.Session(profile_name=arguments.profile, region_name=arguments.region)
+        account = Account(session, arguments.cluster, arguments.stack or f"fleetwright-{arguments.cluster}")
+        found = list(diagnose(account, datetime.now(UTC)))
+    except BotoCoreError as error:
+        raise InputError(str(error), hint="credentials and a region are needed: --profile, --region") from error
+    checks = [finding._asdict() for finding in found]
+    document = {"apiVersion": API_VERSION, "kind": "Diagnosis", "cluster": arguments.cluster, "checks": checks}
+    output.show(document, arguments.output, diagnosis_table)
+    return NEGATIVE if any(finding.state == PROBLEM for finding in found) else DONE
+
+
+def diagnosis_table(document: dict[str, Any]) -> str:
+    """The checks for people, and below them what mends each."""
+    checks = document["checks"]
+    rows = output.table(("CHECK", "STATE", "WHAT"), [(c["check"], c["state"], c["says"]) for c in checks])
+    mends = [f"{c['check']}:\n  {c['mends']}" for c in checks if c["state"] == "problem" and c["mends"]]
+    return "\n\n".join([rows.rstrip("\n"), *mends]) + "\n"

@@ -1,0 +1,58 @@
+"""An AWS account as the checks ask it: calls that may be refused, and answers that may be missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import boto3
+
+
+class NotAllowedError(Exception):
+    """The credentials may not ask this; the message names the action."""
+
+
+class Account:
+    """One region of an account, and the cluster in it.
+
+    Attributes:
+        cluster: Name of the EKS cluster.
+        region: Where it is.
+        stack: Name of the stack that serves it, `infra.config` says how it is made.
+    """
+
+    def __init__(self, session: boto3.Session, cluster: str, stack: str) -> None:
+        self._session = session
+        self.cluster = cluster
+        self.region = str(session.region_name)
+        self.stack = stack
+
+    def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+        """The answer to a call; None where what it names does not exist.
+
+        Raises:
+            NotAllowedError: If the credentials lack the permission.
+        """
+        from botocore import xform_name
+        from botocore.exceptions import ClientError
+
+        client = self._session.client(service)
+        try:
+            answer: dict[str, Any] = getattr(client, xform_name(operation))(**arguments)
+        except ClientError as error:
+            code = str(error.response["Error"]["Code"])
+            if code.startswith(("AccessDenied", "UnauthorizedOperation")):
+                raise NotAllowedError(f"{service}:{operation}") from error
+            if code.startswith(("ResourceNotFound", "NoSuch", "ValidationError", "404")):
+                return None
+            raise
+        return answer
+
+    def is_deployed(self) -> bool:
+        """Whether the stack is there."""
+        return self.ask("cloudformation", "DescribeStacks", StackName=self.stack) is not None
+
+    def described(self) -> dict[str, Any] | None:
+        """What EKS says of the cluster; None where there is none of the name."""
+        found = self.ask("eks", "DescribeCluster", name=self.cluster)
+        return None if found is None else dict(found["cluster"])

@@ -1,0 +1,141 @@
+"""A deployment would fail, or fail to work, for a reason that could have been known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from cli.doctor import checks
+from cli.doctor.account import Account
+from cli.doctor.checks import OK, PROBLEM, UNKNOWN, Finding, diagnose
+from lambdas.wiring import FUNCTIONS
+
+REGION = "us-east-1"
+
+
+class Answered:
+    """The HTTP half of an answer."""
+
+    def __init__(self, status_code: int = 200) -> None:
+        self.status_code = status_code
+
+
+def answer(session: boto3.Session, call: str, body: dict[str, Any], status: int = 200) -> None:
+    """What moto does not answer."""
+    known = vars(session).setdefault("answers", {})
+    if call not in known:
+        session.events.register(f"before-call.{call}", lambda **_: known[call])
+    known[call] = (Answered(status), body)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[boto3.Session]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "testing")
+    with mock_aws():
+        made = boto3.Session(region_name=REGION)
+        gone = {"Error": {"Code": "ValidationError", "Message": "Stack with id fleetwright-prod does not exist"}}
+        answer(made, "cloudformation.DescribeStacks", gone, 400)
+        yield made
+
+
+def concurrency(session: boto3.Session, free: int) -> None:
+    answer(session, "lambda.GetAccountSettings", {"AccountLimit": {"UnreservedConcurrentExecutions": free}})
+
+
+def a_cluster(session: boto3.Session, **more: Any) -> None:
+    session.client("eks").create_cluster(
+        name="prod", roleArn="arn:aws:iam::123456789012:role/eks", version="1.33", **more
+    )
+
+
+def found(session: boto3.Session) -> dict[str, Finding]:
+    account = Account(session, "prod", "fleetwright-prod")
+    return {finding.check: finding for finding in diagnose(account, datetime.now(UTC))}
+
+
+def test_a_broken_account_is_told_everything_that_is_wrong_with_what_mends_it(session: boto3.Session) -> None:
+    a_cluster(
+        session,
+        resourcesVpcConfig={
+            "subnetIds": ["subnet-1"],
+            "publicAccessCidrs": ["10.0.0.0/8"],
+            "endpointPublicAccess": True,
+        },
+    )
+    taken = {"subscriptionFilters": [{"filterName": "security"}, {"filterName": "search"}]}
+    answer(session, "logs.DescribeSubscriptionFilters", taken)
+    session.client("ec2").enable_ebs_encryption_by_default()
+    answer(session, "ec2.GetEbsDefaultKmsKeyId", {"KmsKeyId": "arn:aws:kms:us-east-1:123456789012:key/1"})
+    concurrency(session, 10)
+    problems = {name: finding for name, finding in found(session).items() if finding.state == PROBLEM}
+    assert set(problems) >= {"audit-log", "subscription", "concurrency", "spot-role", "volume-key"}
+    assert all(finding.mends.startswith("aws ") for finding in problems.values())
+    assert problems["concurrency"].says == "10 concurrent executions are unreserved, 118 are needed"
+    assert "security, search" in problems["subscription"].says
+
+
+def test_a_right_account_has_no_problem(session: boto3.Session) -> None:
+    described = {
+        "resourcesVpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["0.0.0.0/0"]},
+        "accessConfig": {"authenticationMode": "API"},
+        "logging": {"clusterLogging": [{"types": ["audit"], "enabled": True}]},
+    }
+    answer(session, "eks.DescribeCluster", {"cluster": described})
+    answer(session, "iam.GetRole", {"Role": {"RoleName": "AWSServiceRoleForEC2Spot"}})
+    session.client("logs").create_log_group(logGroupName="/aws/eks/prod/cluster")
+    concurrency(session, 1000)
+    assert {name: finding for name, finding in found(session).items() if finding.state != OK} == {}
+
+
+@pytest.mark.parametrize(
+    ("network", "says"),
+    [
+        ({"endpointPublicAccess": False}, "is private"),
+        ({"endpointPublicAccess": True, "publicAccessCidrs": ["10.0.0.0/8"]}, "open to 10.0.0.0/8 only"),
+    ],
+)
+def test_an_api_server_that_functions_cannot_reach_is_a_problem(
+    session: boto3.Session, network: dict[str, Any], says: str
+) -> None:
+    described = {"cluster": {"resourcesVpcConfig": network, "accessConfig": {"authenticationMode": "CONFIG_MAP"}}}
+    answer(session, "eks.DescribeCluster", described)
+    concurrency(session, 1000)
+    assert says in found(session)["endpoint"].says
+    assert found(session)["cluster"].state == PROBLEM
+
+
+def test_old_prices_are_a_problem_once_it_is_deployed(session: boto3.Session) -> None:
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
+    parts = [{"ResourceType": "AWS::S3::Bucket", "PhysicalResourceId": "kept"}]
+    answer(session, "cloudformation.DescribeStackResources", {"StackResources": parts})
+    concurrency(session, 100)
+    s3 = session.client("s3")
+    s3.create_bucket(Bucket="kept")
+    assert found(session)["market"].says.startswith("prices were never read")
+    s3.put_object(Bucket="kept", Key="catalogue/us-east-1.json", Body=b"{}")
+    assert found(session)["market"].state == OK
+    assert found(session)["concurrency"].state == OK
+
+
+def test_a_missing_cluster_is_named(session: boto3.Session) -> None:
+    concurrency(session, 1000)
+    assert found(session)["cluster"].says == "there is no EKS cluster prod in us-east-1"
+
+
+def test_what_credentials_may_not_ask_is_unknown() -> None:
+    class Refusing(Account):
+        def ask(self, service: str, operation: str, **arguments: Any) -> dict[str, Any] | None:
+            raise checks.NotAllowedError(f"{service}:{operation}")
+
+    refusing = Refusing(boto3.Session(region_name=REGION), "prod", "fleetwright-prod")
+    assert {finding.state for finding in diagnose(refusing, datetime.now(UTC))} == {UNKNOWN}
+
+
+def test_what_is_asked_for_is_what_the_functions_reserve() -> None:
+    assert sum(spec.concurrency or 0 for spec in FUNCTIONS) == checks.RESERVED
