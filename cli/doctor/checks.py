@@ -25,7 +25,7 @@ MARKET_AGE_MAX: Final = timedelta(hours=2)
 """Prices are read every hour."""
 
 
-class Finding(NamedTuple):
+class AccountFinding(NamedTuple):
     """What a check found.
 
     Attributes:
@@ -38,33 +38,33 @@ class Finding(NamedTuple):
     mends: str = ""
 
 
-def diagnose(account: Account, now: datetime) -> Iterator[Finding]:
+def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
     """Make every check; one that the credentials may not make is `unknown`."""
     for name, check in CHECKS.items():
         try:
             yield check(name, account, now)
         except NotAllowedError as error:
-            yield Finding(name, UNKNOWN, f"these credentials may not call {error}")
+            yield AccountFinding(name, UNKNOWN, f"these credentials may not call {error}")
 
 
-def _cluster(name: str, account: Account, _: datetime) -> Finding:
+def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
     found = account.described()
     if found is None:
         says = f"there is no EKS cluster {account.cluster} in {account.region}"
-        return Finding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
+        return AccountFinding(name, PROBLEM, says, f"aws eks list-clusters --region {account.region}")
     mode = (found.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
     if "API" not in mode:
         mends = f"aws eks update-cluster-config --name {account.cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
-        return Finding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
-    return Finding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
+        return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
+    return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
 
 
-def _endpoint(name: str, account: Account, _: datetime) -> Finding:
+def _endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
     access = (account.described() or {}).get("resourcesVpcConfig", {})
     ranges = access.get("publicAccessCidrs") or ["0.0.0.0/0"]
     update = f"aws eks update-cluster-config --name {account.cluster} --resources-vpc-config"
     if not access.get("endpointPublicAccess", True):
-        return Finding(
+        return AccountFinding(
             name,
             PROBLEM,
             "the API server is private: the functions cannot reach it",
@@ -72,65 +72,69 @@ def _endpoint(name: str, account: Account, _: datetime) -> Finding:
         )
     if "0.0.0.0/0" not in ranges:
         says = f"the API server is open to {', '.join(ranges)} only: the functions have no fixed address"
-        return Finding(name, PROBLEM, says, f"{update} publicAccessCidrs=0.0.0.0/0")
-    return Finding(name, OK, "the API server can be reached")
+        return AccountFinding(name, PROBLEM, says, f"{update} publicAccessCidrs=0.0.0.0/0")
+    return AccountFinding(name, OK, "the API server can be reached")
 
 
-def _audit_log(name: str, account: Account, _: datetime) -> Finding:
+def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
     logging = ((account.described() or {}).get("logging") or {}).get("clusterLogging") or []
     kinds = {kind for setup in logging if setup.get("enabled") for kind in setup.get("types", ())}
     logging_on = '{"clusterLogging":[{"types":["audit"],"enabled":true}]}'
     on = f"aws eks update-cluster-config --name {account.cluster} --logging '{logging_on}'"
     if "audit" not in kinds:
-        return Finding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
+        return AccountFinding(name, PROBLEM, 'the audit log is off: turn it on, or deploy with -c auditLogGroup=""', on)
     group = f"/aws/eks/{account.cluster}/cluster"
     groups = account.ask("logs", "DescribeLogGroups", logGroupNamePrefix=group) or {}
     if all(found["logGroupName"] != group for found in groups.get("logGroups", ())):
         wait = f"aws logs describe-log-groups --log-group-name-prefix {group}"
-        return Finding(name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait)
-    return Finding(name, OK, f"EKS writes it to {group}")
+        return AccountFinding(
+            name, PROBLEM, f"the log group {group} is not there yet: EKS makes it with its first line", wait
+        )
+    return AccountFinding(name, OK, f"EKS writes it to {group}")
 
 
-def _subscription(name: str, account: Account, _: datetime) -> Finding:
+def _subscription(name: str, account: Account, _: datetime) -> AccountFinding:
     group = f"/aws/eks/{account.cluster}/cluster"
     found = account.ask("logs", "DescribeSubscriptionFilters", logGroupName=group) or {}
     taken = [filter_["filterName"] for filter_ in found.get("subscriptionFilters", ())]
     if len(taken) >= SUBSCRIPTIONS_MAX and not any(filter_.startswith(account.stack) for filter_ in taken):
         mends = f"aws logs delete-subscription-filter --log-group-name {group} --filter-name '{taken[-1]}'"
-        return Finding(name, PROBLEM, f"both subscriptions of {group} are taken: {', '.join(taken)}", mends)
-    return Finding(name, OK, f"{len(taken)} of {SUBSCRIPTIONS_MAX} are taken")
+        return AccountFinding(name, PROBLEM, f"both subscriptions of {group} are taken: {', '.join(taken)}", mends)
+    return AccountFinding(name, OK, f"{len(taken)} of {SUBSCRIPTIONS_MAX} are taken")
 
 
-def _concurrency(name: str, account: Account, _: datetime) -> Finding:
+def _concurrency(name: str, account: Account, _: datetime) -> AccountFinding:
     limits = (account.ask("lambda", "GetAccountSettings") or {}).get("AccountLimit", {})
     free = int(limits.get("UnreservedConcurrentExecutions", 0))
     wanted = UNRESERVED_MIN + (0 if account.is_deployed() else RESERVED)
     if free < wanted:
         code = "--service-code lambda --quota-code L-B99A9384"
         mends = f"aws service-quotas request-service-quota-increase {code} --desired-value {max(1000, free + RESERVED)}"
-        return Finding(name, PROBLEM, f"{free} concurrent executions are unreserved, {wanted} are needed", mends)
-    return Finding(name, OK, f"{free} concurrent executions are unreserved")
+        return AccountFinding(name, PROBLEM, f"{free} concurrent executions are unreserved, {wanted} are needed", mends)
+    return AccountFinding(name, OK, f"{free} concurrent executions are unreserved")
 
 
-def _spot_role(name: str, account: Account, _: datetime) -> Finding:
+def _spot_role(name: str, account: Account, _: datetime) -> AccountFinding:
     if account.ask("iam", "GetRole", RoleName="AWSServiceRoleForEC2Spot") is None:
         mends = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
-        return Finding(name, PROBLEM, "the account has no service-linked role for spot: spot launches fail", mends)
-    return Finding(name, OK, "the service-linked role is there")
+        return AccountFinding(
+            name, PROBLEM, "the account has no service-linked role for spot: spot launches fail", mends
+        )
+    return AccountFinding(name, OK, "the service-linked role is there")
 
 
-def _volume_key(name: str, account: Account, _: datetime) -> Finding:
+def _volume_key(name: str, account: Account, _: datetime) -> AccountFinding:
     encrypted = (account.ask("ec2", "GetEbsEncryptionByDefault") or {}).get("EbsEncryptionByDefault")
     key = (account.ask("ec2", "GetEbsDefaultKmsKeyId") or {}).get("KmsKeyId", "") if encrypted else ""
     if key and not key.endswith("alias/aws/ebs"):
         says = f"volumes are encrypted with the key {key}: launches fail where its policy does not admit the functions' roles"
-        return Finding(name, PROBLEM, says, f"aws kms get-key-policy --policy-name default --key-id {key}")
-    return Finding(name, OK, "volumes are encrypted with EBS' own key, or not")
+        return AccountFinding(name, PROBLEM, says, f"aws kms get-key-policy --policy-name default --key-id {key}")
+    return AccountFinding(name, OK, "volumes are encrypted with EBS' own key, or not")
 
 
-def _market(name: str, account: Account, now: datetime) -> Finding:
+def _market(name: str, account: Account, now: datetime) -> AccountFinding:
     if not account.is_deployed():
-        return Finding(name, OK, "not deployed yet: the deployment reads prices")
+        return AccountFinding(name, OK, "not deployed yet: the deployment reads prices")
     resources = account.ask("cloudformation", "DescribeStackResources", StackName=f"{account.stack}-state") or {}
     buckets = [
         r["PhysicalResourceId"] for r in resources.get("StackResources", ()) if r["ResourceType"] == "AWS::S3::Bucket"
@@ -141,11 +145,11 @@ def _market(name: str, account: Account, now: datetime) -> Finding:
     mends = f'aws logs tail --since 1h $(aws lambda list-functions --query "{query}" --output text)'
     if not read or now - max(read) > MARKET_AGE_MAX:
         says = "prices were never read" if not read else f"prices were last read at {max(read):%Y-%m-%d %H:%M} UTC"
-        return Finding(name, PROBLEM, f"{says}: nothing new is known of the market", mends)
-    return Finding(name, OK, f"prices were read at {max(read):%Y-%m-%d %H:%M} UTC")
+        return AccountFinding(name, PROBLEM, f"{says}: nothing new is known of the market", mends)
+    return AccountFinding(name, OK, f"prices were read at {max(read):%Y-%m-%d %H:%M} UTC")
 
 
-CHECKS: Final[dict[str, Callable[[str, Account, datetime], Finding]]] = {
+CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "cluster": _cluster,
     "endpoint": _endpoint,
     "audit-log": _audit_log,

@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from cli.doctor import checks
 from cli.doctor.account import Account
-from cli.doctor.checks import OK, PROBLEM, UNKNOWN, Finding, diagnose
+from cli.doctor.checks import OK, PROBLEM, UNKNOWN, AccountFinding, diagnose
 from lambdas.wiring import FUNCTIONS
 
 REGION = "us-east-1"
@@ -54,7 +54,7 @@ def a_cluster(session: boto3.Session, **more: Any) -> None:
     )
 
 
-def found(session: boto3.Session) -> dict[str, Finding]:
+def found(session: boto3.Session) -> dict[str, AccountFinding]:
     account = Account(session, "prod", "fleetwright-prod")
     return {finding.check: finding for finding in diagnose(account, datetime.now(UTC))}
 
