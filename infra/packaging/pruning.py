@@ -24,31 +24,38 @@ AWS_SERVICES: Final = (
 )
 """Whose descriptions stay in botocore; those of all services are 28 MB."""
 
-EC2_OPERATIONS: Final = (
-    "CreateFleet",
-    "CreateLaunchTemplate",
-    "CreateTags",
-    "DeleteLaunchTemplate",
-    "DescribeCapacityReservations",
-    "DescribeImages",
-    "DescribeInstanceStatus",
-    "DescribeInstanceTypeOfferings",
-    "DescribeInstanceTypes",
-    "DescribeInstances",
-    "DescribeLaunchTemplates",
-    "DescribePlacementGroups",
-    "DescribeSecurityGroups",
-    "DescribeSpotPriceHistory",
-    "DescribeSubnets",
-    "TerminateInstances",
-)
-"""What stays of EC2's description: whole it has 700 operations, and reading it takes a tenth of a second of a cold start."""
+OPERATIONS: Final = {
+    "cloudwatch": ("DescribeAlarms",),
+    "ec2": (
+        "CreateFleet",
+        "CreateLaunchTemplate",
+        "CreateTags",
+        "DeleteLaunchTemplate",
+        "DescribeCapacityReservations",
+        "DescribeImages",
+        "DescribeInstanceStatus",
+        "DescribeInstanceTypeOfferings",
+        "DescribeInstanceTypes",
+        "DescribeInstances",
+        "DescribeLaunchTemplates",
+        "DescribePlacementGroups",
+        "DescribeSecurityGroups",
+        "DescribeSpotPriceHistory",
+        "DescribeSubnets",
+        "TerminateInstances",
+    ),
+    "eks": ("DescribeCluster",),
+    "ssm": ("GetParameter", "GetParameters"),
+}
+"""What stays of services' descriptions: EC2's has 700 operations, and reading it takes a tenth of a second of a cold start."""
 
 ANYWHERE: Final = ("**/tests", "**/*.pyi", "**/*.pxd", "**/*.h", "**/*.a", "**/*.rst", "bin")
 """Tests, types and headers: of use where software is made, not where it runs."""
 
 UNUSED: Final = (
     "aws_lambda_powertools/event_handler",
+    "backports/zstd/tarfile.py",
+    "backports/zstd/zipfile",
     "boto3/data",
     "boto3/examples",
     "botocore/data/*/*/examples-1.json",
@@ -64,12 +71,14 @@ UNUSED: Final = (
     "numpy/ctypeslib",
     "numpy/f2py",
     "numpy/fft",
+    "numpy/lib/recfunctions.py",
     "numpy/ma",
     "numpy/polynomial",
     "numpy/random",
     "numpy/testing",
     "pydantic/mypy.py",
     "pydantic/v1",  # the release before
+    "urllib3/contrib/emscripten",
 )
 """Parts of packages, by what is nowhere imported. Some are loaded by name from within numpy when asked for, none is."""
 
@@ -84,7 +93,11 @@ def prune(folder: Path) -> None:
     utilities = folder / "aws_lambda_powertools" / "utilities"
     _remove(path for path in sorted(utilities.glob("*")) if path.name not in KEPT_UTILITIES)
     for about in sorted(folder.glob("*.dist-info")):
-        _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")  # scanners read what is installed
+        _remove(path for path in sorted(about.glob("*")) if path.name != "METADATA")
+        said = (
+            about / "METADATA"
+        )  # scanners read from it what is installed; below the first empty line is the project's page
+        said.write_text(said.read_text(encoding="utf-8").partition("\n\n")[0] + "\n", encoding="utf-8")
     _prune_descriptions(folder / "botocore" / "data")
 
 
@@ -93,10 +106,11 @@ def _prune_descriptions(data: Path) -> None:
     for service in sorted(path for path in data.glob("*") if path.is_dir()):
         versions = sorted(service.glob("*"))
         _remove([service] if service.name not in AWS_SERVICES else versions[:-1])
-    for description in sorted(data.glob("ec2/*/service-2.json.gz")):
-        whole = json.loads(gzip.decompress(description.read_bytes()))
-        packed = gzip.compress(json.dumps(_with_operations(whole, EC2_OPERATIONS)).encode(), mtime=0)
-        description.write_bytes(packed)
+    for service, operations in OPERATIONS.items():
+        for description in sorted(data.glob(f"{service}/*/service-2.json.gz")):
+            whole = json.loads(gzip.decompress(description.read_bytes()))
+            packed = gzip.compress(json.dumps(_with_operations(whole, operations)).encode(), mtime=0)
+            description.write_bytes(packed)
     endpoints = data / "endpoints.json"
     if endpoints.exists():
         packed = gzip.compress(endpoints.read_bytes(), mtime=0)

@@ -101,28 +101,29 @@ def test_pruning_leaves_the_operations_that_are_called(tmp_path: Path) -> None:
     loader = session.get_component("data_loader")
     loader._search_paths = [str(tmp_path / "botocore" / "data"), *loader.search_paths]
     model = boto3.Session(botocore_session=session, region_name="us-east-1").client("ec2").meta.service_model
-    assert set(model.operation_names) == set(pruning.EC2_OPERATIONS)
+    assert set(model.operation_names) == set(pruning.OPERATIONS["ec2"])
     for name in model.operation_names:
         operation = model.operation_model(name)
         assert operation.input_shape is None or operation.input_shape.members is not None
         assert operation.output_shape is None or operation.output_shape.members is not None
 
 
-def test_every_granted_ec2_action_is_an_operation_of_the_bundle(templates: dict[str, dict[str, Any]]) -> None:
+@pytest.mark.parametrize("service", sorted(pruning.OPERATIONS))
+def test_every_granted_action_is_an_operation_of_the_bundle(templates: dict[str, dict[str, Any]], service: str) -> None:
     policies = [
         r["Properties"]["PolicyDocument"]
         for r in templates["fleetwright-fleetwright"]["Resources"].values()
         if r["Type"] == "AWS::IAM::Policy"
     ]
     granted = {
-        action.removeprefix("ec2:")
+        action.removeprefix(f"{service}:")
         for policy in policies
         for statement in policy["Statement"]
         for action in ([statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"])
-        if action.startswith("ec2:")
+        if action.startswith(f"{service}:")
     }
     by_fleet = {"RunInstances"}
-    assert granted - by_fleet <= set(pruning.EC2_OPERATIONS)
+    assert granted - by_fleet <= set(pruning.OPERATIONS[service])
 
 
 def test_the_bill_of_materials_names_every_package() -> None:
