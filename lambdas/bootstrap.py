@@ -15,7 +15,6 @@ from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
 from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
 from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
 from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
-from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
 from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
 from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
 from lambdas.adapters.aws.dynamodb.table import DynamoTable
@@ -231,6 +230,7 @@ class Application:
 
     @cached_property
     def _stores(self) -> Stores:
+        from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
         from lambdas.observation.observer import Stores
 
         cluster = self.settings.cluster_name

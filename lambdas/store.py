@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from core.disruption.move_history import MoveHistory
 from core.launch.denials.denial import LaunchDenial
 from core.lifecycle.records import ClaimRecord, CommandRecord
 from core.model.catalogue import OfferingKey
+
+if TYPE_CHECKING:
+    from core.disruption.move_history import MoveHistory  # with it comes the planner, which most functions never load
 
 PLANNER = "planner"
 """Name of the lease under which claims are requested: one planner per cluster at a time."""

@@ -106,8 +106,8 @@ def _prune_descriptions(data: Path) -> None:
     for service in sorted(path for path in data.glob("*") if path.is_dir()):
         versions = sorted(service.glob("*"))
         _remove([service] if service.name not in AWS_SERVICES else versions[:-1])
-    for service, operations in OPERATIONS.items():
-        for description in sorted(data.glob(f"{service}/*/service-2.json.gz")):
+    for name, operations in OPERATIONS.items():
+        for description in sorted(data.glob(f"{name}/*/service-2.json.gz")):
             whole = json.loads(gzip.decompress(description.read_bytes()))
             packed = gzip.compress(json.dumps(_with_operations(whole, operations)).encode(), mtime=0)
             description.write_bytes(packed)
