@@ -16,7 +16,7 @@ from cli.style import AUTO, CHOICES
 from core.errors import InvalidInputError
 from core.model.feature_gates import GATES, VARIABLE, FeatureGates, parse_feature_gates
 from core.model.pod import TopologySpread
-from core.model.snapshot import BEST_EFFORT, IGNORE, RESPECT, STRICT, Options
+from core.model.snapshot import BALANCED_MOVES, BEST_EFFORT, IGNORE, RESPECT, STRICT, Options
 
 REGION_DEFAULT: Final = "us-east-1"
 TIME_BUDGET_SECONDS_DEFAULT: Final = 1.0
@@ -131,6 +131,8 @@ def options_of(arguments: argparse.Namespace) -> Options:
         karpenter_moves_only=getattr(arguments, "policy", "") == "karpenter",
         ignore_budgets=getattr(arguments, "ignore_budgets", False),
         improve_iterations=0 if arguments.time_budget == 0 else arguments.improve_iterations,
+        moves=getattr(arguments, "moves", BALANCED_MOVES),
+        move_price=getattr(arguments, "move_price", None),
         seed=arguments.seed,
     )
 

@@ -82,6 +82,7 @@ def _command(command: Command) -> JsonObject:
         "replacements": [claim_document(claim) for claim in command.replacements],
         "moves": [{"pod": move.pod, "to": move.to} for move in command.moves],
         "savings": dollars(command.savings),
+        "wave": command.wave,
     }
 
 

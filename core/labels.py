@@ -55,6 +55,7 @@ DECISION: Final = "fleetwright.dev/decision"
 PRICE_FACTORS: Final = "fleetwright.dev/price-factors"
 LARGEST_NODE: Final = "fleetwright.dev/largest-node"
 EXPIRY: Final = "fleetwright.dev/expiry"
+MOVES: Final = "fleetwright.dev/moves"
 
 DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 UNREGISTERED_TAINT: Final = "karpenter.sh/unregistered"

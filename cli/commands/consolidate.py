@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from decimal import Decimal
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ from cli import arguments as shared
 from cli import output
 from cli.cluster.live import add_cluster
 from cli.errors import DONE
+from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES
 
 _EXAMPLES: Final = """examples:
   fleetwright consolidate -f cluster/
@@ -33,6 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="karpenter: only its own moves, delete or N to 1 (default: %(default)s)",
     )
     parser.add_argument("--ignore-budgets", action="store_true", help="plan the whole way to the target")
+    parser.add_argument(
+        "--moves",
+        choices=(THOROUGH_MOVES, BALANCED_MOVES, GENTLE_MOVES),
+        default=BALANCED_MOVES,
+        help="what the move of a pod counts against what it saves: nothing, 0.2 or 0.45 of what a pod costs on average "
+        "(default: %(default)s); the annotation fleetwright.dev/moves of a NodePool goes first",
+    )
+    parser.add_argument(
+        "--move-price",
+        type=_dollars,
+        metavar="DOLLARS_PER_HOUR",
+        help="what a move counts, instead of --moves",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from cli.inputs import look
     from cli.plan_document import disruption_document
     from cli.progress import progress
+    from cli.search_time import share_of_time
 
     with progress("reading"):
         world = look(arguments)
@@ -48,8 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
     from core.gc_pause import collector_paused
 
     with progress(f"looking at {len(world.snapshot.nodes)} nodes"), collector_paused():
-        plan = disrupt(world.snapshot)
+        plan = disrupt(world.snapshot, out_of_time=share_of_time(arguments))
     document = disruption_document(plan) | {"prices": world.prices}
     as_wide = partial(disruption_table, shows_all=True)
     output.show(document, arguments.output, as_wide if arguments.all else disruption_table, as_wide, disruption_names)
     return DONE
+
+
+def _dollars(text: str) -> int:
+    """An amount of dollars as nano-dollars; for argparse."""
+    try:
+        nano = Decimal(text) * 10**9
+    except ArithmeticError:
+        nano = Decimal(-1)
+    if not nano.is_finite() or nano < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount of dollars")
+    return int(nano)

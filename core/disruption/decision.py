@@ -8,9 +8,10 @@ from typing import Final
 from core.disruption.blocked_nodes import blocked_nodes
 from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.fleet_cost import fleet_price
-from core.disruption.methods import drift, emptiness, multi_node, repack, repair, single_node, static_drift
+from core.disruption.methods import drift, emptiness, multi_node, repair, single_node, static_drift
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
+from core.packing.search_budget import SearchBudget
 from core.scheduling.planner import Planner
 
 Method = Callable[[DisruptionPass], list[Command]]
@@ -27,27 +28,41 @@ KARPENTER: Final[tuple[Method, ...]] = (
 )
 """Karpenter's methods in its order."""
 
-ALL: Final[tuple[Method, ...]] = (*KARPENTER, repack.find)
+BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (emptiness.find, static_drift.find)
+"""What needs no place for its pods goes first; one target decides about all other nodes."""
+
+ROLLOUT: Final[tuple[Method, ...]] = (drift.find,)
+"""What has drifted goes before the target, too, where it goes now: a rollout has a canary and may be stopped."""
+
+STEPS_DEFAULT: Final = 40
+"""Steps of the search for cheaper new nodes where neither steps nor time are bounded."""
 
 
-def disrupt(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPlan:
-    """Decide which nodes go at this moment.
+def disrupt(
+    snapshot: Snapshot, planner: Planner | None = None, out_of_time: Callable[[], float] | None = None
+) -> DisruptionPlan:
+    """Decide which nodes go at this moment, or with budgets ignored on the whole way to the target.
 
-    The methods are asked in their order. The commands of the first that finds any are carried out in memory, and all methods
-    are asked again, until none finds a command that pays and that budgets allow. Each time at least one node goes, so the loop
-    is bounded by the number of nodes. A later command may count on replacements of an earlier one, see `startable`.
+    Under Karpenter's policy the methods are asked in their order. The commands of the first that finds any are carried out in
+    memory, and all methods are asked again, until none finds a command that pays and that budgets allow. Each time at least one
+    node goes, so the loop is bounded by the number of nodes. A later command may count on replacements of an earlier one, see
+    `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`).
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
         planner: A planner on this very snapshot, if one was made already.
+        out_of_time: Bounds the search for a cheaper target, as `options.improve_iterations` does; says which share of its time
+            is over.
     """
-    disruption_pass = run(snapshot, planner)
+    first = DisruptionPass(snapshot, planner)
+    floor, before = _floor(first), fleet_price(snapshot)
+    done = run(snapshot, planner, out_of_time)
     return DisruptionPlan(
         now=snapshot.now,
-        commands=tuple(disruption_pass.commands),
-        blocked=blocked_nodes(disruption_pass, snapshot),
-        budgets=disruption_pass.budgets,
-        cost=DisruptionCost(before=fleet_price(snapshot), after=fleet_price(disruption_pass.snapshot)),
+        commands=tuple(done.commands),
+        blocked=blocked_nodes(done, snapshot),
+        budgets=done.budgets,
+        cost=DisruptionCost(before=before, after=done.price_after, lower_bound=floor),
     )
 
 
@@ -68,13 +83,30 @@ def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
     return tuple(found)
 
 
-def run(snapshot: Snapshot, planner: Planner | None = None) -> DisruptionPass:
+def run(
+    snapshot: Snapshot, planner: Planner | None = None, out_of_time: Callable[[], float] | None = None
+) -> DisruptionPass:
     """The pass behind `disrupt`, with what it found out about each node."""
-    methods = REPAIR + (KARPENTER if snapshot.options.karpenter_moves_only else ALL)
+    karpenter_only = snapshot.options.karpenter_moves_only
+    own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
+    methods = REPAIR + (KARPENTER if karpenter_only else own)
     disruption_pass = DisruptionPass(snapshot, planner)
     while not disruption_pass.is_exhausted:
         commands = next((found for method in methods if (found := method(disruption_pass))), [])
         if not commands:
             break
         disruption_pass.carry_out(commands)
+    if not karpenter_only:
+        from core.disruption.target.decide import TargetDecision  # loads the solver
+
+        steps = snapshot.options.improve_iterations
+        unbounded = steps is None and out_of_time is None
+        budget = SearchBudget(STEPS_DEFAULT if unbounded else steps, out_of_time)
+        disruption_pass.adopt(TargetDecision(disruption_pass, budget).commands())
     return disruption_pass
+
+
+def _floor(disruption_pass: DisruptionPass) -> int:
+    from core.disruption.target.fleet_floor import fleet_floor  # loads the solver
+
+    return fleet_floor(disruption_pass)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from core.disruption.apply_command import carried_out
 from core.disruption.budgets.budget_reservation import BudgetReservation
-from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, places, remaining
+from core.disruption.budgets.node_pool_budgets import BudgetLedger, Remaining, counted_nodes, places, remaining
 from core.disruption.candidates.balanced_policy import PoolTotals, pool_totals
 from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.conditions.node_health import HealthCheck
+from core.disruption.fleet_cost import fleet_price
 from core.disruption.simulation import Simulation, Simulator
-from core.model.plan import Blocked, Command, PlannedClaim
+from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
@@ -41,8 +43,10 @@ class DisruptionPass:
         self._ledger = BudgetLedger(self.budgets, ignored=snapshot.options.ignore_budgets)
         self._evictions = EvictionLedger(DisruptionBudgets.of(snapshot))
         self._simulations = 0
+        self._adopted_savings = 0
         self._names = _ClaimNames(snapshot)
-        self._simulators: dict[int | None, Simulator] = {None: Simulator(planner or Planner(snapshot))}
+        self.planner = planner or Planner(snapshot)
+        self._simulators: dict[int | None, Simulator] = {None: Simulator(self.planner)}
         self.survey: Survey = self._survey(self._nominated())
         self.totals: dict[str, PoolTotals] = pool_totals(snapshot, self._states)
 
@@ -82,6 +86,24 @@ class DisruptionPass:
     def states(self) -> tuple[StateNode, ...]:
         """Every node, as the commands decided so far leave the world."""
         return self._states
+
+    @property
+    def base_plan(self) -> Plan:
+        """What happens if no further node goes."""
+        return self._simulators[None].base.plan
+
+    @cached_property
+    def node_counts(self) -> dict[str, int]:
+        """NodePool → how many nodes its budgets are about, before any command."""
+        return counted_nodes(*self._seen)
+
+    def left(self, pool: str, reason: str) -> int | None:
+        """How many more nodes of the pool may go for the reason, None for any number."""
+        return self._ledger.left(pool, reason)
+
+    def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
+        """What PodDisruptionBudgets let go now, or in a later wave once all that was moved before runs again."""
+        return self._evictions.copy() if is_first else EvictionLedger(self._evictions.budgets)
 
     def may_repair(self, candidate: Candidate) -> bool:
         """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go.
@@ -150,6 +172,7 @@ class DisruptionPass:
         consolidation: bool,
         below: int | None = None,
         closed: Collection[str] = (),
+        meant: Collection[Move] = (),
     ) -> Simulation:
         """What would become of the pods of these nodes.
 
@@ -158,9 +181,12 @@ class DisruptionPass:
             consolidation: Whether nodes that consolidateAfter still protects may take pods of others: not then.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
+            meant: Where pods are meant to go.
         """
         self._simulations += 1
-        found = self._simulator_below(below).simulate(candidates, consolidation=consolidation, closed=closed)
+        found = self._simulator_below(below).simulate(
+            candidates, consolidation=consolidation, closed=closed, meant=meant
+        )
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
@@ -170,6 +196,14 @@ class DisruptionPass:
     def reserve_names(self, command: Command) -> None:
         """No replacement that is named from now on has a name of the command's."""
         self._names.take(command.replacements)
+
+    def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
+        """Several replacements, each under a name of its own."""
+        found: list[PlannedClaim] = []
+        for claim in claims:
+            name = self._names.new(claim.node_pool, {one.name for one in found})
+            found.append(msgspec.structs.replace(claim, name=name))
+        return tuple(found)
 
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str) -> None:
         """Remember why a candidate does not go; the latest word counts."""
@@ -197,9 +231,46 @@ class DisruptionPass:
         """See the world as these commands, which are counted already, will leave it."""
         self.snapshot = carried_out(self.snapshot, *commands)
         self._states = state_nodes(self.snapshot)
-        self._simulators = {None: Simulator(Planner(self.snapshot))}
+        self.planner = Planner(self.snapshot)
+        self._simulators = {None: Simulator(self.planner)}
         self.survey = self._survey(self._nominated())
         self.totals = pool_totals(self.snapshot, self._states)
+
+    def adopt(self, commands: Sequence[Command]) -> None:
+        """Decide commands of which none takes what another leaves, and after which nothing else is decided."""
+        going = {c.name: c for c in self.survey.candidates}
+        gone = {name for command in commands for name in command.nodes}
+        for name in sorted(gone):
+            if _is_ready(going[name]):
+                self._ledger.take(going[name].pool.name)
+            self._evictions.take(going[name].state.pods)
+            self.refusals.pop(name, None)
+        self._adopted_savings += sum(command.savings for command in commands)
+        self.commands = [*self.commands, *commands]
+        left = tuple(c for c in self.survey.candidates if c.name not in gone)
+        self.survey = msgspec.structs.replace(self.survey, candidates=left)
+
+    @property
+    def drifted(self) -> frozenset[str]:
+        """Names of nodes that have drifted: consolidation moves no pods there."""
+        return frozenset(candidate.name for candidate in self.survey.candidates if candidate.drift)
+
+    @property
+    def leaving_later(self) -> frozenset[str]:
+        """Names of nodes to which a target moves no pods: those that have drifted, and empty ones that budgets let go."""
+        return self.drifted | {
+            candidate.name
+            for candidate in self.survey.candidates
+            if candidate.is_empty
+            and not candidate.pool.is_static
+            and candidate.is_consolidatable(self.snapshot.now)
+            and self.budgets.get(candidate.pool.name, {}).get(TerminationReason.EMPTY) != 0
+        }
+
+    @property
+    def price_after(self) -> int:
+        """Nano-dollars per hour of the fleet once all commands are done."""
+        return fleet_price(self.snapshot) - self._adopted_savings
 
     @property
     def buffer_nodes(self) -> frozenset[str]:

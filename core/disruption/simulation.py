@@ -8,7 +8,7 @@ import msgspec
 
 from core.disruption.candidates.candidate import Candidate
 from core.model.plan import Move, PlannedClaim
-from core.scheduling.planner import Planner, SchedulingResults
+from core.scheduling.planner import Drains, Planner, SchedulingResults
 
 
 class Simulation(msgspec.Struct, frozen=True):
@@ -41,17 +41,53 @@ class Simulator:
         return Simulator(self._planner.below(price))
 
     def simulate(
-        self, leaving: Collection[Candidate], *, consolidation: bool, closed: Collection[str] = ()
+        self,
+        leaving: Collection[Candidate],
+        *,
+        consolidation: bool,
+        closed: Collection[str] = (),
+        meant: Collection[Move] = (),
     ) -> Simulation:
-        """Plan for the pods of the leaving nodes along with all that wait for a place anyway; `closed` nodes take none."""
+        """Plan for the pods of the leaving nodes along with all that wait for a place anyway.
+
+        Args:
+            leaving: The nodes that go.
+            consolidation: Whether their pods must let nodes rest whose pods changed within `consolidateAfter`.
+            closed: Names of nodes that stay and take no pods.
+            meant: Where pods are meant to go: they go there if every rule allows it still.
+        """
         names = [candidate.name for candidate in leaving]
-        outcome = self._planner.what_if(names, consolidation=consolidation, closed=closed)
+        outcome = (
+            self._as_meant(leaving, meant, closed, consolidation=consolidation)
+            if meant
+            else self._planner.what_if(names, consolidation=consolidation, closed=closed)
+        )
         plan, own = outcome.plan, set(outcome.displaced)
         claims = tuple(claim for claim in plan.claims if own.intersection(claim.pods))
         others = sum(claim.price for claim in plan.claims if not own.intersection(claim.pods))
         moves = [Move(binding.pod, binding.node) for binding in plan.bindings if binding.pod in own]
         moves += [Move(pod, claim.name) for claim in claims for pod in claim.pods if pod in own]
         return Simulation(claims, tuple(sorted(moves)), self._stranded(outcome), others > self._waiting_price)
+
+    def _as_meant(
+        self, leaving: Collection[Candidate], meant: Collection[Move], closed: Collection[str], *, consolidation: bool
+    ) -> SchedulingResults:
+        planner = self._planner.pinned([candidate.name for candidate in leaving])
+        context, seats = planner.context, dict[int, list[tuple[int, int]]]()
+        pods = {pod.key: pod for candidate in leaving for pod in candidate.state.pods}
+        for move in sorted(meant):
+            if move.pod in pods and move.to in context.positions:
+                seat = (context.positions[move.to], 1)
+                seats.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(seat)
+        going = frozenset(context.positions[candidate.name] for candidate in leaving)
+        return planner.target(
+            Drains(
+                leaving=going if consolidation else frozenset(),
+                hurried=frozenset() if consolidation else going,
+                closed=frozenset(context.positions[name] for name in closed),
+                seats=seats,
+            )
+        )
 
     def _stranded(self, outcome: SchedulingResults) -> str:
         for pod in outcome.plan.unschedulable:

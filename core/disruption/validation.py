@@ -59,7 +59,8 @@ class Validation:
         problems = {name: _unfit(name, by_claim.get(name), command, fresh) for name in command.claims}
         candidates = [by_claim[name] for name, problem in problems.items() if not problem]
         lost = next(filter(None, problems.values()), "")
-        if lost and not (command.method == "multi" and candidates):
+        is_divisible = command.method == "multi" or (command.method == "repack" and not command.replacements)
+        if lost and not (is_divisible and candidates):
             return _refusal(lost)
         if command.reason == TerminationReason.UNHEALTHY:
             has_budget = all(fresh.may_repair(candidate) for candidate in candidates)
@@ -113,11 +114,25 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Dis
 
 def _of_fewer(candidates: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
     """The command for those of its nodes that are left, with no more new nodes than it had."""
+    if command.method == "repack":
+        return _simulated(candidates, _without_others(command, candidates), fresh, ())
     found = consolidated(candidates, fresh, method=command.method if len(candidates) > 1 else "single")
     if isinstance(found, Refusal):
         return _refusal(found.message)
     problem = _more(found.replacements, command)
     return _refusal(problem) if problem else found
+
+
+def _without_others(command: Command, candidates: Sequence[Candidate]) -> Command:
+    """The part of a command that deletes these of its nodes."""
+    staying = {pod.key for candidate in candidates for pod in candidate.state.pods}
+    return msgspec.structs.replace(
+        command,
+        nodes=tuple(candidate.name for candidate in candidates),
+        claims=tuple(candidate.claim.name for candidate in candidates),
+        moves=tuple(move for move in command.moves if move.pod in staying),
+        savings=sum(candidate.price for candidate in candidates),
+    )
 
 
 def _simulated(
@@ -128,7 +143,9 @@ def _simulated(
     is_drift = command.reason in (TerminationReason.DRIFTED, TerminationReason.UNHEALTHY)
     is_repack = command.method == "repack"
     below = 1 + max((claim.price for claim in command.replacements), default=0) if is_repack else None
-    simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below, closed=closed)
+    meant = command.moves if is_repack else ()
+    closed = {*closed, *fresh.drifted} if is_repack else closed
+    simulation = fresh.simulate(candidates, consolidation=not is_drift, below=below, closed=closed, meant=meant)
     if simulation.stranded:
         return _refusal(simulation.stranded)
     if is_drift:
@@ -136,7 +153,7 @@ def _simulated(
     price = sum(c.price for c in candidates)
     if command.replacements and not simulation.claims:
         return msgspec.structs.replace(command, replacements=(), moves=simulation.moves, savings=price)
-    if is_repack:
+    if is_repack and command.replacements:
         saves = price > sum(claim.price for claim in simulation.claims)
         return command if saves else _refusal("its pods now need new nodes that cost no less")
     problem = _more(simulation.claims, command) or _lost_type(simulation, command)

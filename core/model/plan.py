@@ -102,9 +102,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         reason: Empty, Drifted or Underutilized.
-        method: emptiness, drift, single, multi or repack.
+        method: emptiness, drift, single, multi or repack, among others.
         nodes, claims: Names of the nodes and of their claims, in the same order.
         savings: Nano-dollars per hour; below zero where drift makes things dearer.
+        wave: From one: commands of a wave go together, and once those of the wave before have gone.
     """
 
     reason: str
@@ -114,6 +115,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     replacements: tuple[PlannedClaim, ...] = ()
     moves: tuple[Move, ...] = ()
     savings: int = 0
+    wave: int = 1
 
 
 class Blocked(msgspec.Struct, frozen=True, order=True):

@@ -22,6 +22,9 @@ RESPECT: Final = "Respect"
 IGNORE: Final = "Ignore"
 STRICT: Final = "Strict"
 BEST_EFFORT: Final = "BestEffort"
+THOROUGH_MOVES: Final = "thorough"
+BALANCED_MOVES: Final = "balanced"
+GENTLE_MOVES: Final = "gentle"
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             scheduler may be about to bind the others; off for manifests on a command line.
         default_spreads: The cluster's default topology spread constraints, for pods that have none.
         improve_iterations: Bound on the optimiser's steps; None leaves the bound to the caller's clock.
+        moves: How much the move of a pod counts against what it saves: thorough (nothing), balanced or gentle.
+        move_price: Nano-dollars per hour that a move counts, whatever `moves` says; None to go by that.
         seed: Seeds whatever is drawn.
     """
 
@@ -43,6 +48,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     karpenter_moves_only: bool = False
     ignore_budgets: bool = False
     improve_iterations: int | None = None
+    moves: str = BALANCED_MOVES
+    move_price: int | None = None
     seed: int = 0
 
 

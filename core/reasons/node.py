@@ -126,4 +126,9 @@ class NodeReason(ReasonCode):
         "It has drifted, and what replaces such nodes did not become ready, so it stays for now.",
         "Read the message; a NodePool or EC2NodeClass that asks for something else begins a new rollout.",
     )
+    LATER_WAVE = (
+        "LaterWave",
+        "It goes in a later wave: what replaces it, or the nodes whose turn is before, come first.",
+        "Wait, or raise spec.disruption.budgets so that waves are larger.",
+    )
     NOT_TRIED = ("NotTried", "The round ended before this node's turn came; the next one looks at it.")

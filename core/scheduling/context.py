@@ -10,6 +10,7 @@ from core import labels
 from core.model.pod import Pod
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
+from core.model.values.requirements import Requirement, Requirements
 from core.model.values.resources import subtract
 from core.model.values.taints import Toleration, first_untolerated
 from core.pods.disruption_budgets import DisruptionBudgets
@@ -44,7 +45,11 @@ class SchedulingContext:
         positions: Names of nodes and of their claims → position.
     """
 
-    def __init__(self, snapshot: Snapshot, constraints: ConstraintTypes = CONSTRAINTS) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        constraints: ConstraintTypes = CONSTRAINTS,
+    ) -> None:
         self.snapshot = snapshot
         self.constraints = constraints
         self.states: tuple[StateNode, ...] = state_nodes(snapshot)
@@ -74,10 +79,30 @@ class SchedulingContext:
         self._count_bound(signatures)
         namespaces = Namespaces(_namespace_labels(snapshot))
         self.topology = Topology(signatures.all, self.node_index, self.templates, namespaces, self.table)
+        self._signatures = signatures
         self.pod_groups = PodGroups(snapshot, signatures, volumes, self.topology, self.table, constraints)
         self._tolerated: Callable[[tuple[Toleration, ...]], tuple[bool, ...]] = memo(
             partial(_tolerated, self.templates)
         )
+
+    def pinned(self, leaving: Iterable[int]) -> SchedulingContext:
+        """The same context while pods of these nodes are held to where they are that rules along shared domains speak of.
+
+        Then the count in every domain is what it is however many of the nodes have gone, and in whatever order.
+        """
+        pins: dict[str, Requirements] = {}
+        for position in leaving:
+            node = self.existing_nodes[position]
+            for pod in node.state.pods:
+                keys = () if pod.is_daemon else self._signatures.of(pod).signature.domain_keys
+                held = [Requirement.one_of(key, here) for key in keys if (here := node.domain(key)) is not None]
+                if held:
+                    pins[pod.key] = Requirements(held)
+        if not pins:
+            return self
+        other = copy(self)
+        other.pod_groups = self.pod_groups.pinned(pins)
+        return other
 
     def below(self, price: int) -> SchedulingContext:
         """The same context while NodePools may launch only what costs less than `price`; all else is shared."""

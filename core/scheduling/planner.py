@@ -44,6 +44,22 @@ class SchedulingResults(msgspec.Struct, frozen=True, kw_only=True):
     buffer_nodes: tuple[str, ...] = ()
 
 
+class Drains(msgspec.Struct, frozen=True, kw_only=True):
+    """Many nodes that go, by position.
+
+    Attributes:
+        leaving: Nodes whose pods must let nodes rest whose pods changed within `consolidateAfter`.
+        hurried: Nodes that go whatever that costs, whose pods may go anywhere.
+        closed: Nodes that stay and take no pods: they will go themselves.
+        seats: Number of a pod group → nodes that are to take so many of its pods each.
+    """
+
+    leaving: frozenset[int] = frozenset()
+    hurried: frozenset[int] = frozenset()
+    closed: frozenset[int] = frozenset()
+    seats: dict[int, list[tuple[int, int]]] = {}
+
+
 class Planner:
     """Plans over one snapshot. What does not depend on which nodes leave is prepared once and shared."""
 
@@ -63,6 +79,11 @@ class Planner:
     def pods(self) -> int:
         """How many pods need a place: those that are pending, and those of nodes that are going."""
         return len(self._context.pending) + len(self._context.moving)
+
+    def pinned(self, leaving: Collection[str]) -> Planner:
+        """The same planner while pods of these nodes stay in the domains where rules count them. It gives no reasons."""
+        positions = sorted(self._context.positions[name] for name in leaving)
+        return Planner(self._context.snapshot, self._context.pinned(positions), explains=False)
 
     def below(self, price: int) -> Planner:
         """The same planner while new nodes may only be of types that cost less than `price`, nano-dollars per hour.
@@ -94,6 +115,25 @@ class Planner:
     def outcome(self) -> SchedulingResults:
         """The greedy plan with what else is known of it."""
         return self._solve((), consolidation=False)
+
+    @property
+    def context(self) -> SchedulingContext:
+        """The snapshot, made ready for planning."""
+        return self._context
+
+    def target(self, drains: Drains, budget: SearchBudget | None = None) -> SchedulingResults:
+        """The plan if many nodes vanished for good, with places meant for their pods; cheaper new nodes within a budget.
+
+        Pods that wait anyway get their places first, as they would without the move.
+        """
+        context = self._context
+        first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
+        solution, displaced = self._drained(drains, first)
+        if budget is not None and solution.claims and not budget.is_spent:
+            from core.scheduling.optimization.repacker import Repacker
+
+            solution = Repacker(context, budget, self._search).improved(solution)
+        return self._outcome(solution, displaced)
 
     def what_if(
         self, leaving: Collection[str], *, consolidation: bool, closed: Collection[str] = ()
@@ -159,6 +199,19 @@ class Planner:
                 context, queue_of(context, waiting), context.leaving | more | closed, more
             ).run(), displaced
         return RequeuingScheduler(context, lambda: queue_of(context, waiting)).solution(), displaced
+
+    def _drained(self, drains: Drains, first: frozenset[int]) -> tuple[Solution, list[Pod]]:
+        context = self._context
+        gone = drains.leaving | drains.hurried
+        pods = {
+            position: context.budgets.currently_reschedulable(context.existing_nodes[position].state.pods)
+            for position in sorted(gone - context.leaving)
+        }
+        hurried = [pod for position, own in pods.items() if position in drains.hurried for pod in own]
+        calm = [pod for position, own in pods.items() if position not in drains.hurried for pod in own]
+        queue = queue_of(context, [((*context.pending, *context.moving, *hurried), False), (calm, True)])
+        closed = context.leaving | gone | drains.closed
+        return GreedyScheduler(context, queue, closed, frozenset(pods), first, seats=drains.seats).run(), hurried + calm
 
     def _outcome(self, solution: Solution, displaced: list[Pod]) -> SchedulingResults:
         context = self._context

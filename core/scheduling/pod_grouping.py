@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import count
 
 from core.model.pod import Pod, PodSpec
 from core.model.snapshot import Snapshot
+from core.model.values.requirements import Requirements
 from core.model.values.taints import PREFER_NO_SCHEDULE
 from core.scheduling.constraints.constraint import Constraint
 from core.scheduling.pods.pod_group import PodGroup, PodSignature, RelaxationStep, TopologyRule
@@ -40,13 +42,26 @@ class PodGroups:
     ) -> None:
         self._signatures = signatures
         self._volumes = volumes
+        self._pins: Mapping[str, Requirements] = {}
         builder = _StepBuilder(snapshot, topology, table, constraints)
         steps: Callable[[PodSignature, VolumeNeeds], Steps] = memo(builder.steps)
         self._group: Callable[[PodSignature, Vector, VolumeNeeds], PodGroup] = memo(partial(_group, count(), steps))
 
+    def pinned(self, pins: Mapping[str, Requirements]) -> PodGroups:
+        """The same groups, but for some pods, by key, that are held to what a node must have besides.
+
+        Unlike a node selector a pin does not change which nodes a spread of theirs looks at.
+        """
+        held = copy(self)
+        held._pins = pins  # noqa: SLF001 - a copy of our own kind
+        return held
+
     def of(self, pod: Pod) -> PodGroup:
         """The group of a pod that needs a place."""
         sized = self._signatures.of(pod)
+        pin = self._pins.get(pod.key) if self._pins else None
+        if pin is not None:
+            return self._group(sized.signature, sized.requests, self._volumes.needs(pod).held_to(pin))
         if pod.spec.volumes:
             return self._group(sized.signature, sized.requests, self._volumes.needs(pod))
         if sized.group is None:

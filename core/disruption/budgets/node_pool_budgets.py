@@ -135,6 +135,11 @@ def places(
     return result
 
 
+def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, int]:
+    """Pool → how many nodes its budgets are about."""
+    return {pool: len(nodes) for pool, nodes in sorted(_counted(snapshot, states).items())}
+
+
 def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
     """Pool → the nodes that its budgets are about: name of the claim, and whether it goes or is not Ready."""
     found: dict[str, list[tuple[str, bool]]] = {}
@@ -157,9 +162,13 @@ class BudgetLedger:
         """A ledger that starts from what this one has left."""
         return BudgetLedger(self._left)
 
+    def left(self, pool: str, reason: str) -> int | None:
+        """How many more nodes of the pool may go for this reason; None for any number."""
+        return self._left.get(pool, {}).get(reason)
+
     def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:
         """Whether that many more nodes of the pool may go for this reason."""
-        left = self._left.get(pool, {}).get(reason)
+        left = self.left(pool, reason)
         return left is None or left >= nodes
 
     def take(self, pool: str) -> None:

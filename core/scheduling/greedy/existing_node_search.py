@@ -52,6 +52,14 @@ class ExistingNodeSearch:
         self._open[key] = still_open
         return found
 
+    def open_to(self, pending_group: PendingGroup, step: RelaxationStep) -> NodeMask:
+        """Nodes whose labels, taints and room before this plan suit the pods."""
+        return self._suitable(pending_group, step) & self._near(step)
+
+    def takes(self, position: int, pod_group: PodGroup, step: RelaxationStep) -> bool:
+        """Whether a node out of `open_to` takes one more pod of the group as things stand."""
+        return self._has_room(position, pod_group) and not self._refused(position, pod_group.signature, step)
+
     def place(self, position: int, pod_group: PodGroup) -> None:
         """Take the room for one pod and count it."""
         node = self._context.existing_nodes[position]

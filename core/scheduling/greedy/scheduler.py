@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.model.pod import Pod
@@ -20,6 +21,7 @@ from core.scheduling.pods.pod_group import PendingGroup, RelaxationStep
 from core.scheduling.primitives.resource_vector import Vector
 from core.scheduling.topology.domain_choice import DomainChoice
 from core.scheduling.topology.domain_counts import DomainCounts
+from core.scheduling.topology.topology_group import AFFINITY
 
 
 @dataclass(eq=False, slots=True)
@@ -54,6 +56,7 @@ class GreedyScheduler:
         vanished: Those of them that this plan takes away: their pods count nowhere, and the limits are free of them.
         first: Groups of pods that go before the others.
         guide: Which domains some pods leave to others or take in turn, until all had their turn; None for no guidance.
+        seats: Group of pods that consolidation moves → nodes that are to take so many of them each, before all but `first`.
     """
 
     context: SchedulingContext
@@ -62,6 +65,7 @@ class GreedyScheduler:
     vanished: frozenset[int]
     first: frozenset[int] = frozenset()
     guide: GuidedSteps | None = None
+    seats: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
     state: PlanState = field(init=False)
     nodes: ExistingNodeSearch = field(init=False)
     claims: OpenClaimSearch = field(init=False)
@@ -86,8 +90,10 @@ class GreedyScheduler:
         leading = [group for group in real if group.pod_group.index in self.first] if self.first else []
         if leading:
             self._rounds(leading, least_requests_from(queue)[0])
+        if self.seats:
+            self._seat(real)
         later = least_requests_from(spare)[0] if spare else None
-        self._place_all([group for group in real if group.waiting] if leading else real, later)
+        self._place_all([group for group in real if group.waiting] if leading or self.seats else real, later)
         if self.guide is not None:
             self.guide = None
             self._place_all([group for group in real if group.waiting], later)
@@ -95,6 +101,22 @@ class GreedyScheduler:
         self._place_all(spare)
         unplaced = [group for group in self.pending_groups if group.waiting]
         return Solution(self.claims.claims, self.bound, unplaced, self.state, before)
+
+    def _seat(self, queue: list[PendingGroup]) -> None:
+        """Put pods on the nodes that are meant for them, as far as every rule allows; the others wait for the queue."""
+        for group in queue:
+            step = next(iter(group.pod_group.steps), None)
+            wanted = self.seats.get(group.pod_group.index, ())
+            if step is None or not wanted or any(rule.kind == AFFINITY for rule in step.host_rules):
+                continue
+            open_to = self.nodes.open_to(group, step)
+            for position, pods in wanted:
+                for pod in group.pods[group.placed : group.placed + pods if open_to >> position & 1 else group.placed]:
+                    if not self.nodes.takes(position, group.pod_group, step):
+                        break
+                    self.nodes.place(position, group.pod_group)
+                    self.bound.append((pod, position))
+                    group.placed += 1
 
     def _place_all(self, queue: list[PendingGroup], least: Vector | None = None) -> None:
         """Go round as long as holding claims to less makes room. Each time a claim is narrowed, so this ends."""

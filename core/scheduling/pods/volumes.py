@@ -36,6 +36,13 @@ class VolumeNeeds(msgspec.Struct, frozen=True, cache_hash=True):
     reason: str = ""
     message: str = ""
 
+    def held_to(self, pin: Requirements) -> VolumeNeeds:
+        """The same needs on nodes that meet the pin, too."""
+        if self.reason:
+            return self
+        alternatives = tuple(_product(self.alternatives, (pin,)))
+        return msgspec.structs.replace(self, alternatives=alternatives or (pin,))
+
 
 NO_VOLUMES: Final = VolumeNeeds()
 

@@ -39,6 +39,11 @@ class DomainCounts:
         self._hostnames: dict[TopologyGroupId, HostnameCounts] = {}
         self._effects: Callable[[PodSignature, ClaimProfile], tuple[Effect, ...]] = memo(partial(_effects, topology))
 
+    @property
+    def vanished(self) -> tuple[int, ...]:
+        """Positions of nodes whose pods do not count."""
+        return self._vanished
+
     def copy(self) -> DomainCounts:
         """The counts as they are now; what is placed later counts in one of the two only."""
         other = DomainCounts(self._topology, self._vanished)

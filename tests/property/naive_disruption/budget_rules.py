@@ -97,15 +97,57 @@ def budget_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]
 
 
 def eviction_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
-    """Every PodDisruptionBudget that several leaving nodes ask for more than it grants; one node alone takes its time."""
-    gone = {name for command in plan.commands for name in command.nodes}
-    for budget in snapshot.budgets:
-        members = [
-            (pod.key, node)
-            for node in sorted(gone)
-            for pod in pods_on(snapshot, node)
-            if budget in guards(snapshot, pod)
-        ]
-        granted = evictions_allowed(snapshot, budget)
-        if len({node for _, node in members}) > 1 and len(members) > granted:
-            yield f"evictions: {budget.name} grants {granted}, {members} go together"
+    """Every PodDisruptionBudget that nodes of one wave ask for more than it grants; one node alone takes its time."""
+    for wave in sorted({command.wave for command in plan.commands}):
+        gone = {name for command in plan.commands if command.wave == wave for name in command.nodes}
+        for budget in snapshot.budgets:
+            members = [
+                (pod.key, node)
+                for node in sorted(gone)
+                for pod in pods_on(snapshot, node)
+                if budget in guards(snapshot, pod)
+            ]
+            granted = evictions_allowed(snapshot, budget)
+            if len({node for _, node in members}) > 1 and len(members) > granted:
+                yield f"evictions: {budget.name} grants {granted}, {members} go together in wave {wave}"
+
+
+def wave_violations(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    """What is wrong with a way in waves: their order, pods that move twice, nodes that go and receive, budgets of each wave.
+
+    With budgets ignored those shape the waves that let anything go; what is empty or fixed in number goes at once.
+    """
+    waves = [command.wave for command in plan.commands]
+    if waves != sorted(waves) or any(wave < 1 for wave in waves):
+        yield f"waves: {waves} are not in order"
+    if not snapshot.options.ignore_budgets:
+        if set(waves) - {1}:
+            yield f"waves: {waves}, though only what goes now is asked for"
+        return
+    own = [command for command in plan.commands if command.method in ("repack", "drift")]
+    moved = [move.pod for command in own for move in command.moves]
+    if not snapshot.options.karpenter_moves_only:
+        yield from (
+            f"waves: {pod} moves {moved.count(pod)} times" for pod in sorted({p for p in moved if moved.count(p) > 1})
+        )
+        gone = {name for command in own for name in command.nodes}
+        yield from (
+            f"waves: {move.pod} moves to {move.to}, which goes" for c in own for move in c.moves if move.to in gone
+        )
+        yield from _wave_budgets(snapshot, plan)
+
+
+def _wave_budgets(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
+    claims = {claim.name: claim for claim in snapshot.node_claims}
+    for pool in snapshot.node_pools:
+        present = {claim.name for claim, _ in counted(snapshot, pool)}
+        for wave in sorted({command.wave for command in plan.commands}):
+            commands = [c for c in plan.commands if c.wave == wave and c.method in ("repack", "drift")]
+            going = [name for c in commands for name in c.claims if claims[name].node_pool == pool.name]
+            tops = [most_at_once(pool, len(present), c.reason, snapshot.now) for c in commands]
+            most = max((top or len(going) for top in tops), default=0)
+            if wave > 1 and len(going) > most:
+                yield f"waves: {len(going)} nodes of {pool.name} go in wave {wave}, {most} may of {len(present)}"
+            of_wave = [c for c in plan.commands if c.wave == wave]
+            present |= {new.name for c in of_wave for new in c.replacements if new.node_pool == pool.name}
+            present -= {name for c in of_wave for name in c.claims}

@@ -18,6 +18,7 @@ from tests.property.naive_disruption.budget_rules import (
     counted,
     eviction_violations,
     most_at_once,
+    wave_violations,
 )
 from tests.property.naive_disruption.illness import node_of
 from tests.property.naive_disruption.move_rules import carried_out, move_violations, static_limit_violations
@@ -36,7 +37,7 @@ _ELSEWHERE = ("spread:", "affinity:", "anti-affinity:", "open:", "balanced:", "n
 def violations(snapshot: Snapshot, plan: DisruptionPlan) -> list[str]:
     """Everything that is wrong with a plan, one line each; the first word names the rule."""
     found = [*budget_violations(snapshot, plan), *eviction_violations(snapshot, plan), *_moved_twice(plan)]
-    found += _told_of(snapshot, plan)
+    found += [*_told_of(snapshot, plan), *wave_violations(snapshot, plan)]
     world = snapshot
     static: Counter[str] = Counter()
     for number, command in enumerate(plan.commands):
@@ -106,7 +107,7 @@ def _told_of(snapshot: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
 def _left_over(snapshot: Snapshot, world: Snapshot, plan: DisruptionPlan) -> Iterator[str]:
     """Empty nodes that could have gone besides."""
     gone = {name for command in plan.commands for name in command.claims}
-    expected = {binding.node for binding in schedule(world).bindings}
+    expected = {binding.node for one in (snapshot, world) for binding in schedule(one).bindings}
     for claim in world.node_claims:
         node = node_of(world, claim)
         pool = next((pool for pool in world.node_pools if node and pool.name == claim.node_pool), None)

@@ -13,6 +13,7 @@ from core.reasons.command import CommandReason
 from core.reasons.refusal import Refusal
 from tests.builders import a_node_of, a_pool, a_snapshot
 from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
     LARGE,
     MIDDLE,
     ON_DEMAND,
@@ -47,13 +48,24 @@ class TestValidation:
         """The others go all the same: in a fleet that consolidates somebody always got a pod."""
         nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
         pods = tuple(pod_on(f"node-{n}", cpu="100m") for n in range(4))
-        command = self.command(world(*nodes, pods=pods))
+        command = self.command(world(*nodes, pods=pods, options=KARPENTER))
         guard = pod_on("node-1", "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
-        found = checked(command, world(*nodes, pods=(*pods, guard)))
+        found = checked(command, world(*nodes, pods=(*pods, guard), options=KARPENTER))
         assert isinstance(found, Command)
         assert (command.method, len(command.nodes)) == ("multi", 4)
         assert (found.nodes, found.replacements) == (("node-0", "node-2", "node-3"), ())
         assert {move.to for move in found.moves} == {"node-1"}
+
+    def test_nodes_of_a_target_that_launches_nothing_go_without_one_that_may_not(self) -> None:
+        nodes = tuple(a_node_of(MIDDLE, f"node-{n}") for n in range(4))
+        pods = tuple(pod_on(f"node-{n}", cpu="900m") for n in range(4))
+        command = self.command(world(*nodes, pods=pods))
+        assert (command.method, len(command.nodes), command.replacements) == ("repack", 3, ())
+        guard = pod_on(command.nodes[0], "guard", cpu="1m", annotations={labels.DO_NOT_DISRUPT: "true"})
+        found = checked(command, world(*nodes, pods=(*pods, guard)))
+        assert isinstance(found, Command)
+        assert found.nodes == command.nodes[1:]
+        assert found.moves == tuple(m for m in command.moves if m.pod != f"default/on-{command.nodes[0]}")
 
     def test_pod_is_protected_since(self) -> None:
         """An annotation that came in between is respected."""

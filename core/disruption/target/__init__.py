@@ -1,0 +1,1 @@
+"""One target for the whole fleet: which nodes stay, where the pods of the others go, and the waves that lead there."""

@@ -1,0 +1,134 @@
+"""Decides the target and which part of it goes now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.disruption.candidates.balanced_policy import rejecting_pool
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.command_check import holding
+from core.disruption.target.new_nodes import held
+from core.disruption.target.realization import Realization
+from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
+from core.disruption.target.target_refusals import refuse_the_rest
+from core.disruption.target.target_search import SMALL, TargetSearch
+from core.disruption.target.waves import WAVES_MAX, WaveCutter
+from core.model.plan import Command, PlannedClaim
+from core.packing.problem import Bools, Floats
+from core.packing.search_budget import SearchBudget
+from core.reasons.termination import TerminationReason
+
+WORTHWHILE: Final = 20
+"""Nodes are replaced by others only where that saves at least one part in so many of what they cost."""
+
+CHANGES_MAX: Final = 8
+"""How often a target is changed because a part of it may not be; each time more nodes stay."""
+
+CHANGE_SHARE: Final = 0.5
+"""Share of what is left of the budget that packing anew may take after each change."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    """A target that may be carried out.
+
+    Attributes:
+        fleet: The candidates.
+        realization: What goes, and where the pods go.
+        claims: New nodes under their final names.
+        values: [item], nano-dollars per hour that a pod costs elsewhere.
+    """
+
+    fleet: TargetFleet
+    realization: Realization
+    claims: tuple[PlannedClaim, ...]
+    values: Floats
+
+
+class TargetDecision:
+    """The decision about the nodes of one pass that have drifted or that consolidation may touch."""
+
+    def __init__(self, disruption_pass: DisruptionPass, budget: SearchBudget) -> None:
+        self._pass = disruption_pass
+        self._budget = budget
+        self._is_gated = spot_is_gated(disruption_pass)
+
+    def commands(self) -> list[Command]:
+        """What goes now; with budgets ignored, the whole way. Nodes that stay are told why."""
+        fleet = target_fleet(self._pass)
+        if fleet is None:
+            return []
+        options = self._pass.snapshot.options
+        search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
+        target = self._target(fleet, search, None)
+        found = self._cut(target) if target is not None else []
+        if target is not None and not found and not options.ignore_budgets:
+            # The first wave does not pay by itself. What pays best among as many nodes as may go now does.
+            drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
+            target = self._target(fleet, search, drains_max)
+            found = self._cut(target) if target is not None else []
+        refuse_the_rest(self._pass, search, target.realization.keeps if target is not None else None)
+        return found
+
+    def _most(self, pool: str) -> int:
+        left = self._pass.left(pool, TerminationReason.UNDERUTILIZED)
+        return len(self._pass.survey.candidates) if left is None else left
+
+    def _cut(self, target: Target) -> list[Command]:
+        book = SeatBook(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
+        cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.values)
+        found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
+        is_small = len(target.fleet.candidates) <= SMALL
+        return holding(found, self._pass, worthwhile=WORTHWHILE) if is_small else found
+
+    def _target(self, fleet: TargetFleet, search: TargetSearch, drains_max: dict[str, int] | None) -> Target | None:
+        """The best choice that may be carried out, None where everything stays."""
+        found = search.found(self._budget, drains_max)
+        realization = found.realization
+        for _ in range(CHANGES_MAX):
+            if realization.keeps.all():
+                return None
+            staying, claims = self._staying(fleet, realization)
+            if staying is None:
+                return Target(fleet, realization, self._pass.named_apart(claims), found.pod_values)
+            portion = self._budget.portion(CHANGE_SHARE)
+            realization = search.realizations.of(realization.keeps | staying, found.meant, portion)
+            self._budget.steps += portion.steps
+        return None
+
+    def _staying(self, fleet: TargetFleet, found: Realization) -> tuple[Bools | None, tuple[PlannedClaim, ...]]:
+        """[node], which further nodes have to stay, None for none of them; and the new nodes, held to what may be launched."""
+        by_choice = ~found.keeps & ~fleet.must_go
+        price = int(fleet.prices[by_choice].sum())
+        is_drift = bool((~found.keeps & fleet.must_go).any())
+        like = _least_prices([c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes])
+        claims = held(found.claims, None if is_drift else price, like, self._pass.snapshot)
+        if claims is None:
+            return (by_choice if by_choice.any() else ~found.keeps), ()
+        saved = price - sum(claim.price for claim in claims)
+        if by_choice.any() and claims and not is_drift and saved * WORTHWHILE < price:
+            return by_choice, ()
+        going = [c for c, goes in zip(fleet.candidates, by_choice, strict=True) if goes]
+        pool = "" if is_drift else rejecting_pool(going, saved, self._pass.totals)
+        if pool:
+            return np.array([c.pool.name == pool for c in fleet.candidates]) & by_choice, ()
+        return None, claims
+
+
+def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:
+    """Type → the least that one of several nodes that go by choice costs.
+
+    Nothing for a single one, which only gets cheaper; nor for a large fleet: some of it is of the types that pay best.
+    """
+    found: dict[str, int] = {}
+    for candidate in going if 1 < len(going) <= SMALL else ():
+        if candidate.instance_type is not None:
+            name = candidate.instance_type.name
+            found[name] = min(candidate.price, found.get(name, candidate.price))
+    return found

@@ -1,0 +1,44 @@
+"""What the fleet costs at least, whatever goes and whatever takes its place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.fleet_cost import fleet_price
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.target.fleet_bound import fleet_bound
+from core.packing.target.launch_choice import promising
+from core.reasons.termination import TerminationReason
+from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
+
+
+def fleet_floor(disruption_pass: DisruptionPass) -> int:
+    """Nano-dollars per hour that no decision about this snapshot undercuts: a bound for all nodes that may go, and the rest.
+
+    Budgets do not count, and the bound knows of pods only what they require of a node by themselves.
+
+    Args:
+        disruption_pass: A pass that has decided nothing yet.
+    """
+    snapshot = disruption_pass.snapshot
+    repairs = snapshot.options.feature_gates.node_repair
+    going, free = [], 0
+    for candidate in disruption_pass.survey.candidates:
+        may_drift = bool(candidate.drift) and disruption_pass.is_free(candidate, TerminationReason.DRIFTED)
+        may_leave = not candidate.protected and (repairs or hindrance(candidate, disruption_pass) is None)
+        if candidate.pool.is_static and (may_drift or repairs):
+            free += candidate.price  # what it is replaced by is not known here, so it counts nothing
+        elif may_drift or may_leave:
+            going.append(candidate)
+    if not going:
+        return fleet_price(snapshot) - free
+    context = disruption_pass.planner.context
+    positions = context.positions
+    rows = FleetRows(context, [DrainableNode(positions[c.name], c.price, 0) for c in going], ())
+    types = np.zeros(0, dtype=np.int64)
+    if rows.market is not None:
+        types = promising(rows.market, relax(rows.market, DEFAULT_SETTINGS))
+    return fleet_price(snapshot) - free - sum(c.price for c in going) + fleet_bound(rows.problem, types)

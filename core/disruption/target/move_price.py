@@ -1,0 +1,83 @@
+"""What moving a pod costs, in money: a saving has to be worth the pods that it disturbs.
+
+A move costs a share of what a movable pod costs on average, as long as the saving lasts. Pods of high priority or deletion
+cost count more (`eviction_cost`), and a pod that disruption has just moved counts many times as much, by a factor that halves
+again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from core import labels
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.candidates.eviction_cost import UNIT, eviction_cost
+from core.model.node_pool import NodePool
+from core.model.pod import Pod
+from core.model.snapshot import BALANCED_MOVES, GENTLE_MOVES, THOROUGH_MOVES, Options, Snapshot
+
+SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 450}
+"""Name of the dial → thousandths of the candidates' price per movable pod that a move costs."""
+
+DWELL_FACTOR: Final = 20
+"""How many times more the move of a pod costs that has been moved this moment."""
+
+DWELL_HALF_LIFE: Final = timedelta(minutes=10)
+"""After so long half of that is left."""
+
+STARTED_WITHIN: Final = timedelta(minutes=10)
+"""A pod that starts so soon after disruption moved its workload took the place of one that was moved."""
+
+_DWELL_HALVINGS_MAX: Final = 12
+_PER_MILLE: Final = 1000
+
+
+def dial(pool: NodePool, options: Options) -> str:
+    """How much moves count in a NodePool: its own annotation, else the option."""
+    own = pool.own_annotations.get(labels.MOVES, "")
+    return own if own in SHARES else options.moves
+
+
+class MovePrices:
+    """Prices of moves among some candidates.
+
+    Attributes:
+        mean: Nano-dollars per hour that a movable pod costs on average.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], snapshot: Snapshot) -> None:
+        pods = sum(_units(candidate.pods) for candidate in candidates)
+        self.mean = sum(candidate.price for candidate in candidates) * UNIT // pods if pods else 0
+        self._options = snapshot.options
+        self._now: datetime = snapshot.now
+        self._moved = snapshot.moved_workloads
+
+    def of(self, candidate: Candidate) -> int:
+        """Nano-dollars per hour that moving all its pods counts."""
+        share = SHARES[dial(candidate.pool, self._options)]
+        each = self.mean * share // _PER_MILLE
+        if self._options.move_price is not None:
+            each = self._options.move_price
+        # A pod that has just moved is dear to move again whatever the dial says.
+        recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
+        units = ((max(0, eviction_cost(pod)), self._dwell(pod)) for pod in candidate.pods)
+        return sum((each + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
+
+    def _dwell(self, pod: Pod) -> int:
+        """Thousandths by which the move of a pod costs more that disruption moved lately."""
+        moved = self._moved.get(pod.workload) if self._moved else None
+        if moved is None or pod.started_at is None or not moved.moving_since <= pod.started_at <= self._now:
+            return 0
+        if pod.started_at > moved.moved_at + STARTED_WITHIN:
+            return 0
+        halvings, rest = divmod(self._now - pod.started_at, DWELL_HALF_LIFE)
+        if halvings >= _DWELL_HALVINGS_MAX:
+            return 0
+        whole = DWELL_FACTOR * _PER_MILLE >> halvings
+        return whole - whole // 2 * (rest // timedelta(seconds=1)) // (DWELL_HALF_LIFE // timedelta(seconds=1))
+
+
+def _units(pods: Iterable[Pod]) -> int:
+    return sum(max(0, eviction_cost(pod)) for pod in pods)

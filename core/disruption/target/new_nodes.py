@@ -1,0 +1,83 @@
+"""The new nodes of a target: held to what is worth launching, so that a launch costs about what was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from core import labels
+from core.disruption.prices import ReplacementOptions, worst_price
+from core.model.plan import PlannedClaim
+from core.model.snapshot import Snapshot
+
+WORST_RATIO: Final = (8, 5)
+"""The dearest launch of a replacement costs at most this many times its planned price."""
+
+
+def held(
+    claims: Sequence[PlannedClaim], budget: int | None, going: Mapping[str, int], snapshot: Snapshot
+) -> tuple[PlannedClaim, ...] | None:
+    """The claims, narrowed to one capacity type and to what keeps within a budget even if each becomes the dearest it may be.
+
+    Args:
+        claims: New nodes.
+        budget: Nano-dollars per hour that they must stay below together; None for any price.
+        going: Type of several nodes that go by choice → the least that one of them costs. None is replaced by its like.
+        snapshot: The market.
+
+    Returns:
+        As many claims, or None where one has nothing left to become.
+    """
+    total, above, below = sum(claim.price for claim in claims), *WORST_RATIO
+    found = []
+    for claim in claims:
+        limit = claim.price * above // below + 1
+        if budget is not None:
+            limit = min(limit, claim.price * budget // max(total, 1))
+        narrowed = _narrowed(claim, limit, going, snapshot, is_bounded=budget is not None)
+        if narrowed is None:
+            return None
+        found.append(narrowed)
+    return tuple(found)
+
+
+def _narrowed(
+    claim: PlannedClaim, limit: int, going: Mapping[str, int], snapshot: Snapshot, *, is_bounded: bool
+) -> PlannedClaim | None:
+    options = ReplacementOptions.of(claim, snapshot)
+    if options.types:
+        options = _of_one_capacity_type(options)
+        others = [t for t, offers in options.types if t.name not in going or worst_price(offers) < going[t.name]]
+        options = options.with_types(others)
+    if not options.types:
+        return None
+    for one in (options, _of_cheapest_zone(options)):
+        near = one.below(limit)
+        if near.types and near.price == options.price and not near.missing_values():
+            return near.planned()
+    if not is_bounded:
+        return options.planned()
+    near = options.below(limit)
+    return near.planned() if near.types and not near.missing_values() else None
+
+
+def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
+    """The same types in the zone of the cheapest offering: elsewhere it may cost a multiple."""
+    offers = [offer for _, found in options.types for offer in found]
+    zone = min(offers, key=lambda offer: (offer.price, offer.zone)).zone
+    claim = msgspec.structs.replace(options.claim, zones=(zone,))
+    return ReplacementOptions(claim, ()).with_types(t for t, _ in options.types)
+
+
+def _of_one_capacity_type(options: ReplacementOptions) -> ReplacementOptions:
+    """Spot where that is cheaper, else on-demand; reservations stay beside what they fall back on."""
+    kinds = options.claim.capacity_types
+    if labels.SPOT not in kinds or len(kinds) == 1:
+        return options
+    spot = options.held_to(labels.SPOT)
+    if spot.types and spot.price <= options.price and not spot.missing_values():
+        return spot
+    other = options.held_to(labels.RESERVED if labels.RESERVED in kinds else labels.ON_DEMAND)
+    return other if other.types and not other.missing_values() else spot if spot.types else options

@@ -1,0 +1,175 @@
+"""What becomes of a choice of nodes that stay: every drained pod's place by all rules, and what that costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.disruption.target.target_fleet import TargetFleet
+from core.model.plan import PlannedClaim
+from core.packing.problem import Bools, Floats, Ints
+from core.packing.search_budget import SearchBudget
+from core.packing.target.seat_filling import SeatFilling
+from core.scheduling.planner import Drains, SchedulingResults
+
+REPAIRS_MAX: Final = 12
+"""How often nodes are kept because their pods find no place; each time they are fewer."""
+
+_COVER_PRICE: Final = 20_000_000
+"""Added to a node's price where nodes are kept for their pods: cheap nodes with one such pod are not all taken first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meant:
+    """What the program means for a choice of nodes: pods of items into groups' free room, and how many new machines."""
+
+    into: Floats
+    machines: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Realization:
+    """The scheduler's answer.
+
+    Attributes:
+        keeps: [node], whether it stays.
+        results: Where the drained pods go.
+        claims: New nodes that they need.
+        cost: Nano-dollars per hour of the nodes that stay and the new ones.
+        moves: What the moves count, in the same unit.
+        unmoved: How many nodes stay that must go.
+        displaces: Whether pods that wait anyway would need dearer new nodes than without the move.
+    """
+
+    keeps: Bools
+    results: SchedulingResults
+    claims: tuple[PlannedClaim, ...]
+    cost: int
+    moves: int
+    unmoved: int
+    displaces: bool
+
+    @property
+    def goal(self) -> tuple[int, bool, int, int]:
+        """What is to be as small as possible: cost and moves, once what must go does; of equals the fewest nodes go."""
+        return self.unmoved, self.displaces, self.cost + self.moves, int((~self.keeps).sum())
+
+
+class Realizations:
+    """Asks the scheduler about choices of nodes.
+
+    Attributes:
+        asked: How often.
+        homeless: Item → why one of its pods would have no place.
+        gated: [node], whether it was kept because spot is not replaced by spot.
+    """
+
+    def __init__(self, fleet: TargetFleet, *, is_gated: bool, keep_discount: int) -> None:
+        """Ask about one fleet.
+
+        Args:
+            fleet: The candidates.
+            is_gated: Whether pods of spot nodes may only go into room that exists.
+            keep_discount: Thousandths by which a running node counts cheaper than a new one.
+        """
+        self._fleet = fleet
+        self._is_gated = is_gated
+        self._keep_discount = keep_discount
+        self.asked = 0
+        self.homeless: dict[int, str] = {}
+        self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
+
+    def of(self, keeps: Bools, meant: Meant | None, budget: SearchBudget | None) -> Realization:
+        """What becomes of the choice, with more nodes kept where pods would find no place."""
+        keeps = keeps.copy()
+        for _ in range(REPAIRS_MAX):
+            found = self._asked(keeps, meant, budget)
+            missing, may_cover = self._missing(found)
+            if not missing.any():
+                return found
+            covering = self._covering(keeps, missing, may_cover)
+            if not covering.any():
+                break
+            keeps |= covering
+            if not found.results.plan.unschedulable:
+                self.gated |= covering
+        return self._asked(np.ones_like(keeps), None, None)
+
+    def _asked(self, keeps: Bools, meant: Meant | None, budget: SearchBudget | None) -> Realization:
+        fleet, rows = self._fleet, self._fleet.rows
+        self.asked += 1
+        goes = ~keeps
+        drains = Drains(
+            leaving=frozenset(rows.positions(goes & ~fleet.must_go)),
+            hurried=frozenset(rows.positions(goes & fleet.must_go)),
+            closed=fleet.closed,
+            seats=self._seats(keeps, meant) if meant is not None and goes.any() else {},
+        )
+        # Rooms for capacity buffers stay on the nodes that the scheduler made larger for them.
+        results = fleet.planner.target(drains, None if fleet.has_buffers else budget)
+        own = set(results.displaced)
+        claims = tuple(claim for claim in results.plan.claims if own.intersection(claim.pods))
+        kept = int(fleet.prices[keeps].sum()) * (1000 - self._keep_discount) // 1000
+        cost = kept + sum(claim.price for claim in claims)
+        others = results.plan.cost.hourly - sum(claim.price for claim in claims)
+        return Realization(
+            keeps=keeps.copy(),
+            results=results,
+            claims=claims,
+            cost=cost,
+            moves=int(rows.problem.move_prices[goes].sum()),
+            unmoved=int((keeps & fleet.must_go).sum()),
+            displaces=others > fleet.waiting_price,
+        )
+
+    def _seats(self, keeps: Bools, meant: Meant) -> dict[int, list[tuple[int, int]]]:
+        rows = self._fleet.rows
+        rooms = rows.rooms
+        rooms.groups[rows.positions(~keeps)] = -1
+        drained: Ints = rows.problem.loads[~keeps].sum(axis=0)
+        seats: dict[int, list[tuple[int, int]]] = {}
+        for seat in SeatFilling(rows.problem, rooms, drained).seats(meant.into, meant.machines):
+            seats.setdefault(int(rows.items[seat.item].index), []).append((seat.node, seat.pods))
+        return seats
+
+    def _missing(self, found: Realization) -> tuple[Ints, Bools]:
+        """[item], pods without a place that the rules allow; [node], whose being kept would help."""
+        fleet, rows = self._fleet, self._fleet.rows
+        loads = rows.problem.loads
+        placeless = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
+        homeless, drained = self._rows_of(pod.pod for pod in placeless), ~found.keeps
+        for pod in placeless:
+            self.homeless.setdefault(
+                rows.row_of_pod.get(pod.pod, -1), f"pod {pod.pod} would find no place: {pod.message}"
+            )
+        if homeless.any() or not self._is_gated:
+            return homeless, drained
+        on_new = self._rows_of(key for claim in found.claims if "spot" in claim.capacity_types for key in claim.pods)
+        is_spot = rows.problem.is_spot
+        able = loads[drained & ~is_spot].sum(axis=0)
+        return np.maximum(on_new - able, 0), drained & is_spot
+
+    def _rows_of(self, keys: Iterable[str]) -> Ints:
+        rows = self._fleet.rows
+        counts = Counter(rows.row_of_pod[key] for key in keys if key in rows.row_of_pod)
+        found = np.zeros(len(rows.items), dtype=np.int64)
+        for row, count in counts.items():
+            found[row] = count
+        return found
+
+    def _covering(self, keeps: Bools, missing: Ints, may_cover: Bools) -> Bools:
+        """[node], those that hold most of the missing pods for the least price."""
+        problem = self._fleet.rows.problem
+        covering, missing = np.zeros_like(keeps), missing.copy()
+        while missing.any():
+            covers = np.minimum(problem.loads, missing).sum(axis=1) * (may_cover & ~covering)
+            best = int(np.argmax(covers / (problem.prices + _COVER_PRICE)))
+            if not covers[best]:
+                break
+            covering[best] = True
+            missing -= np.minimum(problem.loads[best], missing)
+        return covering

@@ -1,0 +1,175 @@
+"""The final seats of a target, by kind of pod. Who takes which is decided as waves go: pods of a kind are interchangeable."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from core import labels
+from core.disruption.consolidation.consolidation import FLEXIBLE_TYPES
+from core.disruption.prices import ReplacementOptions
+from core.disruption.target.realization import Realization
+from core.disruption.target.target_fleet import TargetFleet
+from core.model.plan import Move, PlannedClaim
+
+_Taken = list[tuple[deque[str] | Counter[int], int, str]]
+
+
+class SeatBook:
+    """Seats that are still free.
+
+    Attributes:
+        claims: New nodes, launched or not.
+        launched: Positions of those that earlier nodes needed.
+    """
+
+    def __init__(
+        self, fleet: TargetFleet, found: Realization, claims: Sequence[PlannedClaim], *, is_gated: bool
+    ) -> None:
+        """Read the seats off the scheduler's answer.
+
+        Args:
+            fleet: The candidates.
+            found: The answer.
+            claims: Its new nodes under their final names, in the same order.
+            is_gated: Whether pods of spot nodes may not take seats on new spot nodes.
+        """
+        self.claims = tuple(claims)
+        self.launched: set[int] = set()
+        self._fleet = fleet
+        self._is_gated = is_gated
+        self._snapshot = fleet.planner.context.snapshot
+        self._row_of = fleet.rows.row_of_pod
+        own = set(found.results.displaced)
+        resting = self._resting_names = {view.name for view in fleet.planner.context.existing_nodes if view.rests}
+        self._rooms: dict[int, deque[str]] = {}
+        self._resting: dict[int, deque[str]] = {}
+        for binding in found.results.plan.bindings:
+            if binding.pod in own:
+                rooms = self._resting if binding.node in resting else self._rooms
+                rooms.setdefault(self._row_of[binding.pod], deque()).append(binding.node)
+        self._spot_left: Counter[int] = Counter()
+        for node, stays in enumerate(found.keeps):
+            if is_gated and not stays and fleet.rows.problem.is_spot[node]:
+                self._spot_left.update(self._row_of[pod.key] for pod in fleet.rows.pods[node])
+        self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
+
+    def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
+        """Final seats for all pods of a node, new nodes being launched for them; None, and nothing taken, where there are none.
+
+        Args:
+            node: The row of a node that goes.
+            wanted: Item → how many pods of it this wave moves, which says which new node is the most useful.
+        """
+        moves: list[Move] = []
+        taken: _Taken = []
+        launching: set[int] = set()
+        for pod in sorted(self._fleet.rows.pods[node], key=lambda one: one.key):
+            row = self._row_of[pod.key]
+            place = self._existing(row, node, taken) or self._new(row, node, wanted, launching, taken)
+            if place is None:
+                self._give_back(taken)
+                return None
+            moves.append(Move(pod.key, place))
+        self.launched |= launching
+        if self._is_gated and self._fleet.rows.problem.is_spot[node]:
+            self._spot_left.subtract(self._row_of[move.pod] for move in moves)
+        return moves
+
+    def hold_to(self, positions: Sequence[int], price: int | None, *, flexible: bool) -> bool:
+        """Narrow new nodes to what may be launched for some nodes that go; whether that leaves each something to become.
+
+        Args:
+            positions: The new nodes.
+            price: What they must stay below together at the dearest that they may become; None for any price.
+            flexible: Whether spot needs as many types to choose from as for one spot node alone (Karpenter).
+        """
+        claims = {position: self.claims[position] for position in positions}
+        slack = 0 if price is None else price - sum(claim.price for claim in claims.values())
+        if price is not None and slack <= 0:
+            return False
+        for position, claim in claims.items():
+            options = ReplacementOptions.of(claim, self._snapshot)
+            if price is not None:
+                options = options.below(claim.price + slack // len(claims))
+            if flexible and labels.SPOT in claim.capacity_types:
+                if len(options.types) < FLEXIBLE_TYPES:
+                    return False
+                options = options.first(max(FLEXIBLE_TYPES, options.needed_for_min_values()))
+            if not options.types or options.price > claim.price or options.missing_values():
+                return False
+            claims[position] = options.planned()
+        self.claims = tuple(claims.get(position, claim) for position, claim in enumerate(self.claims))
+        return True
+
+    def put_back(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
+        """Undo what `take` gave a node and launched for it."""
+        new = {claim.name: position for position, claim in enumerate(self.claims)}
+        for move in reversed(moves):
+            row = self._row_of[move.pod]
+            if move.to in new:
+                self._on_new[new[move.to]][row] += 1
+            else:
+                rooms = self._resting if move.to in self._resting_names else self._rooms
+                rooms.setdefault(row, deque()).appendleft(move.to)
+        self.launched.difference_update(launched)
+        if self._is_gated and self._fleet.rows.problem.is_spot[node]:
+            self._spot_left.update(self._row_of[move.pod] for move in moves)
+
+    def open_seats(self) -> Counter[int]:
+        """Item → seats on nodes that exist or are launched already."""
+        found = Counter({row: len(seats) for row, seats in self._rooms.items()})
+        for position in sorted(self.launched):
+            found.update(self._on_new[position])
+        return found
+
+    def _existing(self, row: int, node: int, taken: _Taken) -> str | None:
+        rooms = self._rooms.get(row)
+        # Pods of spot nodes have no other place, so the others leave them as many seats as they need.
+        is_kept = not self._fleet.rows.problem.is_spot[node] and rooms and len(rooms) <= self._spot_left[row]
+        pools = [] if is_kept else [rooms]
+        if self._fleet.must_go[node]:
+            pools.insert(0, self._resting.get(row))
+        for seats in pools:
+            if seats:
+                name = seats.popleft()
+                taken.append((seats, row, name))
+                return name
+        return None
+
+    def _new(
+        self,
+        row: int,
+        node: int,
+        wanted: Counter[int],
+        launching: set[int],
+        taken: _Taken,
+    ) -> str | None:
+        able = [
+            position
+            for position, seats in enumerate(self._on_new)
+            if seats[row] and self._admits(self.claims[position], node)
+        ]
+        if not able:
+            return None
+        open_ = [position for position in able if position in self.launched or position in launching]
+        best = open_[0] if open_ else max(able, key=lambda position: (self._use(position, wanted), -position))
+        launching.add(best)
+        self._on_new[best][row] -= 1
+        taken.append((self._on_new[best], row, ""))
+        return self.claims[best].name
+
+    def _use(self, position: int, wanted: Counter[int]) -> float:
+        """Pods of the wave that a new node would take, for its price."""
+        return (self._on_new[position] & wanted).total() / max(self.claims[position].price, 1)
+
+    def _admits(self, claim: PlannedClaim, node: int) -> bool:
+        is_spot = bool(self._fleet.rows.problem.is_spot[node])
+        return not (self._is_gated and is_spot and labels.SPOT in claim.capacity_types)
+
+    def _give_back(self, taken: _Taken) -> None:
+        for seats, row, name in reversed(taken):
+            if isinstance(seats, deque):
+                seats.appendleft(name)
+            else:
+                seats[row] += 1

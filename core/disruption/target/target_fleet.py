@@ -1,0 +1,115 @@
+"""The nodes that a target decides about, and all that the decision needs to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.disruption.budgets.node_pool_budgets import allowed
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.consolidation.eligibility import hindrance
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.move_price import MovePrices
+from core.packing.problem import Bools, Ints
+from core.reasons.termination import TerminationReason
+from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
+from core.scheduling.planner import Planner
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetFleet:
+    """The candidates, in the order of the rows.
+
+    Attributes:
+        candidates: [node].
+        rows: The fleet as arrays.
+        planner: Plans for pods that are held to where rules along zones want them.
+        closed: Positions of nodes that stay and take no pods.
+        waiting: Keys of pods that have no place as things are.
+        waiting_price: Nano-dollars per hour of the new nodes that pods need which wait anyway.
+        has_buffers: Whether capacity buffers ask for room.
+    """
+
+    candidates: tuple[Candidate, ...]
+    rows: FleetRows
+    planner: Planner
+    closed: frozenset[int]
+    waiting: frozenset[str]
+    waiting_price: int
+    has_buffers: bool
+
+    @property
+    def prices(self) -> Ints:
+        """[node], nano-dollars per hour."""
+        return self.rows.problem.prices
+
+    @property
+    def must_go(self) -> Bools:
+        """[node], whether it has drifted."""
+        return self.rows.problem.must_go
+
+    def reason(self, node: int) -> str:
+        """Why a node goes."""
+        return TerminationReason.DRIFTED if self.must_go[node] else TerminationReason.UNDERUTILIZED
+
+
+def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
+    """Nodes that may go: what consolidation may touch, and on the whole way what has drifted; None where there are none.
+
+    Nodes that have drifted or are empty take no pods, whether they may go now or not: they go sooner or later. Nodes to which
+    commands of this pass move pods stay, so that none of these moves twice.
+    """
+    snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
+    held = {move.to for command in disruption_pass.commands for move in command.moves}
+    chosen = [c for c in survey.candidates if c.name not in held and _may_go(c, disruption_pass)]
+    if not chosen:
+        return None
+    context = disruption_pass.planner.context
+    positions = context.positions
+    chosen.sort(key=lambda candidate: positions[candidate.name])
+    planner = disruption_pass.planner.pinned([candidate.name for candidate in chosen])
+    leaving_later = {positions[name] for name in disruption_pass.leaving_later}
+    not_ready = {node.index for node in context.existing_nodes if not node.state.is_initialized}
+    closed = frozenset(leaving_later | not_ready)
+    prices = MovePrices(chosen, snapshot)
+    nodes = [DrainableNode(positions[c.name], c.price, prices.of(c), must_go=bool(c.drift)) for c in chosen]
+    resting = {node.index for node in context.existing_nodes if node.rests}
+    rows = FleetRows(planner.context, nodes, closed | resting)
+    waiting = frozenset(pod.pod for pod in disruption_pass.base_plan.unschedulable)
+    return TargetFleet(
+        candidates=tuple(chosen),
+        rows=rows,
+        planner=planner,
+        closed=closed,
+        waiting=waiting,
+        waiting_price=disruption_pass.base_plan.cost.hourly,
+        has_buffers=bool(snapshot.buffers),
+    )
+
+
+def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
+    """Whether the node may go at some moment of the way, budgets that are used up for now aside."""
+    if candidate.pool.is_static:
+        return False
+    if candidate.drift:
+        if not disruption_pass.snapshot.options.ignore_budgets:
+            return False  # its rollout decides
+        reason = TerminationReason.DRIFTED
+    else:
+        reason = TerminationReason.UNDERUTILIZED
+        if candidate.is_empty or hindrance(candidate, disruption_pass) is not None:
+            return False
+    return disruption_pass.is_free(candidate, reason) and _is_open(candidate, reason, disruption_pass)
+
+
+def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass) -> bool:
+    """Whether the NodePool's budgets let any node go for this reason at this hour."""
+    snapshot, pool = disruption_pass.snapshot, candidate.pool
+    if snapshot.options.ignore_budgets:
+        return True
+    top = allowed(pool, disruption_pass.node_counts.get(pool.name, 0), reason, snapshot.now)
+    return top is None or top > 0
+
+
+def spot_is_gated(disruption_pass: DisruptionPass) -> bool:
+    """Whether spot may not be replaced by spot (docs/adr/0045)."""
+    return not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation

@@ -1,0 +1,43 @@
+"""Why the candidates that a target keeps stay."""
+
+from __future__ import annotations
+
+from core.disruption.candidates.candidate import Candidate
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.target_fleet import TargetFleet
+from core.disruption.target.target_search import TargetSearch
+from core.packing.problem import Bools
+from core.reasons.code import ReasonCode
+from core.reasons.node import NodeReason
+
+
+def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None) -> None:
+    """Tell every candidate why it stays, as if none went now: whoever goes is told otherwise.
+
+    Args:
+        disruption_pass: Takes the refusals.
+        search: What was found out.
+        keeps: [node], whether the target keeps it; None where there is no target.
+    """
+    fleet = search.fleet
+    for node, candidate in enumerate(fleet.candidates):
+        if keeps is not None and not keeps[node]:
+            text = f"node {candidate.name} goes in a later wave"
+            disruption_pass.refuse(candidate, NodeReason.LATER_WAVE, text)
+            continue
+        disruption_pass.refuse(candidate, *_why(fleet, search, node, candidate))
+
+
+def _why(fleet: TargetFleet, search: TargetSearch, node: int, candidate: Candidate) -> tuple[ReasonCode, str]:
+    items = [fleet.rows.row_of_pod[pod.key] for pod in fleet.rows.pods[node]]
+    homeless = next((search.realizations.homeless[item] for item in items if item in search.realizations.homeless), "")
+    if homeless:
+        return NodeReason.PODS_UNSCHEDULABLE, homeless
+    if search.realizations.gated[node]:
+        text = "its pods would need a new spot node, and the feature gate SpotToSpotConsolidation is off"
+        return NodeReason.SPOT_TO_SPOT, text
+    pods, price = len(candidate.pods), int(fleet.rows.problem.move_prices[node])
+    text = f"no place for its {pods} pods costs less than the node itself"
+    if price:
+        text += f", with {price / 10**9:.4f} $/h for the moves"
+    return NodeReason.NO_CHEAPER_OPTION, text

@@ -1,0 +1,164 @@
+"""The search for a target: the keep-or-drain program, rounded, and for small fleets every step from there that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core.disruption.target.realization import Meant, Realization, Realizations
+from core.disruption.target.target_fleet import TargetFleet
+from core.packing.problem import Bools, Floats, Ints
+from core.packing.relaxation.fluid_lp import relax
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.packing.target.fleet_problem import PodCells
+from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, rounded
+from core.packing.target.launch_choice import promising
+
+SMALL: Final = 40
+"""With so few candidates the program's rounding is coarse, and each choice is asked of the scheduler in milliseconds."""
+
+CHOICES_MAX: Final = 160
+"""Most choices that are asked about for a small fleet."""
+
+KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}
+"""Thousandths by which a running node counts cheaper than a new one: prices waver by about two in a hundred either way."""
+
+PACKED_STARTS: Final = 2
+PACKED_SHARE: Final = 0.2
+"""For so many choices to start from the new nodes are packed as well as may be, each within that share of what is left."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundTarget:
+    """The best choice found.
+
+    Attributes:
+        realization: The scheduler's answer to it.
+        meant: What the program means for the pods of nodes that go.
+        pod_values: [item], nano-dollars per hour that a pod costs elsewhere.
+    """
+
+    realization: Realization
+    meant: Meant
+    pod_values: Floats
+
+
+class TargetSearch:
+    """Searches for the target of one fleet.
+
+    Attributes:
+        fleet: The candidates.
+        realizations: What the scheduler was asked, and said.
+    """
+
+    def __init__(self, fleet: TargetFleet, moves: str, *, is_gated: bool) -> None:
+        self.fleet = fleet
+        self._is_gated = is_gated
+        self._discount = KEEP_DISCOUNTS[moves]
+        self.realizations = Realizations(fleet, is_gated=is_gated, keep_discount=self._discount)
+        self._program: KeepOrDrain | None = None
+        self._types: Ints | None = None
+
+    def found(self, budget: SearchBudget, drains_max: dict[str, int] | None = None) -> FoundTarget:
+        """The best choice within a budget.
+
+        Args:
+            budget: Bounds the search for cheaper new nodes and other choices.
+            drains_max: NodePool → how many of its nodes may go at all; None for any number.
+        """
+        solved = self._solved(self._rules(drains_max))
+        meant = Meant(solved.into, solved.machines)
+        keeps = rounded(solved.stay)
+        nothing = self.realizations.of(np.ones_like(keeps), None, None)
+        portion = budget.portion(0.5)
+        best = min(nothing, self.realizations.of(keeps, meant, portion), key=_goal)
+        budget.steps += portion.steps
+        if len(keeps) <= SMALL:
+            best = self._climbed(best, meant, keeps, budget, drains_max)
+        cells = PodCells.of(self.fleet.rows.problem)
+        return FoundTarget(best, meant, solved.cell_values[cells.cell] / DOLLARS)
+
+    def _rules(self, drains_max: dict[str, int] | None) -> TargetRules:
+        base = TargetRules(keep_discount=self._discount / 1000, is_gated=self._is_gated)
+        if drains_max is None:
+            return base
+        names = sorted(drains_max)
+        pools = np.array([names.index(c.pool.name) for c in self.fleet.candidates], dtype=np.int64)
+        most = np.array([drains_max[name] for name in names], dtype=float)
+        return TargetRules(base.fill, base.keep_discount, self._is_gated, pools, most)
+
+    def _solved(self, rules: TargetRules) -> FleetTarget:
+        problem = self.fleet.rows.problem
+        if self._program is None:
+            cells = PodCells.of(problem)
+            self._program = KeepOrDrain(problem, cells, self._launched(), cells.mean_requests(problem))
+        return self._program.solve(rules)
+
+    def _launched(self) -> Ints:
+        """The types that the program may buy."""
+        if self._types is None:
+            market = self.fleet.rows.market
+            none = np.zeros(0, dtype=np.int64)
+            self._types = none if market is None else promising(market, relax(market, DEFAULT_SETTINGS))
+        return self._types
+
+    def _climbed(
+        self, best: Realization, meant: Meant, keeps: Bools, budget: SearchBudget, drains_max: dict[str, int] | None
+    ) -> Realization:
+        """The best of a few choices to start from, changed by one node at a time as long as that pays."""
+        asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
+        for number, choice in enumerate(self._starts(keeps)):
+            portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
+            best = self._better(best, choice, meant, asked, drains_max, portion)
+            budget.steps += portion.steps if portion is not None else 0
+        improved = True
+        while improved and self.realizations.asked < CHOICES_MAX and not budget.is_spent:
+            before = best
+            for node in range(len(keeps)):
+                choice = best.keeps.copy()
+                choice[node] ^= True
+                best = self._better(best, choice, meant, asked, drains_max)
+                if self.realizations.asked >= CHOICES_MAX:
+                    break
+            improved = best is not before
+        refined = self.realizations.of(best.keeps, meant, budget)
+        return min(best, refined, key=_goal)
+
+    def _better(
+        self,
+        best: Realization,
+        choice: Bools,
+        meant: Meant,
+        asked: set[bytes],
+        drains_max: dict[str, int] | None,
+        portion: SearchBudget | None = None,
+    ) -> Realization:
+        """The better of the best so far and one more choice."""
+        if choice.tobytes() in asked or not self._is_within(choice, drains_max):
+            return best
+        asked.add(choice.tobytes())
+        found = self.realizations.of(choice, meant, portion)
+        asked.add(found.keeps.tobytes())
+        return min(best, found, key=_goal)
+
+    def _starts(self, keeps: Bools) -> Iterator[Bools]:
+        """What the program means with nothing that must go left out, all gone, and each of the nodes gone alone."""
+        stay = ~self.fleet.must_go
+        yield stay.copy()
+        yield np.zeros_like(keeps)
+        for node in range(len(keeps)):
+            alone = stay.copy()
+            alone[node] = False
+            yield alone
+
+    def _is_within(self, keeps: Bools, drains_max: dict[str, int] | None) -> bool:
+        going = [c.pool.name for c, stays in zip(self.fleet.candidates, keeps, strict=True) if not stays]
+        return drains_max is None or all(going.count(name) <= drains_max.get(name, len(keeps)) for name in set(going))
+
+
+def _goal(found: Realization) -> tuple[int, bool, int, int]:
+    return found.goal

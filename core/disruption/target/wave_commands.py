@@ -1,0 +1,111 @@
+"""The commands of a wave: nodes that share a new node go together, the others in small groups, so that each may fail alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from core.disruption.target.target_fleet import TargetFleet
+from core.model.plan import Command, Move, PlannedClaim
+from core.model.values import resources
+from core.reasons.termination import TerminationReason
+
+DELETED_TOGETHER: Final = 10
+"""Most nodes of a command that launches nothing: if one of them may not go any more, so many are asked about again."""
+
+
+def wave_commands(
+    fleet: TargetFleet,
+    claims: Sequence[PlannedClaim],
+    moves: Mapping[int, Sequence[Move]],
+    launched: Sequence[int],
+    wave: int,
+) -> list[Command]:
+    """The commands, those that launch first.
+
+    Args:
+        fleet: The candidates.
+        claims: The target's new nodes.
+        moves: Row of a node that goes → where its pods go.
+        launched: Positions of the new nodes that this wave launches.
+        wave: Its number.
+    """
+    new = {claims[position].name: position for position in launched}
+    used = {node: sorted({new[move.to] for move in found if move.to in new}) for node, found in moves.items()}
+    found: list[Command] = []
+    for nodes, positions in components(used):
+        waiting = set(positions)  # what another reason's command launches is only waited for
+        for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
+            own = [node for node in nodes if fleet.reason(node) == reason]
+            for part in _parts(own, whole=bool(positions)):
+                launching = sorted(waiting.intersection(position for node in part for position in used[node]))
+                found.append(_command(fleet, [claims[position] for position in launching], part, moves, wave))
+                waiting.difference_update(launching)
+    return found
+
+
+def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
+    """Nodes that share new nodes, with these; then all nodes that use none."""
+    left = {node: set(positions) for node, positions in used.items() if positions}
+    while left:
+        first = next(iter(left))
+        nodes, positions = [first], set(left.pop(first))
+        while joining := [node for node, own in left.items() if own & positions]:
+            for node in joining:
+                positions |= left.pop(node)
+            nodes += joining
+        yield nodes, sorted(positions)
+    alone = [node for node, positions in used.items() if not positions]
+    if alone:
+        yield alone, []
+
+
+def _parts(nodes: Sequence[int], *, whole: bool) -> Iterator[Sequence[int]]:
+    size = len(nodes) if whole else DELETED_TOGETHER
+    for start in range(0, len(nodes), max(size, 1)):
+        yield nodes[start : start + size]
+
+
+def _command(
+    fleet: TargetFleet,
+    claims: Sequence[PlannedClaim],
+    nodes: Sequence[int],
+    moves: Mapping[int, Sequence[Move]],
+    wave: int,
+) -> Command:
+    ordered = sorted(nodes, key=lambda node: fleet.candidates[node].name)
+    candidates = [fleet.candidates[node] for node in ordered]
+    arriving: dict[str, list[str]] = {}
+    for node in nodes:
+        for move in moves[node]:
+            arriving.setdefault(move.to, []).append(move.pod)
+    return Command(
+        reason=fleet.reason(nodes[0]),
+        method="drift" if fleet.must_go[nodes[0]] else "repack",
+        nodes=tuple(candidate.name for candidate in candidates),
+        claims=tuple(candidate.claim.name for candidate in candidates),
+        replacements=tuple(_opened(claim, arriving.get(claim.name, []), fleet) for claim in claims),
+        moves=tuple(sorted(move for node in ordered for move in moves[node])),
+        savings=sum(candidate.price for candidate in candidates) - sum(claim.price for claim in claims),
+        wave=wave,
+    )
+
+
+def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) -> PlannedClaim:
+    """A new node as the wave that launches it fills it. Its types hold what later waves bring, too."""
+    planned = {key for key in claim.pods if key in fleet.rows.row_of_pod}
+    requested = dict(claim.resources)
+    for key in sorted(planned.difference(arriving)):
+        requested = resources.subtract(requested, _requests(fleet, key))
+    for key in sorted(set(arriving) - planned):
+        requested = resources.add(requested, _requests(fleet, key))
+    pods = sorted({*arriving, *(key for key in claim.pods if key not in planned)})
+    return msgspec.structs.replace(claim, pods=tuple(pods), resources=requested)
+
+
+def _requests(fleet: TargetFleet, key: str) -> dict[str, int]:
+    """What a pod requests; equal for all pods of its kind."""
+    rows = fleet.rows
+    return rows.amounts(rows.row_of_pod[key])

@@ -1,0 +1,135 @@
+"""Cuts a target into waves: nodes that may go together, whose pods take final seats only, so that no pod moves twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.realization import Realization
+from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.target_fleet import TargetFleet
+from core.disruption.target.target_search import SMALL
+from core.disruption.target.wave_budgets import WaveBudgets
+from core.disruption.target.wave_commands import components, wave_commands
+from core.model.plan import Command, Move
+from core.packing.problem import Floats
+
+WAVES_MAX: Final = 400
+"""Most waves of one way; a budget of one node lets one go at a time."""
+
+OPEN_SEAT: Final = 4_000_000
+"""Nano-dollars per hour by which a seat that is open already makes a node's turn come earlier."""
+
+
+@dataclass(slots=True)
+class Wave:
+    """Nodes that go together.
+
+    Attributes:
+        moves: Row of a node → where its pods go.
+        launched: Positions of the new nodes that it launches.
+    """
+
+    moves: dict[int, list[Move]] = field(default_factory=dict)
+    launched: list[int] = field(default_factory=list)
+
+
+class WaveCutter:
+    """Cuts one target."""
+
+    def __init__(
+        self, disruption_pass: DisruptionPass, fleet: TargetFleet, found: Realization, book: SeatBook, values: Floats
+    ) -> None:
+        """Take a target.
+
+        Args:
+            disruption_pass: Budgets and what is decided already.
+            fleet: The candidates.
+            found: Where the drained pods go.
+            book: Their seats.
+            values: [item], nano-dollars per hour that a pod costs elsewhere.
+        """
+        self._fleet = fleet
+        self._book = book
+        self._budgets = WaveBudgets(disruption_pass)
+        self._left = [node for node, stays in enumerate(found.keeps) if not stays]
+        problem = fleet.rows.problem
+        self._worth = problem.prices - problem.loads @ values
+        self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
+
+    def commands(self, *, waves_max: int = WAVES_MAX) -> list[Command]:
+        """The commands of so many waves, in order."""
+        found: list[Command] = []
+        number = 0
+        while self._left and number < waves_max:
+            number += 1
+            wave = self._next()
+            self._send_home(wave, must_pay=waves_max == 1)
+            self._left = [node for node in self._left if node not in wave.moves]
+            if not wave.moves:
+                break
+            found += wave_commands(self._fleet, self._book.claims, wave.moves, wave.launched, number)
+        return found
+
+    def _next(self) -> Wave:
+        """The next wave: nodes by what they save for each move, as many as all budgets let go together."""
+        self._budgets.begin()
+        wave, wanted = Wave(), Counter[int]()
+        seats = self._book.open_seats()
+        order = sorted(self._left, key=lambda node: (self._rank(node, seats), self._fleet.candidates[node].name))
+        for node in order:
+            candidate = self._fleet.candidates[node]
+            if not self._budgets.admits(candidate, self._fleet.reason(node)):
+                continue
+            before = set(self._book.launched)
+            moves = self._book.take(node, wanted + self._needs[node])
+            if moves is None:
+                continue
+            launched = sorted(self._book.launched - before)
+            if launched and not self._budgets.has_room_for([self._book.claims[i] for i in launched], candidate):
+                self._book.put_back(node, moves, launched)
+                continue
+            wanted += self._needs[node]
+            self._budgets.take(candidate)
+            for position in launched:
+                self._budgets.launch(self._book.claims[position])
+            wave.moves[node] = moves
+            wave.launched += launched
+        self._budgets.end()
+        return wave
+
+    def _send_home(self, wave: Wave, *, must_pay: bool) -> None:
+        """Take nodes out of the wave again that may not be replaced by what it launches for them (Karpenter's price rules).
+
+        Args:
+            wave: The wave.
+            must_pay: Whether nodes that share new nodes have to pay for them by themselves; in a later wave others may do so.
+        """
+        claims, problem = self._book.claims, self._fleet.rows.problem
+        position_of = {claims[position].name: position for position in wave.launched}
+        used = {n: sorted({position_of[m.to] for m in found if m.to in position_of}) for n, found in wave.moves.items()}
+        for nodes, positions in components(used):
+            if not positions or any(problem.must_go[node] for node in nodes):
+                continue
+            price = sum(int(problem.prices[node]) for node in nodes)
+            planned = sum(claims[position].price for position in positions)
+            pays = must_pay or price > planned
+            is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
+            # In a large fleet the whole pays by far, and each new node costs at most `WORST_RATIO` times its price.
+            is_large = len(self._fleet.candidates) > SMALL
+            is_planned = price > planned or not must_pay
+            holds = self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot) or (
+                is_large and is_planned and self._book.hold_to(positions, None, flexible=is_lone_spot)
+            )
+            if not holds:
+                for node in reversed(nodes):
+                    self._book.put_back(node, wave.moves.pop(node), positions)
+                wave.launched = [position for position in wave.launched if position not in positions]
+
+    def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
+        """What has drifted goes first; then the saving for each move, where seats that are open already count as saved."""
+        needs = self._needs[node]
+        worth = float(self._worth[node]) + OPEN_SEAT * (needs & seats).total()
+        return -int(self._fleet.must_go[node]), -worth / (needs.total() + 1)

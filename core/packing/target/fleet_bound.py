@@ -1,0 +1,81 @@
+"""What no set of kept nodes and new machines for the same pods undercuts, by weak duality."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from core.packing.problem import Floats, Ints
+from core.packing.target.fleet_problem import FleetProblem, PodCells
+from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, free_room_worth
+
+ROUNDS_MAX: Final = 6
+"""Rounds in which types join that the values found so far do not price in; each raises the bound."""
+
+JOINING_MAX: Final = 12
+"""Types that join in one round."""
+
+SLACK_RELATIVE: Final = 1e-9
+"""Taken off for what floating point may have gained."""
+
+
+def fleet_bound(problem: FleetProblem, types: Ints) -> int:
+    """Nano-dollars per hour that the nodes that may go, or what takes their place, cost at least.
+
+    Moves are free, machines and rooms may be filled to the last byte, and pods may be split. Any node may stay, for one that
+    must go may find no place for its pods.
+
+    Args:
+        problem: The fleet.
+        types: Types to begin with; others join as long as they make the bound higher.
+    """
+    problem = replace(problem, move_prices=np.zeros_like(problem.prices), must_go=np.zeros_like(problem.must_go),
+                      host_caps=np.zeros_like(problem.host_caps))  # fmt: skip
+    cells, best = PodCells.of(problem), 0.0
+    requests = cells.least_requests(problem)
+    for _ in range(ROUNDS_MAX):
+        found = KeepOrDrain(problem, cells, types, requests).solve(TargetRules(fill=1.0))
+        proven, shares = _proven(problem, cells, requests, found)
+        best = max(best, proven)
+        joining = np.setdiff1d(np.argsort(shares, kind="stable")[:JOINING_MAX], types)
+        joining = joining[shares[joining] < 1 - SLACK_RELATIVE]
+        if not joining.size:
+            break
+        types = np.union1d(types, joining)
+    return max(0, int(best * (1 - SLACK_RELATIVE) / DOLLARS))
+
+
+def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: FleetTarget) -> tuple[float, Floats]:
+    """Dollars per hour that the values prove, and [type] the least share of a cell's value that its pods pay there.
+
+    Values v of cells, u of room and w of machines prove v · pods - u · room + Σ_n min(0, price_n - v · load_n - u · free_n),
+    where v_c ≤ u_g · request_c for every group and v_c ≤ w_t · request_c for every type that admits the cell, and
+    w_t · capacity_t ≤ price_t.
+    """
+    scale = problem.scale
+    asked, capacity = requests / scale, problem.capacity / scale
+    fits, suits = cells.first(problem.fits), cells.first(problem.group_suits)
+    prices = problem.type_prices * DOLLARS
+    # Each type gets the best of the values found for any type, scaled to what it costs. Largest smallest share wins.
+    known = np.unique(found.type_values[found.type_values.any(axis=1)], axis=0)
+    values, shares = found.cell_values, np.full(len(prices), -1.0)
+    pays = np.full((len(asked), len(prices)), np.inf)
+    for weights in known:
+        total = capacity @ weights
+        factor = np.where(total > 0, prices / np.maximum(total, 1e-300), 0.0)
+        paid = np.where(fits, (asked @ weights)[:, None] * factor, np.inf)
+        least = (paid / np.maximum(values, 1e-12)[:, None]).min(axis=0, initial=np.inf)
+        better = least > shares
+        shares[better], pays[:, better] = least[better], paid[:, better]
+    pays = np.where(fits & (shares < 0)[None, :], 0.0, pays)
+    into = np.where(suits, asked @ found.room_values.T, np.inf)
+    # Cells that fit nowhere else stay where they are: any value would do, what the program says is taken.
+    limit = np.minimum(pays.min(axis=1, initial=np.inf), into.min(axis=1, initial=np.inf))
+    values = np.minimum(values, limit)
+    loads = problem.loads @ cells.members.T
+    reduced = problem.prices * DOLLARS - loads @ values - free_room_worth(problem, found.room_values)
+    room = (np.maximum(problem.group_free, 0) / scale * found.room_values).sum()
+    proven = float(values @ (cells.members @ problem.counts) - room + np.minimum(reduced, 0).sum())
+    return proven, shares

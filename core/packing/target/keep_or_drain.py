@@ -1,0 +1,244 @@
+"""The keep-or-drain program: nodes stay or go, pods move into free room or onto new machines, and each move has a price.
+
+minimise    Σ_n price[n] stay[n] + Σ_n move[n] (1 - stay[n]) + Σ_t price[t] machines[t]
+cell c      Σ_g into[c, g] + Σ_t new[c, t] + Σ_n load[n, c] stay[n] ≥ all pods of the cell
+group g, r  Σ_c request[c, r] into[c, g] ≤ fill · (room of nodes that stay anyway + Σ_n in g free[n, r] stay[n])
+type t, r   Σ_c request[c, r] new[c, t] ≤ fill · capacity[t, r] machines[t]
+item i      nodes that stay + machines ≥ pods of the item / most on one node        (rules along hostnames)
+cell c      Σ_t new[c, t] + Σ_{n on demand} load[n, c] stay[n] ≤ its pods on demand  (spot is not replaced by spot)
+pool p      Σ_n in p (1 - stay[n]) ≤ drains[p]                                       (where only so many may go)
+
+stay is in [0, 1] and comes out whole for all but a few nodes, at most as many as there are binding rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
+from core.packing.problem import Bools, Floats, Ints
+from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
+
+FILL: Final = 0.985
+"""Which share of fluid room is reckoned with: whole pods never fill a node entirely."""
+
+DOLLARS: Final = 1e-9
+"""Dollars in a nano-dollar: the program reckons in dollars, so that its coefficients are of one order."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetRules:
+    """What a target has to keep to besides room.
+
+    Attributes:
+        fill: Which share of free room and of machines pods may fill.
+        keep_discount: By which share a running node counts cheaper than a new one: prices waver.
+        is_gated: Whether pods of spot nodes may only go into room that exists.
+        pools: [node], the NodePool's number, where `drains_max` bounds how many of each go; empty otherwise.
+        drains_max: [pool], how many of its nodes may go.
+    """
+
+    fill: float = FILL
+    keep_discount: float = 0.0
+    is_gated: bool = False
+    pools: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    drains_max: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetTarget:
+    """The program's solution.
+
+    Attributes:
+        stay: [node], between zero and one.
+        into: [item, group], pods that move into the free room of a group's nodes.
+        machines: New machines.
+        margins: [node], dollars per hour by which keeping the node is dearer than draining it; below zero it stays.
+        cell_values: [cell], duals of the cells' rows: what one more pod would cost.
+        room_values: [group, resource], duals of free room, per unit of `scale`.
+        type_values: [type, resource], duals of the machines' capacity, per unit of `scale`.
+    """
+
+    stay: Floats
+    into: Floats
+    machines: float
+    margins: Floats
+    cell_values: Floats
+    room_values: Floats
+    type_values: Floats
+
+
+class _Coefficients:
+    """A sparse matrix in the making."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Ints, Ints, Floats]] = []
+
+    def put(self, rows: Ints, columns: Ints, values: Floats | float) -> None:
+        """Add coefficients; the three are broadcast against each other."""
+        row, column, value = np.broadcast_arrays(rows, columns, np.asarray(values, dtype=float))
+        self._parts.append((row.ravel(), column.ravel(), value.ravel()))
+
+    def columns(self, costs: Floats, upper: Floats) -> LpColumns:
+        """The matrix by column."""
+        row, column, value = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        order = np.lexsort((row, column))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(column, minlength=len(costs)))]).astype(np.int32)
+        return LpColumns(costs, upper, starts, row[order].astype(np.int32), value[order])
+
+
+class KeepOrDrain:
+    """The program over one fleet, with some of its types."""
+
+    def __init__(self, problem: FleetProblem, cells: PodCells, types: Ints, requests: Floats) -> None:
+        """Lay out rows and columns.
+
+        Args:
+            problem: The fleet.
+            cells: Its pods, joined.
+            types: Which types may be launched.
+            requests: [cell, resource], what a pod of each cell is taken to request.
+        """
+        self.problem, self.cells, self.types = problem, cells, types
+        self._scale = problem.scale
+        self._requests = requests / self._scale
+        self._loads = problem.loads @ cells.members.T
+        self._into_cell, self._into_group = (
+            part.astype(np.int64) for part in np.nonzero(cells.first(problem.group_suits))
+        )
+        self._new_cell, self._new_type = (
+            part.astype(np.int64) for part in np.nonzero(cells.first(problem.fits)[:, types])
+        )
+        nodes, resources = problem.free.shape
+        sizes = [nodes, len(types), len(self._into_cell), len(self._new_cell)]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        self._resource = np.arange(resources)
+        self._room_row = len(cells.members)
+        self._type_row = self._room_row + problem.group_free.shape[0] * resources
+        self._host_row = self._type_row + len(types) * resources
+        self._capped = np.flatnonzero(problem.host_caps)
+
+    def solve(self, rules: TargetRules) -> FleetTarget:
+        """Solve the program to the end."""
+        problem, entries = self.problem, _Coefficients()
+        nodes = len(problem.prices)
+        lower, upper = self._rows(rules)
+        self._put_nodes(entries, rules.fill)
+        self._put_pods(entries)
+        self._put_hosts(entries)
+        row = self._host_row + len(self._capped)
+        if rules.is_gated:
+            self._put_gate(entries, row)
+            row += len(self.cells.members)
+        if len(rules.pools):
+            entries.put(row + rules.pools, np.arange(nodes), 1.0)
+        prices, moves = problem.prices * DOLLARS * (1 - rules.keep_discount), problem.move_prices * DOLLARS
+        machines = problem.type_prices[self.types] * DOLLARS
+        costs = np.concatenate([prices - moves, machines, np.zeros(len(self._into_cell) + len(self._new_cell))])
+        top = np.full(len(costs), UNBOUNDED)
+        top[:nodes] = np.where(problem.must_go, 0.0, 1.0)
+        program = LinearProgram(LpRows(lower, upper), entries.columns(costs, top))
+        program.solve()
+        values, duals = program.column_values(), program.row_duals()
+        if len(values) < len(costs):  # no solution: pods that nothing could hold; all stay
+            values, duals = np.concatenate([np.ones(nodes), np.zeros(len(costs) - nodes)]), np.zeros(len(lower))
+        return self._target(values, duals, prices - moves, rules)
+
+    def _rows(self, rules: TargetRules) -> tuple[Floats, Floats]:
+        """Lower and upper bounds of all rows."""
+        problem, cells = self.problem, self.cells
+        own = np.maximum(problem.group_free, 0) / self._scale * rules.fill
+        caps = problem.host_caps[self._capped]
+        enough = (problem.counts + problem.elsewhere)[self._capped] / np.maximum(caps, 1) - problem.hosts
+        lower = [cells.members @ problem.counts, -own.ravel(), np.zeros(len(self.types) * len(self._resource)), enough]
+        upper = [np.full(sum(map(len, lower)), UNBOUNDED)]
+        if rules.is_gated:
+            lower.append(np.full(len(cells.members), -UNBOUNDED))
+            upper.append(self._loads[~problem.is_spot].sum(axis=0))
+        if len(rules.pools):
+            sizes = np.bincount(rules.pools, minlength=len(rules.drains_max))
+            lower.append(sizes - rules.drains_max)
+            upper.append(np.full(len(sizes), UNBOUNDED))
+        return np.concatenate(lower).astype(float), np.concatenate(upper).astype(float)
+
+    def _put_nodes(self, entries: _Coefficients, fill: float) -> None:
+        """What a node that stays holds, and the room that it offers."""
+        problem, count = self.problem, len(self._resource)
+        node, cell = np.nonzero(self._loads)
+        entries.put(cell, node, self._loads[node, cell].astype(float))
+        open_ = np.flatnonzero(problem.room_groups != NO_GROUP)
+        rows = self._room_row + problem.room_groups[open_][:, None] * count + self._resource
+        entries.put(rows, open_[:, None], np.maximum(problem.free[open_], 0) / self._scale * fill)
+        kinds = np.arange(len(self.types))
+        rows = self._type_row + kinds[:, None] * count + self._resource
+        entries.put(rows, self._starts[1] + kinds[:, None], problem.capacity[self.types] / self._scale * fill)
+
+    def _put_pods(self, entries: _Coefficients) -> None:
+        """Pods that move, into rooms and onto machines."""
+        count = len(self._resource)
+        into, new = np.arange(len(self._into_cell)), np.arange(len(self._new_cell))
+        entries.put(self._into_cell, self._starts[2] + into, 1.0)
+        rows = self._room_row + self._into_group[:, None] * count + self._resource
+        entries.put(rows, self._starts[2] + into[:, None], -self._requests[self._into_cell])
+        entries.put(self._new_cell, self._starts[3] + new, 1.0)
+        rows = self._type_row + self._new_type[:, None] * count + self._resource
+        entries.put(rows, self._starts[3] + new[:, None], -self._requests[self._new_cell])
+
+    def _put_hosts(self, entries: _Coefficients) -> None:
+        rows = self._host_row + np.arange(len(self._capped))
+        staying = np.flatnonzero(self.problem.room_groups != NO_GROUP)
+        entries.put(rows[:, None], staying[None, :], 1.0)
+        entries.put(rows[:, None], self._starts[1] + np.arange(len(self.types))[None, :], 1.0)
+
+    def _put_gate(self, entries: _Coefficients, row: int) -> None:
+        node, cell = np.nonzero(self._loads * ~self.problem.is_spot[:, None])
+        entries.put(row + cell, node, self._loads[node, cell].astype(float))
+        entries.put(row + self._new_cell, self._starts[3] + np.arange(len(self._new_cell)), 1.0)
+
+    def _target(self, values: Floats, duals: Floats, costs: Floats, rules: TargetRules) -> FleetTarget:
+        problem, cells, starts = self.problem, self.cells, self._starts
+        stay = np.clip(values[: starts[1]], 0, 1)
+        by_cell = np.zeros((len(cells.members), problem.group_free.shape[0]))
+        by_cell[self._into_cell, self._into_group] = np.maximum(values[starts[2] : starts[3]], 0)
+        room_values = np.maximum(duals[self._room_row : self._type_row].reshape(problem.group_free.shape), 0)
+        type_values = np.zeros(problem.capacity.shape)
+        of_types = duals[self._type_row : self._host_row].reshape(len(self.types), len(self._resource))
+        type_values[self.types] = np.maximum(of_types, 0)
+        cell_values = np.maximum(duals[: self._room_row], 0)
+        margins = costs - self._loads @ cell_values - rules.fill * free_room_worth(problem, room_values)
+        shares = self._shares(stay, by_cell.sum(axis=1), is_gated=rules.is_gated)
+        into = by_cell[cells.cell] * shares[:, None]
+        machines = float(values[starts[1] : starts[2]].sum())
+        return FleetTarget(stay, into, machines, margins, cell_values, room_values, type_values)
+
+    def _shares(self, stay: Floats, existing: Floats, *, is_gated: bool) -> Floats:
+        """[item], its share of what its cell puts into existing room. Where spot is gated, pods of spot nodes come first."""
+        problem, cells = self.problem, self.cells
+        drained = (1 - stay) @ problem.loads
+        if not is_gated:
+            whole: Floats = drained / np.maximum(cells.members.T @ (cells.members @ drained), 1e-9)
+            return whole
+        spot = ((1 - stay) * problem.is_spot) @ problem.loads
+        rest, first = drained - spot, cells.members @ spot
+        more = np.maximum(existing - first, 0)[cells.cell]
+        of_rest = np.maximum((cells.members @ rest)[cells.cell], 1e-9)
+        gated: Floats = (spot + more * rest / of_rest) / np.maximum(existing[cells.cell], 1e-9)
+        return gated
+
+
+def free_room_worth(problem: FleetProblem, room_values: Floats) -> Floats:
+    """[node], dollars per hour that its free room is worth as long as it stays, by values per unit of `scale`."""
+    worth = np.zeros(len(problem.prices))
+    seen = problem.room_groups != NO_GROUP
+    room = np.maximum(problem.free[seen], 0) / problem.scale
+    worth[seen] = (room * room_values[problem.room_groups[seen]]).sum(axis=1)
+    return worth
+
+
+def rounded(stay: Floats) -> Bools:
+    """[node], whether it stays: the nearer whole number."""
+    keeps: Bools = stay >= 0.5
+    return keeps

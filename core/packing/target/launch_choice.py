@@ -1,0 +1,33 @@
+"""Which types of machine the keep-or-drain program may buy: those that the relaxation buys, and the next best."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from core.packing.problem import Ints, PackingProblem
+from core.packing.relaxation.fluid_lp import FluidSolution
+
+NEXT_BEST: Final = 10
+"""Types that nearly pay, for each set of pods that may use the same types."""
+
+CHEAPEST_EACH: Final = 3
+"""The cheapest for CPU and for memory alone: which of them is short depends on the room that is filled up."""
+
+
+def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:
+    """Types by what the relaxation's values of a mixed load say of them, for each pattern of admitted pods."""
+    bought = np.flatnonzero(fluid.machines > 1e-6)
+    # rent[t] = max_i fit[i, t] · value[i] / price[t]: what a machine full of the best item is worth for its price.
+    rents = (problem.fit * fluid.item_values[:, None]).max(axis=0) / np.maximum(problem.prices, 1)
+    near: list[Ints] = [bought]
+    patterns, pattern = np.unique(problem.allowed.T, axis=0, return_inverse=True)
+    for number in range(len(patterns)):
+        same = np.flatnonzero(pattern.ravel() == number)
+        near.append(same[np.argsort(-rents[same], kind="stable")[:NEXT_BEST]])
+        near.append(same[np.argsort(problem.prices[same], kind="stable")[:1]])
+        for resource in range(min(2, problem.capacity.shape[1])):
+            dear = problem.prices[same] / np.maximum(problem.capacity[same, resource], 1)
+            near.append(same[np.argsort(dear, kind="stable")[:CHEAPEST_EACH]])
+    return np.unique(np.concatenate(near)).astype(np.int64)

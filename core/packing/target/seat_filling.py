@@ -1,0 +1,143 @@
+"""Whole pods into the free room of nodes that stay, as the keep-or-drain program has them in shares.
+
+First fit fills CPU and strands memory. Here a pod goes to the node whose free room is most like what it requests, so that both
+run out together (the measure of likeness is the cosine, over resources scaled by a typical amount).
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.packing.problem import Bools, Floats, Ints
+from core.packing.target.fleet_problem import FleetProblem
+
+GAPS: Final = (0.97, 0.9)
+"""How like a gap must be to a pod that the program meant for a new machine, or for a group where it found no room; in turn."""
+
+FULLNESS_WEIGHT: Final = 0.1
+"""How much a node's free room counts against it beside likeness: of two equally like, the fuller one is filled."""
+
+SHAPE_RESOURCES: Final = 2
+"""Likeness looks at CPU and memory; places for pods are hardly ever what is short."""
+
+
+class Seat(NamedTuple):
+    """Pods of one item on one existing node: `node` is its position among all nodes."""
+
+    item: int
+    node: int
+    pods: int
+
+
+class Rooms(NamedTuple):
+    """The nodes that may take pods.
+
+    Attributes:
+        free: [node, resource], their room now.
+        groups: [node], the room group of each, NO_GROUP where it takes nothing.
+        suits: [item, node], whether the item's pods may run there.
+        present: [item], node → pods of the item that run there, for items with a cap along hostnames.
+    """
+
+    free: Ints
+    groups: Ints
+    suits: Bools
+    present: tuple[dict[int, int], ...]
+
+
+class SeatFilling:
+    """Fills the free room of the nodes that stay."""
+
+    def __init__(self, problem: FleetProblem, rooms: Rooms, drained: Ints) -> None:
+        """Begin with nothing placed; `drained` is [item], pods of nodes that go."""
+        self._problem = problem
+        self._rooms = rooms
+        self._scale = problem.scale
+        self._free: Floats = rooms.free.astype(float)
+        self._left = drained.copy()
+        self._drained = drained
+
+    def seats(self, into: Floats, machines: float) -> list[Seat]:
+        """Seats for as many pods as `into` ([item, group]) says and room allows; machines are those that will be launched."""
+        problem, rooms = self._problem, self._rooms
+        wanted = whole_pods(into, self._drained)
+        share = (problem.requests / self._scale).max(axis=1) if len(problem.requests) else np.zeros(0)
+        largest = np.argsort(-share, kind="stable")
+        is_capped = problem.host_caps > 0
+        found: list[Seat] = []
+        for item in largest[is_capped[largest]]:  # as many as new hosts could not take
+            here = self._open_hosts(int(item))
+            many = max(int(wanted[item].sum()), int(self._drained[item] - problem.host_caps[item] * machines))
+            found += self._put(int(item), many, here, -1.0, once=True)
+        members = [np.flatnonzero(rooms.groups == group) for group in range(into.shape[1])]
+        for item in largest[~is_capped[largest]]:
+            for group in np.flatnonzero(wanted[item]):
+                here = members[group][rooms.suits[item, members[group]]]
+                found += self._put(int(item), int(wanted[item, group]), here, -1.0)
+        for alike in GAPS:
+            for item in largest[(self._left[largest] > 0) & ~is_capped[largest]]:
+                here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
+                found += self._put(int(item), int(self._left[item]), here, alike)
+        return found
+
+    def _open_hosts(self, item: int) -> Ints:
+        """Nodes where a rule along hostnames admits one more pod of the item."""
+        rooms, cap = self._rooms, int(self._problem.host_caps[item])
+        here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
+        is_open = np.array([rooms.present[item].get(int(node), 0) < cap for node in here], dtype=bool)
+        return np.asarray(here[is_open], dtype=np.int64)
+
+    def _put(self, item: int, pods: int, here: Ints, alike: float, *, once: bool = False) -> list[Seat]:
+        """Pods of an item onto those of the nodes whose room is most like them; `once`: one pod a node."""
+        request = self._problem.requests[item]
+        unit = self._shape(request[None, :])[0]
+        unit = unit / max(float(np.linalg.norm(unit)), 1e-9)
+        pods, seats = min(pods, int(self._left[item])), list[Seat]()
+        while pods > 0 and here.size:
+            places = self._places(here, request)
+            here, places = here[places > 0], places[places > 0]
+            shape = self._shape(self._free[here])
+            size = np.maximum(np.linalg.norm(shape, axis=1), 1e-9)
+            like = (shape @ unit) / size
+            near = np.flatnonzero(like >= alike)
+            if not near.size:
+                break
+            most = pods if once else min(pods, len(near) // 3 + 1)
+            best = near[np.argsort(FULLNESS_WEIGHT * size[near] - like[near], kind="stable")[: max(1, most)]]
+            amounts = np.minimum(places[best], 1 if once else max(1, pods // (2 * len(best))))
+            amounts = np.diff(np.minimum(np.cumsum(amounts), pods), prepend=0)
+            got = np.flatnonzero(amounts)
+            self._free[here[best[got]]] -= amounts[got][:, None] * request
+            seats += [Seat(item, int(here[best[k]]), int(amounts[k])) for k in got]
+            placed = int(amounts.sum())
+            pods -= placed
+            self._left[item] -= placed
+            if once:
+                break
+        return seats
+
+    def _places(self, here: Ints, request: Ints) -> Ints:
+        """[place], how many pods of this request each node has room for."""
+        asked = np.flatnonzero(request)
+        if not asked.size:
+            return np.full(len(here), np.iinfo(np.int32).max, dtype=np.int64)
+        return np.asarray((self._free[here][:, asked] // request[asked]).min(axis=1), dtype=np.int64)
+
+    def _shape(self, amounts: Ints | Floats) -> Floats:
+        shape: Floats = amounts[:, :SHAPE_RESOURCES] / self._scale[:SHAPE_RESOURCES]
+        return shape
+
+
+def whole_pods(into: Floats, drained: Ints) -> Ints:
+    """[item, group], shares in whole pods. What rounding takes from one item the next one gets, which is about as large."""
+    whole, carry = np.zeros(into.shape, dtype=np.int64), np.zeros(into.shape[1])
+    for item in range(len(into)):
+        wanted = np.minimum(into[item] + carry, drained[item])
+        whole[item] = np.floor(wanted + 0.5)
+        excess = int(whole[item].sum() - drained[item])
+        for group in np.argsort(wanted - whole[item], kind="stable")[: max(excess, 0)]:
+            whole[item, group] -= 1
+        carry += into[item] - whole[item]
+    return np.maximum(whole, 0)

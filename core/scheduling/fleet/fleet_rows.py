@@ -1,0 +1,232 @@
+"""A snapshot's nodes and the pods on some of them as a `FleetProblem`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from core import labels
+from core.model.pod import Pod
+from core.packing.problem import Bools, Ints, PackingProblem
+from core.packing.target.fleet_problem import NO_GROUP, FleetProblem
+from core.packing.target.seat_filling import Rooms
+from core.scheduling.context import SchedulingContext
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_groups import ItemGroup, LaunchOption
+from core.scheduling.optimization.subproblems.packing_columns import problem_of
+from core.scheduling.pods.pod_group import PodGroup
+from core.scheduling.primitives.handles import RequirementId
+from core.scheduling.primitives.requirement_table import IMPOSSIBLE
+
+ROOM_SHAPES: Final = 32
+"""Ratios of free CPU to free memory that are told apart among nodes of equal labels and taints. With four the program sees room
+for a third more pods than find any."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrainableNode:
+    """A node that may go.
+
+    Attributes:
+        position: Among the context's existing nodes.
+        price: Nano-dollars per hour.
+        move_price: What moving its pods counts, in the same unit.
+        must_go: Whether it goes whatever that costs.
+    """
+
+    position: int
+    price: int
+    move_price: int
+    must_go: bool = False
+
+
+class FleetRows:
+    """The arrays, and what their rows stand for.
+
+    Attributes:
+        nodes: [node], those that may go, by position.
+        pods: [node], their pods that would move.
+        row_of_pod: Key of such a pod → its item.
+        items: [item], the pod groups of these pods.
+        problem: The fleet.
+        market: The packing problem of the items that fit a new machine, over types worth buying; None where none fits any.
+    """
+
+    def __init__(self, context: SchedulingContext, nodes: Sequence[DrainableNode], closed: Collection[int]) -> None:
+        """Read the snapshot.
+
+        Args:
+            context: The snapshot.
+            nodes: The nodes that may go.
+            closed: Positions of nodes that take no pods, besides those that are leaving.
+        """
+        self._context = context
+        self.nodes = sorted(nodes, key=lambda node: node.position)
+        views = context.existing_nodes
+        self.pods: list[tuple[Pod, ...]] = [
+            context.budgets.currently_reschedulable(views[node.position].state.pods) for node in self.nodes
+        ]
+        groups = {(group := context.pod_groups.of(pod)).index: group for pods in self.pods for pod in pods}
+        self.items: list[PodGroup] = [groups[index] for index in sorted(groups)]
+        self.row_of = {int(group.index): row for row, group in enumerate(self.items)}
+        self.row_of_pod = {pod.key: self.row_of[context.pod_groups.of(pod).index] for pods in self.pods for pod in pods}
+        self._free = np.array([view.free for view in views], dtype=np.int64).reshape(len(views), len(context.axis.zero))
+        self._suits = self._suitable(closed)
+        self._groups = self._room_groups()
+        self.market, self._fits = self._launchable()
+        self.problem = self._problem()
+
+    @property
+    def rooms(self) -> Rooms:
+        """The nodes that may take pods, while all of them stay."""
+        present = tuple({int(p): n for p, n in group.signature.bound.items()} for group in self.items)
+        return Rooms(np.maximum(self._free, 0), self._groups.copy(), self._suits, present)
+
+    def amounts(self, item: int) -> dict[str, int]:
+        """What one pod of an item requests."""
+        return self._context.axis.amounts(self.items[item].requests)
+
+    def positions(self, is_chosen: Bools) -> list[int]:
+        """Positions of the chosen nodes."""
+        return [node.position for node, chosen in zip(self.nodes, is_chosen, strict=True) if chosen]
+
+    def _suitable(self, closed: Collection[int]) -> Bools:
+        """[item, node], whether labels and taints suit in any of the ways that the item may be placed."""
+        context, count = self._context, len(self._context.existing_nodes)
+        shut = np.zeros(count, dtype=bool)
+        shut[[n.index for n in context.existing_nodes if n.is_leaving or not n.state.is_initialized]] = True
+        shut[sorted(closed)] = True
+        known: dict[object, Bools] = {}
+        rows = []
+        for group in self.items:
+            question = (_alternatives(group), group.steps[-1].demands.tolerations if group.steps else None)
+            if question not in known:
+                known[question] = self._places(group) & ~shut
+            rows.append(known[question])
+        return np.array(rows, dtype=bool).reshape(len(rows), count)
+
+    def _places(self, group: PodGroup) -> Bools:
+        context = self._context
+        count = len(context.existing_nodes)
+        if not group.steps:
+            return np.zeros(count, dtype=bool)
+        mask = context.node_index.suitable(_alternatives(group), group.steps[-1].demands.tolerations)
+        return np.array([mask >> position & 1 for position in range(count)], dtype=bool)
+
+    def _room_groups(self) -> Ints:
+        """[node], the nodes that suit the same items and have a like ratio of free resources share a number."""
+        count = len(self._context.existing_nodes)
+        groups = np.full(count, NO_GROUP, dtype=np.int64)
+        if not len(self.items):
+            return groups
+        is_open = self._suits.any(axis=0)
+        pattern = np.unique(self._suits.T, axis=0, return_inverse=True)[1].ravel()
+        free = np.maximum(self._free, 0)
+        scale = np.maximum(free.mean(axis=0), 1)
+        tilt = np.log((free[:, 0] + 1) / scale[0])
+        if free.shape[1] > 1:
+            tilt = tilt - np.log((free[:, 1] + 1) / scale[1])
+        number = 0
+        for one in np.unique(pattern[is_open]):
+            here = np.flatnonzero((pattern == one) & is_open)
+            cuts = np.quantile(tilt[here], np.linspace(0, 1, ROOM_SHAPES + 1)[1:-1])
+            shapes = np.unique(np.searchsorted(cuts, tilt[here]), return_inverse=True)[1].ravel()
+            groups[here] = number + shapes
+            number += int(shapes.max()) + 1
+        return groups
+
+    def _launchable(self) -> tuple[PackingProblem | None, Bools]:
+        """The packing problem of items that a new machine takes; [item, type], which fits which."""
+        context, counts = self._context, dict[ItemGroup, int]()
+        number_of, of_item = dict[ItemGroup, int](), list[int]()
+        amounts: dict[int, int] = {}
+        for pods in self.pods:
+            for pod in pods:
+                index = context.pod_groups.of(pod).index
+                amounts[index] = amounts.get(index, 0) + 1
+        for group in self.items:
+            options = tuple(dict.fromkeys(one for one in self._options(group) if self._holds(one, group)))
+            if not options:
+                of_item.append(-1)
+                continue
+            item = ItemGroup(group.requests, options)
+            of_item.append(number_of.setdefault(item, len(number_of)))
+            counts[item] = counts.get(item, 0) + amounts[group.index]
+        if not counts:
+            return None, np.zeros((len(self.items), 0), dtype=bool)
+        problem = problem_of(context.templates, counts=counts, hostname_capacity={})
+        problem = problem.restricted(problem.undominated())
+        rows = np.array(of_item, dtype=np.int64)
+        return problem, np.where(rows[:, None] >= 0, problem.fit[rows] > 0, False)
+
+    def _options(self, group: PodGroup) -> Iterator[LaunchOption]:
+        """Every way in which a new node could be had for such pods, topology aside."""
+        context = self._context
+        tolerated = [context.open_templates(step) for step in group.steps]
+        for alternative in _alternatives(group):
+            for template in context.templates:
+                reqs = context.table.narrowed(template.offered, asked=alternative)
+                if reqs != IMPOSSIBLE and any(by_step[template.index] for by_step in tolerated):
+                    yield LaunchOption(template.index, reqs, template.mask)
+
+    def _holds(self, option: LaunchOption, group: PodGroup) -> bool:
+        types = self._context.templates[option.template_index].types
+        fitting = types.room.survivors(types.mask(option.reqs) & option.allowed, group.requests)
+        return bool(types.offerings.cheapest(fitting, option.reqs) is not None)
+
+    def _problem(self) -> FleetProblem:
+        context, rows = self._context, self.row_of
+        at = np.array([node.position for node in self.nodes], dtype=np.int64)
+        loads = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
+        for number, pods in enumerate(self.pods):
+            for pod in pods:
+                loads[number, rows[context.pod_groups.of(pod).index]] += 1
+        others = np.setdiff1d(np.flatnonzero(self._groups != NO_GROUP), at)
+        count = int(self._groups.max(initial=NO_GROUP)) + 1
+        group_free = np.zeros((count, self._free.shape[1]), dtype=np.int64)
+        np.add.at(group_free, self._groups[others], np.maximum(self._free[others], 0))
+        first = [int(np.flatnonzero(self._groups == group)[0]) for group in range(count)]
+        resources = len(context.axis.zero)
+        requests = np.array([g.requests for g in self.items], dtype=np.int64).reshape(len(self.items), resources)
+        market = self.market
+        leaving = set(at.tolist())
+        return FleetProblem(
+            prices=np.array([node.price for node in self.nodes], dtype=np.int64),
+            move_prices=np.array([node.move_price for node in self.nodes], dtype=np.int64),
+            must_go=np.array([node.must_go for node in self.nodes], dtype=bool),
+            is_spot=np.array(
+                [not node.must_go and _is_spot(context, node.position) for node in self.nodes], dtype=bool
+            ),
+            loads=loads,
+            free=self._free[at],
+            room_groups=self._groups[at],
+            requests=requests,
+            host_caps=self._host_caps(),
+            elsewhere=np.array(
+                [sum(n for p, n in g.signature.bound.items() if p not in leaving) for g in self.items], dtype=np.int64
+            ),
+            group_suits=self._suits[:, first].reshape(len(self.items), count),
+            group_free=group_free,
+            hosts=len(others),
+            capacity=market.capacity[:, :resources] if market else np.zeros((0, resources), dtype=np.int64),
+            type_prices=market.prices if market else np.zeros(0, dtype=np.int64),
+            fits=self._fits,
+        )
+
+    def _host_caps(self) -> Ints:
+        """[item], most of its pods on one node by rules along hostnames, zero for any number."""
+        caps = HostnameCaps(self._context.topology.groups)
+        found = [[cap for _, cap in caps.caps(g.steps[0]) if cap > 0] if g.steps else [] for g in self.items]
+        return np.array([min(own, default=0) for own in found], dtype=np.int64)
+
+
+def _alternatives(group: PodGroup) -> tuple[RequirementId, ...]:
+    """What such pods may ask of a node at any of their steps."""
+    return tuple(dict.fromkeys(alternative for step in group.steps for alternative in step.alternatives))
+
+
+def _is_spot(context: SchedulingContext, position: int) -> bool:
+    return context.existing_nodes[position].state.labels.get(labels.CAPACITY_TYPE) == labels.SPOT

@@ -1,0 +1,171 @@
+"""One target for all nodes, and the moves of it that may begin now (the shapes are those that users ask for)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from core import labels
+from core.disruption import disrupt
+from core.disruption.target.decide import WORTHWHILE
+from core.model.node_pool import BALANCED, Budget, Disruption
+from core.model.plan import DisruptionPlan
+from core.model.snapshot import Options, Snapshot
+from tests.builders import a_node_of, a_pool, a_snapshot, a_type
+from tests.unit.disruption.nodes_for_tests import (
+    KARPENTER,
+    MIDDLE,
+    ON_DEMAND,
+    SMALL,
+    blocked,
+    checked,
+    drifted,
+    pod_on,
+    world,
+)
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY
+
+
+def with_types(snapshot: Snapshot, *prices: tuple[str, str, float]) -> Snapshot:
+    """The same cluster, with these types (name, vCPU, dollars) on offer."""
+    types = tuple(a_type(name, cpu=cpu, price=price) for name, cpu, price in prices)
+    return msgspec.structs.replace(snapshot, catalogue=a_snapshot(types=types).catalogue)
+
+
+def nodes_gone(plan: DisruptionPlan) -> set[str]:
+    return {name for command in plan.commands for name in command.nodes}
+
+
+def test_one_node_becomes_two_where_they_are_cheaper() -> None:
+    """Karpenter never turns one node into two; we do, if not told to do as it does."""
+    dear = a_type("dear", cpu="8", price=9.0)
+    pods = tuple(pod_on("node-1", f"p{n}", cpu="900m") for n in range(4))
+    snapshot = with_types(world(a_node_of(dear), pods=pods), ("dear", "8", 9.0), ("two", "2", 0.3))
+    (command,) = disrupt(snapshot).commands
+    assert (command.method, len(command.replacements), command.wave) == ("repack", 2, 1)
+    assert checked(command, snapshot) == command
+    assert disrupt(msgspec.structs.replace(snapshot, options=KARPENTER)).commands == ()
+
+
+def test_three_nodes_become_two_of_another_type() -> None:
+    """Two half-full nodes of one type and one of another are best as two of a third."""
+    kinds = (("a", "4", 0.4), ("b", "8", 0.8), ("c", "5", 0.42))
+    a, b = (a_type(name, cpu=cpu, price=price) for name, cpu, price in kinds[:2])
+    sizes = {"a1": "2200m", "a2": "2200m", "b1": "4500m"}
+    pods = tuple(pod_on(node, cpu=cpu) for node, cpu in sizes.items())
+    snapshot = with_types(world(a_node_of(a, "a1"), a_node_of(a, "a2"), a_node_of(b, "b1"), pods=pods), *kinds)
+    plan = disrupt(snapshot)
+    assert nodes_gone(plan) == set(sizes)
+    assert [claim.instance_types[0] for command in plan.commands for claim in command.replacements] == ["c", "c"]
+
+
+def test_like_is_never_replaced_by_like() -> None:
+    pods = (pod_on("a", cpu="3"), pod_on("b", cpu="3"))
+    plan = disrupt(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=pods))
+    assert plan.commands == ()
+    assert set(blocked(plan).values()) == {"NoCheaperOption"}
+
+
+def test_a_saving_that_is_not_worth_the_moves_is_left() -> None:
+    """A tenth of the price for ten pods: the dial says whether that is worth while."""
+    pods = tuple(pod_on("a", f"p{n}", cpu="300m") for n in range(10))
+    snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", 0.18))
+    assert disrupt(snapshot).commands == ()
+    thorough = msgspec.structs.replace(snapshot, options=Options(moves="thorough"))
+    assert nodes_gone(disrupt(thorough)) == {"a"}
+
+
+def test_prices_that_waver_move_nothing() -> None:
+    """Two in a hundred either way, at each look: a settled cluster stays as it is."""
+    pods = tuple(pod_on(node, f"{node}-{n}", cpu="1700m") for node in "abc" for n in range(2))
+    nodes = [a_node_of(MIDDLE, name) for name in "abc"]
+    for look in range(30):
+        wavering = [("t-4", "4", 0.2 * (1 + 0.02 * (-1) ** look)), ("u-4", "4", 0.2 * (1 - 0.02 * (-1) ** look))]
+        assert disrupt(with_types(world(*nodes, pods=pods), *wavering)).commands == ()
+
+
+def test_what_has_drifted_goes_first_and_never_receives() -> None:
+    """All have drifted: each pod moves once, to a new node, whatever room the others have."""
+    nodes = [drifted(a_node_of(MIDDLE, f"n{n}")) for n in range(6)]
+    pods = tuple(pod_on(f"n{n}", cpu="1500m") for n in range(6))
+    plan = disrupt(world(*nodes, pods=pods, options=WHOLE_WAY))
+    moves = Counter(move.pod for command in plan.commands for move in command.moves)
+    assert len(moves) == 6
+    assert set(moves.values()) == {1}
+    assert not {move.to for command in plan.commands for move in command.moves} & {f"n{n}" for n in range(6)}
+    assert {command.reason for command in plan.commands} == {"Drifted"}
+
+
+def test_the_whole_way_goes_in_waves_of_the_budgets_and_no_pod_moves_twice() -> None:
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
+    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(8)]
+    pods = tuple(pod_on(f"n{n}", cpu="400m") for n in range(8))
+    plan = disrupt(world(*nodes, pods=pods, node_pools=(pool,), options=WHOLE_WAY))
+    assert nodes_gone(plan) == {f"n{n}" for n in range(8)} - {
+        to for c in plan.commands for to in [m.to for m in c.moves]
+    }
+    per_wave = Counter(command.wave for command in plan.commands for _ in command.nodes)
+    assert max(per_wave.values()) <= 2
+    assert max(Counter(move.pod for c in plan.commands for move in c.moves).values()) == 1
+    assert plan.cost.after == plan.cost.before - sum(command.savings for command in plan.commands)
+    assert plan.cost.lower_bound is not None
+    assert plan.cost.lower_bound <= plan.cost.after
+
+
+def test_within_budgets_only_the_first_wave_is_told() -> None:
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("2"),)))
+    nodes = [a_node_of(MIDDLE, f"n{n}") for n in range(8)]
+    plan = disrupt(world(*nodes, pods=tuple(pod_on(f"n{n}", cpu="400m") for n in range(8)), node_pools=(pool,)))
+    assert len(nodes_gone(plan)) == 2
+    assert {command.wave for command in plan.commands} == {1}
+    assert "Budget" in blocked(plan).values()
+
+
+def test_where_the_first_wave_does_not_pay_the_best_that_may_go_now_is_decided() -> None:
+    """Three nodes are best as one, but one at a time: the first alone is replaced by something cheaper."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("1"),)))
+    kinds = (("old", "4", 0.4), ("one", "12", 0.5), ("new", "4", 0.2))
+    nodes = [a_node_of(a_type("old", cpu="4", price=0.4), f"n{n}") for n in range(3)]
+    pods = tuple(pod_on(f"n{n}", cpu="3500m") for n in range(3))
+    plan = disrupt(with_types(world(*nodes, pods=pods, node_pools=(pool,)), *kinds))
+    assert len(nodes_gone(plan)) == 1
+    assert plan.cost.after < plan.cost.before
+
+
+def test_a_balanced_pool_keeps_nodes_whose_saving_is_small_for_their_pods() -> None:
+    """One pod saves little by going, and the pool's cost is in the other node."""
+    balanced = a_pool("default", ON_DEMAND, disruption=Disruption(policy=BALANCED, budgets=(Budget("100%"),)))
+    dear = a_type("dear", cpu="16", price=100.0)
+    pods = (*(pod_on("a", f"a{n}", cpu="100m") for n in range(9)), pod_on("b", cpu="8"))
+    snapshot = with_types(
+        world(a_node_of(SMALL, "a"), a_node_of(dear, "b"), pods=pods, node_pools=(balanced,)),
+        ("t-1", "1", 0.05),
+        ("dear", "16", 100.0),
+    )
+    assert nodes_gone(disrupt(snapshot)) == set()
+
+
+def test_replacements_name_the_pods_that_move_to_them() -> None:
+    dear = a_type("dear", cpu="8", price=9.0)
+    pods = tuple(pod_on("node-1", f"p{n}", cpu="900m") for n in range(4))
+    snapshot = with_types(world(a_node_of(dear), pods=pods), ("dear", "8", 9.0), ("two", "2", 0.3))
+    for command in disrupt(snapshot).commands:
+        for claim in command.replacements:
+            assert claim.pods == tuple(sorted(move.pod for move in command.moves if move.to == claim.name))
+            assert claim.resources["cpu"] == 900 * len(claim.pods)
+
+
+def test_spot_pods_get_no_new_spot_node_while_the_gate_is_off() -> None:
+    pool = a_pool("default", disruption=Disruption(budgets=(Budget("100%"),)))
+    spot = a_node_of(MIDDLE, "a", capacity_type=labels.SPOT)
+    plan = disrupt(world(spot, pods=(pod_on("a"),), node_pools=(pool,)))
+    assert plan.commands == ()
+    assert blocked(plan) == {"a": "SpotToSpot"}
+
+
+def test_a_replacement_has_to_save_a_twentieth() -> None:
+    pods = (pod_on("a", cpu="3"),)
+    price = 0.2 - 0.2 / WORTHWHILE / 2
+    snapshot = with_types(world(a_node_of(MIDDLE, "a"), pods=pods), ("t-4", "4", 0.2), ("other", "4", price))
+    assert disrupt(msgspec.structs.replace(snapshot, options=Options(moves="thorough"))).commands == ()

@@ -1,0 +1,55 @@
+"""Each seat is given once, and what is given back may be given again."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.target_fleet import TargetFleet
+from tests.builders import a_node_of
+from tests.unit.disruption.nodes_for_tests import MIDDLE, SMALL, pod_on, world
+from tests.unit.disruption.target.fleets_for_tests import drained, fleet_of
+
+
+def a_book() -> tuple[TargetFleet, SeatBook]:
+    """Two nodes go: one pod has a seat on the third, the others get a new node."""
+    pods = (pod_on("a", "a1", cpu="900m"), pod_on("b", "b1", cpu="900m"), pod_on("c", "c1", cpu="3100m"))
+    snapshot = world(*(a_node_of(MIDDLE, name) for name in "abc"), pods=pods)
+    fleet = fleet_of(snapshot)
+    found = drained(fleet, "a", "b")
+    claims = DisruptionPass(snapshot).named_apart(found.claims)
+    return fleet, SeatBook(fleet, found, claims, is_gated=True)
+
+
+def test_seats_that_exist_are_taken_first_and_each_once() -> None:
+    _, book = a_book()
+    first, second = book.take(0, Counter()), book.take(1, Counter())
+    assert first is not None
+    assert second is not None
+    assert [move.to for move in first] == ["c"]
+    assert [move.to for move in second] == [book.claims[0].name]
+    assert book.launched == {0}
+    assert book.take(1, Counter()) is None
+
+
+def test_what_is_put_back_may_be_taken_again() -> None:
+    _, book = a_book()
+    moves = book.take(0, Counter())
+    assert moves is not None
+    book.put_back(0, moves, [])
+    assert book.take(1, Counter()) is not None
+    assert not book.launched
+
+
+def test_a_seat_that_is_open_counts_as_spare() -> None:
+    fleet, book = a_book()
+    row = fleet.rows.row_of_pod["default/a1"]
+    assert book.open_seats()[row] == 1
+
+
+def test_a_new_node_is_held_to_what_pays() -> None:
+    _, book = a_book()
+    assert not book.hold_to([0], book.claims[0].price, flexible=False)
+    assert book.hold_to([0], 10**9, flexible=False)
+    assert SMALL.name in book.claims[0].instance_types

@@ -1,0 +1,41 @@
+"""Who may go, and who takes pods: what is to go never does."""
+
+from __future__ import annotations
+
+from core.disruption.disruption_pass import DisruptionPass
+from core.disruption.target.target_fleet import spot_is_gated, target_fleet
+from core.model.feature_gates import FeatureGates
+from core.model.node_pool import Budget, Disruption
+from core.model.snapshot import Options
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, drifted, pod_on, world
+from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY, fleet_of
+
+
+def test_what_has_drifted_must_go_and_takes_nothing() -> None:
+    nodes, pods = (drifted(a_node_of(MIDDLE, "a")), a_node_of(MIDDLE, "b")), (pod_on("a"), pod_on("b"))
+    fleet = fleet_of(world(*nodes, pods=pods, options=WHOLE_WAY))
+    assert [c.name for c in fleet.candidates] == ["a", "b"]
+    assert fleet.must_go.tolist() == [True, False]
+    assert not fleet.rows.rooms.suits[:, 0].any()
+    now = fleet_of(world(*nodes, pods=pods))
+    assert [c.name for c in now.candidates] == ["b"]  # its rollout decides about the other
+    assert not now.rows.rooms.suits[:, 0].any()
+
+
+def test_an_empty_node_goes_by_itself_and_takes_nothing() -> None:
+    fleet = fleet_of(world(a_node_of(MIDDLE, "a"), a_node_of(MIDDLE, "b"), pods=(pod_on("b"),)))
+    assert [c.name for c in fleet.candidates] == ["b"]
+    assert not fleet.rows.rooms.suits[:, 0].any()
+
+
+def test_a_budget_of_zero_keeps_nodes_out_of_the_target() -> None:
+    closed = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget("0"),)))
+    snapshot = world(a_node_of(MIDDLE, "a"), pods=(pod_on("a"),), node_pools=(closed,))
+    assert target_fleet(DisruptionPass(snapshot)) is None
+
+
+def test_the_gate_is_the_feature_gate() -> None:
+    on = Options(feature_gates=FeatureGates(spot_to_spot_consolidation=True))
+    assert spot_is_gated(DisruptionPass(world()))
+    assert not spot_is_gated(DisruptionPass(world(options=on)))

@@ -1,0 +1,24 @@
+"""Nodes that share a new node go together; the others in small groups that fail alone."""
+
+from __future__ import annotations
+
+from core.disruption.target.wave_commands import DELETED_TOGETHER, components, wave_commands
+from core.model.plan import Move
+from tests.builders import a_node_of
+from tests.unit.disruption.nodes_for_tests import MIDDLE, pod_on, world
+from tests.unit.disruption.target.fleets_for_tests import fleet_of
+
+
+def test_what_shares_new_nodes_belongs_together_through_others() -> None:
+    assert list(components({0: [1], 1: [2], 2: [1, 2], 3: []})) == [([0, 2, 1], [1, 2]), ([3], [])]
+
+
+def test_deletions_go_in_small_groups() -> None:
+    count = DELETED_TOGETHER + 3
+    nodes = [a_node_of(MIDDLE, f"n{n:02}") for n in range(count + 1)]
+    fleet = fleet_of(world(*nodes, pods=tuple(pod_on(f"n{n:02}") for n in range(count + 1))))
+    moves = {n: [Move(fleet.rows.pods[n][0].key, f"n{count:02}")] for n in range(count)}
+    found = wave_commands(fleet, (), moves, (), 2)
+    assert [len(command.nodes) for command in found] == [DELETED_TOGETHER, 3]
+    assert {command.wave for command in found} == {2}
+    assert all(len(command.moves) == len(command.nodes) for command in found)

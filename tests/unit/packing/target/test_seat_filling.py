@@ -1,0 +1,37 @@
+"""Pods go where the free room has their shape, and shares become whole pods without losing any."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from core.packing.target.seat_filling import Rooms, SeatFilling, whole_pods
+from tests.unit.packing.target.fleets import a_fleet
+
+
+def test_rounding_carries_on_what_it_takes() -> None:
+    """Ten items with three tenths of a pod each are three pods, not none."""
+    into = np.full((10, 1), 0.3)
+    assert whole_pods(into, np.ones(10, dtype=np.int64)).sum() == 3
+
+
+def test_no_item_gets_more_seats_than_it_has_pods() -> None:
+    into = np.array([[0.6, 0.6], [0.9, 0.9]])
+    assert (whole_pods(into, np.array([1, 2])).sum(axis=1) <= [1, 2]).all()
+
+
+def test_a_pod_goes_to_the_room_of_its_shape() -> None:
+    fleet = a_fleet([[1]], free=[0], prices=[1], machines={4: 1})
+    wide = replace(fleet, requests=np.array([[1, 4]]), free=np.array([[0, 0]]), capacity=np.array([[4, 4]]))
+    free = np.array([[8, 4], [1, 5]])
+    rooms = Rooms(free, np.zeros(2, dtype=np.int64), np.ones((1, 2), dtype=bool), ({},))
+    (seat,) = SeatFilling(wide, rooms, np.array([1])).seats(np.array([[1.0]]), 0)
+    assert (seat.node, seat.pods) == (1, 1)
+
+
+def test_a_host_takes_one_pod_of_those_that_keep_apart() -> None:
+    fleet = a_fleet([[2]], free=[0], prices=[1], machines={4: 1}, host_caps=np.array([1]))
+    rooms = Rooms(np.array([[9], [9], [9]]), np.zeros(3, dtype=np.int64), np.ones((1, 3), dtype=bool), ({0: 1},))
+    seats = SeatFilling(fleet, rooms, np.array([3])).seats(np.array([[3.0]]), 0)
+    assert sorted((seat.node, seat.pods) for seat in seats) == [(1, 1), (2, 1)]
