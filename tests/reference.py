@@ -28,6 +28,7 @@ from core.brakes.brake import ACTIONS, STOPS, Action, BrakeKind
 from core.launch.denials.codes import OTHER, RULES, Remembered
 from core.launch.denials.denial import FIRST_PAUSE, LONGEST_PAUSE
 from core.model.feature_gates import GATES, FeatureGates
+from core.reasons.binding import BindingReason
 from core.reasons.claim import ClaimReason
 from core.reasons.code import DocumentedCode
 from core.reasons.command import CommandReason
@@ -94,6 +95,9 @@ def reason_codes() -> str:
         "`commands[].reason` of a disruption plan; decisions of the kinds `disrupt`, `terminate`, `interrupt` and `drain`; the "
         "annotation `fleetwright.dev/disruption-reason` of a node.",
         _codes(TerminationReason),
+        "## Why a pod is left to kube-scheduler",
+        "Decisions of a claim whose pods are bound by us (`bindPods`).",
+        _codes(BindingReason),
         "## What has drifted",
         _codes(DriftReason),
         "## What becomes of a disruption command",

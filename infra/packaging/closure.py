@@ -13,8 +13,10 @@ from infra.packaging.bundles import BASE, Bundle
 from infra.packaging.sources import PACKAGES
 from lambdas.wiring import FunctionSpec
 
-SOLVER_SEAM: Final = "core.scheduling.optimization.optimizer"
-"""Imports the solver within a function, which is called only by those who give a plan time to be improved (`needs_solver`)."""
+SOLVER_SEAMS: Final = frozenset(
+    {"core.scheduling.optimization.optimizer", "core.scheduling.planner", "core.disruption.decision"}
+)
+"""Import the solver within functions that only those call who improve a plan or decide a disruption (`needs_solver`)."""
 
 SUFFIXES: Final = (".py", ".pyc", ".so", ".*.so")
 
@@ -45,7 +47,7 @@ def missing(folder: Path, bundle: Bundle, functions: Iterable[FunctionSpec]) -> 
         path = _source(folder, module)
         if path is None:
             raise FileNotFoundError(f"{module} is not in {folder}")
-        for name in _imports(folder, path, lazily=not (bundle is BASE and module == SOLVER_SEAM)):
+        for name in _imports(folder, path, lazily=not (bundle is BASE and module in SOLVER_SEAMS)):
             if _source(folder, name) is not None:
                 waiting += _with_packages(name)
             elif not _is_there(folder, name):

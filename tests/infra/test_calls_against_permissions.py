@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from core.manifests.wire import api_resources
 from infra.cluster_role import RULES_OF, group_of, verbs
 from lambdas.adapters.kube.connect import kubernetes_of
 from lambdas.wiring import BY_NAME
@@ -83,7 +84,7 @@ def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
             raise LookupError(service)
 
     with pytest.raises(LookupError):
-        kubernetes_of(Session(), "fleetwright", FakeClock(NOW))  # type: ignore[arg-type]
+        kubernetes_of(Session(), "fleetwright", FakeClock(NOW)).list(api_resources.NODES)  # type: ignore[arg-type]
     assert asked == ["eks"]
 
 

@@ -43,6 +43,7 @@ class Deployed:
         self.scheduler = session.client("scheduler")
         urls = {spec.name: self.sqs.create_queue(QueueName=spec.name)["QueueUrl"] for spec in wiring.QUEUES}
         self.scheduler.create_schedule_group(Name="windows")
+        session.client("s3").create_bucket(Bucket=self.lab.settings.bucket_name)
         self.work_url, self.wake_url = urls[wiring.WORK.name], urls[wiring.WAKE_UPS.name]
         settings = msgspec.structs.replace(
             self.lab.settings,
@@ -169,7 +170,10 @@ def test_the_environment_is_enough_to_make_an_application(monkeypatch: pytest.Mo
 
 
 def test_a_run_that_fails_says_why_and_is_counted(
-    deployed: Deployed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    deployed: Deployed,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else who is on call finds an error count without a cause, and a dashboard without a line."""
 
@@ -180,4 +184,5 @@ def test_a_run_that_fails_says_why_and_is_counted(
     with pytest.raises(DeniedError):
         provision.handler({}, Context())
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
-    assert any(line.get("FailedRuns") == [1.0] and line.get("FailedRunsDeniedError") == [1.0] for line in told)
+    assert any(line.get("FailedRuns") == [1.0] for line in told)
+    assert "run failed" in [record.getMessage() for record in caplog.records]

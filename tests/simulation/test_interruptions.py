@@ -11,14 +11,14 @@ import pytest
 from core.lifecycle.scheduled_changes import DUE_BEFORE
 from simulator.aws import instances
 from simulator.run import Result
-from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+from tests.simulation.worlds import assert_lawful, deployment, happened, named, node_pool, play
 
 NOTICE = {"at": "6m", "interrupt": {"fraction": 0.5}}
 NO_CAPACITY = {"at": "5m", "capacity": {"available": 0}}
 
 
 def moments(result: Result, event: str) -> list[datetime]:
-    return [datetime.fromisoformat(found.t) for found in result.events if found.event == event]
+    return [datetime.fromisoformat(found.t) for found in happened(result, event)]
 
 
 def test_the_replacement_is_ready_before_the_first_pod_is_evicted(tmp_path: Path) -> None:

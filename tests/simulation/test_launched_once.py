@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from core.model.launch_order import LaunchOrder
-from lambdas.controllers.launching import launching
-from lambdas.controllers.launching.claim_record import order_of
+from lambdas.adapters.aws.ec2.cloud_provider import Ec2Cloud
+from lambdas.ports import Launched
 from simulator.run import Result
 from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
 
@@ -27,10 +27,11 @@ APART = {
 
 
 def doubled(folder: Path) -> Result:
-    """A pod a node, and every message twice and at the same time: two executors for each claim, and two planners."""
+    """A pod a node, every message twice and at the same time, and EC2's first answers are lost."""
     pods = deployment(NODES)
     pods["spec"]["template"]["spec"]["affinity"] = APART
-    steps: list[dict[str, Any]] = [{"at": 0, "events": {"kind": "duplicate", "count": 2000}}]
+    lost = {"call": "ec2:CreateFleet", "kind": "lostReply", "count": 40}
+    steps: list[dict[str, Any]] = [{"at": 0, "events": {"kind": "duplicate", "count": 2000}}, {"at": 0, "fault": lost}]
     return play(folder, node_pool(), pods, steps=steps, duration="6m")
 
 
@@ -44,12 +45,11 @@ def test_two_executors_of_one_claim_launch_one_instance(tmp_path: Path) -> None:
 
 def test_a_launch_with_a_token_of_its_own_breaks_the_law(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If this failed, the test above would pass whatever the launcher did."""
-    orders = 0
+    launch = Ec2Cloud.launch
 
-    def with_fresh_token(*arguments: Any, **options: Any) -> LaunchOrder:
-        nonlocal orders
-        orders += 1
-        return msgspec.structs.replace(order_of(*arguments, **options), token=str(orders))
+    def twice(cloud: Ec2Cloud, order: LaunchOrder) -> Launched:
+        launch(cloud, msgspec.structs.replace(order, token=f"{order.token}-again"))
+        return launch(cloud, order)
 
-    monkeypatch.setattr(launching, "order_of", with_fresh_token)
+    monkeypatch.setattr(Ec2Cloud, "launch", twice)
     assert doubled(tmp_path).summary["doubleLaunches"] > 0

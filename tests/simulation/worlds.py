@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from core import labels
+from simulator.record import Event
 from simulator.run import Result, run
 from simulator.summary import VIOLATIONS
 from tests.builders import a_class_manifest
@@ -100,6 +102,12 @@ def play(folder: Path, *objects: dict[str, Any], steps: list[dict[str, Any]] | N
 def named(result: Result, event: str) -> list[dict[str, Any]]:
     """The fields of all events of this name."""
     return [found.fields for found in result.events if found.event == event]
+
+
+def happened(result: Result, event: str) -> list[Event]:
+    """All events of this name; of taints only those that close a node because it goes: nodes that boot carry others."""
+    found = [one for one in result.events if one.event == event]
+    return [one for one in found if event != "nodeTainted" or one.fields["key"] == labels.DISRUPTED_TAINT]
 
 
 def assert_lawful(result: Result) -> None:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from core.packing.problem import Floats, Ints
 from core.packing.target.fleet_problem import FleetProblem, PodCells
 from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain, TargetRules, free_room_worth
-
-ROUNDS_MAX: Final = 6
-"""Rounds in which types join that the values found so far do not price in; each raises the bound."""
-
-JOINING_MAX: Final = 12
-"""Types that join in one round."""
-
-SLACK_RELATIVE: Final = 1e-9
-"""Taken off for what floating point may have gained."""
+from core.packing.target.target_settings import JOINING_MAX, ROUNDS_MAX, SLACK_RELATIVE
 
 
 def fleet_bound(problem: FleetProblem, types: Ints) -> int:

@@ -8,12 +8,7 @@ from typing import Final
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
-
-CELLS_MAX: Final = 120
-"""Most kinds of nearly equal pods that the program tells apart; it is solved in a third of a second then."""
-
-STEPS_PER_DOUBLING: Final = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
-"""How finely sizes are told apart: the first that keeps within CELLS_MAX."""
+from core.packing.target.target_settings import CELLS_MAX, STEPS_PER_DOUBLING
 
 NO_GROUP: Final = -1
 """A node that takes no pods."""

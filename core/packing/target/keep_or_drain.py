@@ -21,9 +21,7 @@ import numpy as np
 from core.packing.lp import UNBOUNDED, LinearProgram, LpColumns, LpRows
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.target.fleet_problem import NO_GROUP, FleetProblem, PodCells
-
-FILL: Final = 0.985
-"""Which share of fluid room is reckoned with: whole pods never fill a node entirely."""
+from core.packing.target.target_settings import FILL
 
 DOLLARS: Final = 1e-9
 """Dollars in a nano-dollar: the program reckons in dollars, so that its coefficients are of one order."""

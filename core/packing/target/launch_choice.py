@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from core.packing.problem import Ints, PackingProblem
 from core.packing.relaxation.fluid_lp import FluidSolution
-
-NEXT_BEST: Final = 10
-"""Types that nearly pay, for each set of pods that may use the same types."""
-
-CHEAPEST_EACH: Final = 3
-"""The cheapest for CPU and for memory alone: which of them is short depends on the room that is filled up."""
+from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
 
 
 def promising(problem: PackingProblem, fluid: FluidSolution) -> Ints:

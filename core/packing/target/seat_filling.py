@@ -6,21 +6,13 @@ run out together (the measure of likeness is the cosine, over resources scaled b
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.target.fleet_problem import FleetProblem
-
-GAPS: Final = (0.97, 0.9)
-"""How like a gap must be to a pod that the program meant for a new machine, or for a group where it found no room; in turn."""
-
-FULLNESS_WEIGHT: Final = 0.1
-"""How much a node's free room counts against it beside likeness: of two equally like, the fuller one is filled."""
-
-SHAPE_RESOURCES: Final = 2
-"""Likeness looks at CPU and memory; places for pods are hardly ever what is short."""
+from core.packing.target.target_settings import FULLNESS_WEIGHT, GAPS, SHAPE_RESOURCES
 
 
 class Seat(NamedTuple):

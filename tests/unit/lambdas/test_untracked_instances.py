@@ -69,10 +69,18 @@ def be_older(lab: Lab) -> None:
 
 
 def what_lasts(record: ClaimRecord) -> ClaimRecord:
-    """A claim less what a row may lose: when things happened, and what it was launched for."""
+    """A claim less what a row may lose: when things happened, what it was launched for, and by which decision."""
+    annotations = {key: value for key, value in record.plan.annotations.items() if key != labels.DECISION}
     requirements = tuple(r for r in record.plan.requirements if r.key != labels.INSTANCE_TYPE)
     plan = msgspec.structs.replace(
-        record.plan, pods=(), instance_types=(), zones=(), capacity_types=(), price=0, requirements=requirements
+        record.plan,
+        pods=(),
+        instance_types=(),
+        zones=(),
+        capacity_types=(),
+        price=0,
+        requirements=requirements,
+        annotations=annotations,
     )
     return msgspec.structs.replace(
         record,

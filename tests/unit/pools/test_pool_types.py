@@ -48,7 +48,7 @@ def test_a_running_node_is_weighed_as_a_new_one(price: float, goes: bool) -> Non
     only_on_demand = Requirement.one_of("karpenter.sh/capacity-type", "on-demand")
     pool = a_pool("default", only_on_demand, price_factors={"m5a": 1200})
     world: dict[str, Any] = {"types": (running, NEW), "node_claims": (claim,), "nodes": (node,), "pods": pods}
-    decision = disrupt(a_snapshot(**world, node_pools=(pool,)))
+    decision = disrupt(a_snapshot(**world, node_pools=(pool,), options=Options(karpenter_moves_only=True)))
     assert [command.replacements[0].instance_types for command in decision.commands] == [("m8g.large",)] * goes
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.packing.target.fleet_problem import CELLS_MAX, PodCells
+from core.packing.target.fleet_problem import PodCells
+from core.packing.target.target_settings import CELLS_MAX
 from tests.unit.packing.target.fleets import a_fleet
 
 

@@ -7,7 +7,8 @@ import numpy as np
 from core.packing.problem import PackingProblem
 from core.packing.relaxation.fluid_lp import relax
 from core.packing.search_settings import DEFAULT_SETTINGS
-from core.packing.target.launch_choice import CHEAPEST_EACH, NEXT_BEST, promising
+from core.packing.target.launch_choice import promising
+from core.packing.target.target_settings import CHEAPEST_EACH, NEXT_BEST
 
 
 def test_what_the_relaxation_buys_is_among_few() -> None:
