@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
+import boto3
 import pytest
 
 from core.manifests.wire import api_resources
@@ -76,15 +77,14 @@ def test_connecting_to_the_cluster_costs_one_look_at_it() -> None:
     """The simulated cluster is reached without; so `CheckedKubernetes` asks for this at each call."""
     asked: list[str] = []
 
-    class Session:
-        region_name = "us-east-1"
-
+    class Session(boto3.Session):
         def client(self, service: str, **_: Any) -> Any:
             asked.append(service)
             raise LookupError(service)
 
+    session = Session(aws_access_key_id="k", aws_secret_access_key="s", region_name="us-east-1")
     with pytest.raises(LookupError):
-        kubernetes_of(Session(), "fleetwright", FakeClock(NOW)).list(api_resources.NODES)  # type: ignore[arg-type]
+        kubernetes_of(session, "fleetwright", FakeClock(NOW)).list(api_resources.NODES)
     assert asked == ["eks"]
 
 
