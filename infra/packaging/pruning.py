@@ -72,7 +72,6 @@ UNUSED: Final = (
     "numpy/f2py",
     "numpy/fft",
     "numpy/lib/recfunctions.py",
-    "numpy/ma",
     "numpy/polynomial",
     "numpy/random",
     "numpy/testing",
