@@ -185,4 +185,6 @@ def test_a_run_that_fails_says_why_and_is_counted(
         provision.handler({}, Context())
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
     assert any(line.get("FailedRuns") == [1.0] for line in told)
-    assert "run failed" in [record.getMessage() for record in caplog.records]
+    assert [record.reason for record in caplog.records if record.getMessage() == "run failed"] == ["DeniedError"]  # type: ignore[attr-defined]
+    (counted,) = [record.counts for record in caplog.records if record.getMessage() == "counted"]  # type: ignore[attr-defined]
+    assert counted["failedRunsDeniedError"] == 1
