@@ -53,18 +53,8 @@ class ProvisionerStack(cdk.Stack):
         windows = BudgetWindows(self, "BudgetWindows", name=config.stack_name)
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
         code = self._code_of_bundles() if is_packaged else self._no_code()
-        functions = [
-            ProvisionerFunction(
-                self,
-                spec,
-                code=code[bundle_of(spec).name],
-                environment=self._settings(config, state, queues, windows, kill_switch)
-                | {"POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
-                failures=queues.failures,
-                log_retention_days=config.log_retention_days,
-            )
-            for spec in FUNCTIONS
-        ]
+        environment = self._settings(config, state, queues, windows, kill_switch)
+        functions = self._functions(config, code, environment, queues)
         permissions = Permissions(
             stack=self,
             config=config,
@@ -95,6 +85,21 @@ class ProvisionerStack(cdk.Stack):
             functions=functions,
             queues=queues,
         )
+
+    def _functions(
+        self, config: ClusterConfig, code: Mapping[str, lambda_.Code], environment: Mapping[str, str], queues: Queues
+    ) -> list[ProvisionerFunction]:
+        return [
+            ProvisionerFunction(
+                self,
+                spec,
+                code=code[bundle_of(spec).name],
+                environment={**environment, "POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
+                failures=queues.failures,
+                log_retention_days=config.log_retention_days,
+            )
+            for spec in FUNCTIONS
+        ]
 
     def _code_of_bundles(self) -> Mapping[str, lambda_.Code]:
         return {bundle.name: lambda_.Code.from_asset(str(PACKAGE / bundle.name)) for bundle in BUNDLES}

@@ -26,7 +26,7 @@ from core.model.catalogue import Catalogue
 from core.model.node_pool import NodeClass, NodePool
 from core.model.overlay import CapacityBuffer
 from core.model.pod import Pod
-from core.model.snapshot import Snapshot
+from core.model.snapshot import Options, Snapshot
 from core.pods.disposition import is_reschedulable
 from lambdas.brakes.ports import Brakes, Breakers
 from lambdas.observation.cluster_state import ClusterState
@@ -176,27 +176,15 @@ class Observer:
         rejected: list[ObjectProblem] = []
         commands = self._stores.commands.all()
         records = tuple(claims) if claims is not None else self._stores.claims.all()
-        objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
-        node_classes = self._with_current_classes(objects)
-        objects[kinds.PODS] = self._read(kinds.PODS, rejected)
-        if _have_volumes(objects[kinds.PODS]):
-            objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
         options = self._settings.options()
-        if options.feature_gates.node_overlay:
-            objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
-        if options.feature_gates.capacity_buffer:
-            objects[kinds.CAPACITY_BUFFERS] = self._read(kinds.CAPACITY_BUFFERS, rejected)
-            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
-        if options.default_spreads:
-            objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        objects, node_classes = self._objects(options, rejected)
         now = self._clock.now()
         denials = self._denials(objects[kinds.EC2_NODE_CLASSES], now) if with_market else ()
+        market = self.catalogue(objects[kinds.EC2_NODE_CLASSES], now) if with_market else Catalogue()
         snapshot, problems = assemble(
             objects,
             now=now,
-            catalogue=without_denied(self.catalogue(objects[kinds.EC2_NODE_CLASSES], now), denials)
-            if with_market
-            else Catalogue(),
+            catalogue=without_denied(market, denials),
             options=options,
             cluster=self._settings.cluster_name,
             is_live=True,
@@ -218,6 +206,24 @@ class Observer:
             denials=denials,
             problems=(*rejected, *problems),
         )
+
+    def _objects(
+        self, options: Options, rejected: list[ObjectProblem]
+    ) -> tuple[dict[Resource, tuple[Any, ...]], tuple[JsonObject, ...]]:
+        """What the cluster has of each kind that the options and the pods ask for, and its EC2NodeClasses as they are now."""
+        objects: dict[Resource, tuple[Any, ...]] = {kind: self._read(kind, rejected) for kind in _ALWAYS}
+        node_classes = self._with_current_classes(objects)
+        objects[kinds.PODS] = self._read(kinds.PODS, rejected)
+        if _have_volumes(objects[kinds.PODS]):
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_VOLUMES}
+        if options.feature_gates.node_overlay:
+            objects[kinds.NODE_OVERLAYS] = self._read(kinds.NODE_OVERLAYS, rejected)
+        if options.feature_gates.capacity_buffer:
+            objects[kinds.CAPACITY_BUFFERS] = self._read(kinds.CAPACITY_BUFFERS, rejected)
+            objects |= {kind: self._read(kind, rejected) for kind in needed_kinds(objects[kinds.CAPACITY_BUFFERS])}
+        if options.default_spreads:
+            objects |= {kind: self._read(kind, rejected) for kind in _FOR_DEFAULT_SPREADS if kind not in objects}
+        return objects, node_classes
 
     def market(self) -> Snapshot:
         """What NodePools may buy now, and nothing of what runs: enough to order a claim that was planned before.

@@ -102,14 +102,31 @@ class DisruptionController:
             )
             return
         world, now = snapshot_digest(view.snapshot), self._clock.now()
-        plan = None if is_window else self._quiet.recall(world, now)
-        is_new = plan is None
-        if plan is None:
-            with collector_paused():
-                plan = disrupt(view.snapshot)
-        else:
+        remembered = None if is_window else self._quiet.recall(world, now)
+        if remembered is not None:
             report.count("unchanged")
+        plan = _decided(view.snapshot) if remembered is None else remembered
         self._report(plan, report)
+        begun = self._begun(plan, view, records, brakes, now, report)
+        kept = self._kept(view.snapshot, plan, begun, report) if remembered is None else begun
+        for command_id, command in kept:
+            self._store(command_id, command, report)
+        if not plan.commands and not _awaits_repair(view):
+            self._quiet.keep(world, now, plan)
+            self._rest.begin(sign, looked_at, view.snapshot)
+        else:
+            self._rest.end()
+
+    def _begun(
+        self,
+        plan: DisruptionPlan,
+        view: ClusterState,
+        records: tuple[ClaimRecord, ...],
+        brakes: EngagedBrakes,
+        now: datetime,
+        report: RunReport,
+    ) -> Commands:
+        """The commands of the plan that may start now, beside those under way; what keeps the others is reported."""
         pool_of = {record.name: record.plan.node_pool for record in records}
         under_way = [found.command for found in view.commands]
         history = self._stores.moves.read(now) if plan.commands else MoveHistory()
@@ -118,15 +135,7 @@ class DisruptionController:
             for found in startable(plan)
             if not _is_stopped(found, pool_of, brakes, report) and not _is_paused(found, history, now, report)
         ]
-        begun = [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
-        kept = self._kept(view.snapshot, plan, begun, report) if is_new else begun
-        for command_id, command in kept:
-            self._store(command_id, command, report)
-        if not plan.commands and not _awaits_repair(view):
-            self._quiet.keep(world, now, plan)
-            self._rest.begin(sign, looked_at, view.snapshot)
-        else:
-            self._rest.end()
+        return [(_id(found, now), found) for found in one_at_a_time(free, under_way, pool_of, brakes.probed_pools)]
 
     def _sign(self, records: tuple[ClaimRecord, ...], brakes: EngagedBrakes) -> bytes:
         """Asked in each run, so that all looks come as long after the schedule."""
@@ -199,6 +208,11 @@ def write_pod_events(stores: Stores, view: ClusterState) -> None:
             stores.claims.change(before, after)
         except ConflictError:
             continue
+
+
+def _decided(snapshot: Snapshot) -> DisruptionPlan:
+    with collector_paused():
+        return disrupt(snapshot)
 
 
 def _awaits_repair(view: ClusterState) -> bool:
