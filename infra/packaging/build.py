@@ -13,7 +13,7 @@ from infra.packaging.bundles import BUNDLES, LAMBDA, MEGABYTE, Bundle, Platform,
 from infra.packaging.bytecode import replace_sources
 from infra.packaging.dependencies import install
 from infra.packaging.manifest import MANIFEST, PACKAGE, Manifest, Packaged, PackageError
-from infra.packaging.sources import add_sources, digest
+from infra.packaging.sources import add_sources, digest, drop_sources
 from lambdas.wiring import FUNCTIONS
 
 SBOM: Final = "sbom.cdx.json"
@@ -34,6 +34,8 @@ def build_all() -> Manifest:
         folder = PACKAGE / bundle.name
         build(folder, bundle, LAMBDA)
         check(folder, bundle, LAMBDA)
+        drop_sources(folder)
+        check_size(folder, bundle)
         made[bundle.name] = Packaged(bundle=bundle.name, unzipped_bytes=_size(folder), zipped_bytes=_zipped(folder))
     manifest = Manifest(functions={spec.name: made[bundle_of(spec).name] for spec in FUNCTIONS}, digest=digest())
     manifest.write()
@@ -70,12 +72,22 @@ def check(folder: Path, bundle: Bundle, platform: Platform) -> None:
     wanted = elf.MACHINE_OF[platform.architecture]
     foreign = [path for path in _libraries(folder) if elf.machine(path.read_bytes()) != wanted]
     problems += [f"{path.relative_to(folder)} is for another machine than {platform.architecture}" for path in foreign]
+    if problems:
+        raise PackageError("\n".join(f"bundle {bundle.name}: {problem}" for problem in problems))
+
+
+def check_size(folder: Path, bundle: Bundle) -> None:
+    """See that a bundle keeps within what it may take unpacked.
+
+    Raises:
+        PackageError: If not.
+    """
     size = _size(folder)
     if size > bundle.bytes_max:
         allowed = bundle.bytes_max // MEGABYTE
-        problems.append(f"{size / MEGABYTE:.1f} MB unpacked, {allowed} are allowed: see infra/packaging/pruning.py")
-    if problems:
-        raise PackageError("\n".join(f"bundle {bundle.name}: {problem}" for problem in problems))
+        raise PackageError(
+            f"bundle {bundle.name}: {size / MEGABYTE:.1f} MB unpacked, {allowed} are allowed: see infra/packaging/pruning.py"
+        )
 
 
 def _libraries(folder: Path) -> list[Path]:

@@ -38,13 +38,13 @@ def interpreter(version: str) -> str:
 
 
 def compile_sources(folder: Path, python: str, *, beneath: str = "") -> None:
-    """Put bytecode beside sources. `beneath` is where the folder will be below the bundle's root."""
-    _compile(folder, python, beneath)
+    """Put bytecode beside sources, where it serves without them. `beneath` is where the folder will be in the bundle."""
+    _compile(folder, python, beneath, "-b")
 
 
 def replace_sources(folder: Path, python: str) -> None:
-    """Put bytecode in place of sources: of other people's packages a traceback needs names and line numbers only."""
-    _compile(folder, python, "", "-b")
+    """Put bytecode in place of sources, without docstrings: of others a traceback needs names and line numbers only."""
+    _compile(folder, python, "", "-b", "-o", "2")
     for source in sorted(folder.rglob("*.py")):
         source.unlink()
 

@@ -73,7 +73,6 @@ UNUSED: Final = (
     "numpy/fft",
     "numpy/lib/recfunctions.py",
     "numpy/polynomial",
-    "numpy/random",
     "numpy/testing",
     "pydantic/mypy.py",
     "pydantic/v1",  # the release before

@@ -15,10 +15,17 @@ PACKAGES: Final = ("core", "lambdas")
 
 
 def add_sources(target: Path, python: str) -> None:
-    """Put our packages beside the dependencies, with bytecode."""
+    """Put our packages beside the dependencies, with bytecode that is read in their place."""
     for package in PACKAGES:
         shutil.copytree(ROOT / package, target / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
         compile_sources(target / package, python, beneath=package)
+
+
+def drop_sources(target: Path) -> None:
+    """Leave the bytecode alone: a traceback names file and line without sources, which would be two megabytes."""
+    for package in PACKAGES:
+        for source in sorted((target / package).rglob("*.py")):
+            source.unlink()
 
 
 def digest() -> str:

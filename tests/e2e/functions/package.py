@@ -16,7 +16,7 @@ from typing import Final
 from infra.packaging import build
 from infra.packaging.bundles import BASE, SOLVER, Bundle, Platform
 from infra.packaging.dependencies import ROOT, locked
-from infra.packaging.sources import add_sources, digest
+from infra.packaging.sources import add_sources, digest, drop_sources
 from lambdas.wiring import FunctionSpec
 from tests.e2e.parts.builds import cache_folder, lock
 from tests.e2e.parts.processes import PartError
@@ -60,6 +60,7 @@ def _bundle(bundle: Bundle) -> Path:
     def assemble(folder: Path) -> None:
         shutil.copytree(dependencies, folder, copy_function=os.link, dirs_exist_ok=True)
         add_sources(folder, PLATFORM.python)
+        drop_sources(folder)
 
     return _cached(f"task-{bundle.name}", [dependencies.name, digest()], assemble)
 
