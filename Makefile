@@ -49,8 +49,8 @@ test-long: setup ## The long tests: many more random cases and seeds
 	$(BIN)/python -m pytest -n auto -m slow --hypothesis-profile=$(HYPOTHESIS)
 
 LAMBDA_VENV := build/lambda-python
-test-lambda-python: ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
-	@python=$$($(PYTHON) -m tests.lambda_python) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)
+test-lambda-python: setup ## The core's and the functions' own tests on Python 3.13, which is what Lambda runs
+	@python=$$($(BIN)/python -m infra.packaging.bytecode) || exit $$?; test -x $(LAMBDA_VENV)/bin/python || "$$python" -m venv $(LAMBDA_VENV)
 	$(LAMBDA_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(LAMBDA_VENV)/bin/python -m pytest $(TESTS) -p no:cacheprovider tests/unit tests/property
 

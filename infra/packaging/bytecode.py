@@ -1,4 +1,4 @@
-"""Bytecode for the interpreter that Lambda runs, made by one of the same version."""
+"""Bytecode for the interpreter that Lambda runs, made by one of the same version; run as a program, it prints which one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from infra.packaging.bundles import LAMBDA
 
 TASK_ROOT: Final = PurePosixPath("/var/task")
 """Where Lambda unpacks a bundle; tracebacks name files there."""
@@ -68,3 +70,10 @@ def _candidates(version: str) -> Iterator[str]:
 def _of_pyenv(version: str) -> Iterable[Path]:
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     return sorted(root.glob(f"versions/{version}*/bin/python{version}"), reverse=True)
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{interpreter(LAMBDA.python)}\n")
+    except MissingInterpreterError as error:
+        sys.exit(str(error))
