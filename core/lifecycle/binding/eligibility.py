@@ -10,7 +10,10 @@ from core.model.node import Node
 from core.model.pod import Pod
 from core.model.values.taints import HELD, NO_EXECUTE
 
-SETTLES_WITHIN: Final = timedelta(seconds=1)
+CLOCKS_APART: Final = timedelta(seconds=1)
+"""How far the clocks of two sandboxes may be apart (docs/adr/0028): one reads the moment that another wrote."""
+
+SETTLES_WITHIN: Final = timedelta(seconds=1) + CLOCKS_APART
 """From a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
 refuses pods by the taints and labels that it remembers; a scheduler that sees the node open first overcommits it."""
 

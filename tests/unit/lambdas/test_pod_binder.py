@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from core import labels
+from core.lifecycle.binding.eligibility import SETTLES_WITHIN
 from core.lifecycle.binding.holding import HOLD_AT_MOST
 from core.lifecycle.records import ClaimPhase
 from core.manifests.wire import api_resources as kinds
@@ -17,6 +18,8 @@ from lambdas.ports import DeniedError, JsonObject, TransientError
 from lambdas.store import BINDER
 from tests.fakes.lab import Lab, a_pending_pod
 from tests.fakes.world import CrashError
+
+SETTLED = SETTLES_WITHIN.total_seconds()
 
 
 @pytest.fixture
@@ -54,28 +57,28 @@ def test_a_node_is_held_its_pods_are_bound_and_then_it_is_opened(lab: Lab) -> No
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.tick(seconds=0)
     assert (effects(lab), node_of(lab, "a")) == ([HELD.effect], "")
-    lab.tick(seconds=1)
+    lab.tick(seconds=SETTLED)
     assert (effects(lab), node_of(lab, "a"), node_of(lab, "b")) == ([HELD.effect], node, node)
-    lab.tick(seconds=1)
+    lab.tick(seconds=SETTLED)
     assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
 
 
 def test_nothing_is_bound_or_opened_before_others_have_seen_the_change_before(lab: Lab) -> None:
     """The kubelet fails a pod for a taint that it remembers; the scheduler gives room away that it does not know is taken."""
     lab.tick(seconds=0)
-    lab.tick(3, milliseconds=300)
+    lab.tick(3, seconds=0.3 * SETTLED)
     assert node_of(lab, "a") == ""
-    lab.tick(milliseconds=100)
+    lab.tick(seconds=0.1 * SETTLED)
     assert node_of(lab, "a") != ""
-    lab.tick(3, milliseconds=300)
+    lab.tick(3, seconds=0.3 * SETTLED)
     assert effects(lab) == [HELD.effect]
-    lab.tick(milliseconds=100)
+    lab.tick(seconds=0.1 * SETTLED)
     assert effects(lab) == []
 
 
 def test_each_pod_is_told_where_it_went(lab: Lab) -> None:
     """The scheduler's own event does not come."""
-    lab.tick(2, seconds=1)
+    lab.tick(2, seconds=SETTLED)
     events = [lab.kubernetes.raw(kinds.EVENTS, name, "default") for name in lab.kubernetes.names(kinds.EVENTS)]
     assert sorted((event["involvedObject"]["name"], event["reason"], event["type"]) for event in events) == [
         ("a", "Scheduled", "Normal"),
@@ -84,7 +87,7 @@ def test_each_pod_is_told_where_it_went(lab: Lab) -> None:
 
 
 def test_a_claim_carries_its_moments(lab: Lab) -> None:
-    lab.tick(4, seconds=1)
+    lab.tick(4, seconds=SETTLED)
     moments = lab.claim.moments
     known = [moments.launched_at, moments.seen_at, moments.usable_at, moments.bound_at, moments.opened_at]
     assert known == sorted(moment for moment in known if moment is not None)
@@ -105,7 +108,7 @@ def test_a_node_that_is_held_when_it_is_turned_off_is_opened(lab: Lab) -> None:
     lab.tick(seconds=0)
     lab.settings = Lab(bind_pods=False).settings
     lab.restart()
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert (effects(lab), node_of(lab, "a"), nominated(lab, "a")) == ([], "", lab.claim.node_name)
 
 
@@ -114,10 +117,10 @@ def test_one_turn_at_a_time(lab: Lab) -> None:
     lab.tick(seconds=0)
     lease = lab.app._leases.acquire(BINDER, "another", now=lab.clock.now(), for_=timedelta(seconds=5))
     assert lease is not None
-    (report,) = lab.tick(seconds=1)
+    (report,) = lab.tick(seconds=SETTLED)
     assert (report.counts["binderBusy"], node_of(lab, "a")) == (1, "")
     lab.app._leases.release(lease)
-    lab.tick(seconds=1)
+    lab.tick(seconds=SETTLED)
     assert node_of(lab, "a") != ""
 
 
@@ -141,7 +144,7 @@ def test_a_pod_with_a_volume_is_left_to_the_scheduler_and_nominated() -> None:
     lab.provision()
     lab.clock.advance(seconds=15)
     lab.boot()
-    lab.tick(4, seconds=1)
+    lab.tick(4, seconds=SETTLED)
     assert (node_of(lab, "a"), nominated(lab, "a")) == ("", lab.claim.node_name)
     assert node_of(lab, "b") == lab.claim.node_name
 
@@ -162,7 +165,7 @@ def test_after_three_refusals_the_others_are_nominated() -> None:
     lab = launched(*(a_pending_pod(f"p{number}", cpu="100m") for number in range(9)))
     refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), REFUSALS)
     lab.tick(seconds=0)
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert [node_of(lab, f"p{number}") for number in range(9)] == [""] * 9
     assert {nominated(lab, f"p{number}") for number in range(9)} == {lab.claim.node_name}
     assert effects(lab) == []
@@ -171,7 +174,7 @@ def test_after_three_refusals_the_others_are_nominated() -> None:
 def test_one_refused_pod_goes_alone(lab: Lab) -> None:
     refuse(lab, DeniedError("kube:create pods/binding", "403 a webhook says no"), 1)
     lab.tick(seconds=0)
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert sorted([node_of(lab, "a"), node_of(lab, "b")]) == ["", lab.claim.node_name]
     assert lab.claim.phase is ClaimPhase.INITIALIZED
 
@@ -179,14 +182,14 @@ def test_one_refused_pod_goes_alone(lab: Lab) -> None:
 def test_a_binding_that_fails_for_a_moment_is_written_in_the_next_turn(lab: Lab) -> None:
     refuse(lab, TransientError("kube:create pods/binding", "500"), 1)
     lab.tick(seconds=0)
-    lab.tick(2, seconds=1)
+    lab.tick(2, seconds=SETTLED)
     assert node_of(lab, "a") == node_of(lab, "b") == lab.claim.node_name
 
 
 def test_a_server_that_takes_no_bindings_keeps_a_node_for_a_minute_at_most(lab: Lab) -> None:
     refuse(lab, TransientError("kube:create pods/binding", "500"))
     lab.tick(seconds=0)
-    lab.tick(int(HOLD_AT_MOST.total_seconds()) + 3, seconds=1)
+    lab.tick(int(HOLD_AT_MOST.total_seconds()) + 3, seconds=SETTLED)
     assert (effects(lab), lab.claim.phase) == ([], ClaimPhase.INITIALIZED)
 
 
@@ -195,7 +198,7 @@ def test_a_node_smaller_than_planned_is_opened_and_its_pods_are_nominated(lab: L
     (node,) = lab.kubernetes.names(kinds.NODES)
     lab.kubernetes.amend(kinds.NODES, node, {"status": {"allocatable": {"cpu": "1", "memory": "16Gi", "pods": "29"}}})
     lab.tick(seconds=0)
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert (node_of(lab, "a"), nominated(lab, "a"), effects(lab)) == ("", node, [])
 
 
@@ -205,7 +208,7 @@ def test_a_stranger_that_tolerates_everything_keeps_out_what_does_not_fit_any_mo
     (node,) = lab.kubernetes.names(kinds.NODES)
     stranger = a_pending_pod("stranger", cpu="2", nodeName=node, tolerations=[{"operator": "Exists"}])
     lab.kubernetes.put({**stranger, "status": {"phase": "Running"}})
-    lab.tick(4, seconds=1)
+    lab.tick(4, seconds=SETTLED)
     assert sorted([node_of(lab, "a"), node_of(lab, "b")]) == ["", node]
     assert effects(lab) == []
 
@@ -219,7 +222,7 @@ def test_a_pod_that_the_scheduler_took_elsewhere_stays_there(lab: Lab) -> None:
             lab.kubernetes.amend(kinds.PODS, "a", {"spec": {"nodeName": "elsewhere"}}, "default")
 
     lab.kubernetes.before_call = take
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert (node_of(lab, "a"), node_of(lab, "b")) == ("elsewhere", lab.claim.node_name)
     assert lab.claim.phase is ClaimPhase.INITIALIZED
 
@@ -234,14 +237,14 @@ def test_a_run_that_dies_between_binding_and_its_row_opens_nothing_too_soon(lab:
             raise CrashError
 
     lab.kubernetes.after_call = die
-    lab.clock.advance(seconds=1)
+    lab.clock.advance(seconds=SETTLED)
     with pytest.raises(CrashError):
         lab.execute(*message)
     lab.kubernetes.after_call = lambda _: None
     lab.clock.advance(seconds=21)  # the lease of the dead run ends
     lab.execute(*message)
     assert effects(lab) == [HELD.effect]
-    lab.tick(2, seconds=1)
+    lab.tick(2, seconds=SETTLED)
     assert effects(lab) == []
 
 
@@ -277,13 +280,13 @@ def test_pods_wait_for_their_turn_while_other_nodes_of_the_plan_come() -> None:
     assert others
     lab.clock.advance(seconds=15)
     join(lab, first.instance_id)
-    lab.tick(6, seconds=1)
+    lab.tick(6, seconds=SETTLED)
     nodes = {name: lab.kubernetes.raw(kinds.NODES, name) for name in lab.kubernetes.names(kinds.NODES)}
     assert list(nodes) == [first.instance_id]
     assert sum(node_of(lab, f"p{number}") == first.instance_id for number in range(4)) >= 1
     for claim in others:
         join(lab, claim.instance_id)
-    lab.tick(6, seconds=1)
+    lab.tick(6, seconds=SETTLED)
     planned = {pod: claim.instance_id for claim in (first, *others) for pod in claim.plan.pods}
     assert {f"default/p{n}": node_of(lab, f"p{n}") for n in range(4)} == planned
     assert {claim.phase for claim in lab.claims} == {ClaimPhase.INITIALIZED}
@@ -295,6 +298,6 @@ def test_a_cluster_too_large_to_list_is_not_listed(lab: Lab, monkeypatch: pytest
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append
     lab.tick(seconds=0)
-    lab.tick(3, seconds=1)
+    lab.tick(3, seconds=SETTLED)
     assert "list pods" not in calls
     assert (nominated(lab, "a"), effects(lab)) == (lab.claim.node_name, [])
