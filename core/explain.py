@@ -110,7 +110,7 @@ def _pool_lines(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _hint(verdict: Verdict) -> tuple[str, ...]:
-    """The nearest misses; a taint is hinted at only where it is what the pod is told, and then first."""
+    """The nearest misses; a taint is among them only where it is the reason itself, and then comes first."""
     taint = PodReason.TAINT_NOT_TOLERATED
     nearest = [pool for pool in verdict.pools if pool.nearest and (pool.reason != taint or verdict.reason == taint)]
     nearest.sort(key=lambda pool: pool.reason != taint)

@@ -105,7 +105,7 @@ class ProvisionerStack(cdk.Stack):
         return {bundle.name: lambda_.Code.from_asset(str(PACKAGE / bundle.name)) for bundle in BUNDLES}
 
     def _no_code(self) -> Mapping[str, lambda_.Code]:
-        """A placeholder: templates are looked at and tested without a package, the toolkit refuses to deploy them."""
+        """A placeholder: templates can be read and tested without a package, and the toolkit refuses to deploy them."""
         says = "these templates hold no functions: run `make package`, then synthesize without TEMPLATES_ONLY"
         cdk.Annotations.of(self).add_error(says)
         return {bundle.name: lambda_.Code.from_asset(str(PLACEHOLDER)) for bundle in BUNDLES}

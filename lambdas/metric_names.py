@@ -87,7 +87,7 @@ def in_cloudwatch(count: str) -> str:
 
 
 class Metric(NamedTuple):
-    """What CloudWatch is told of a count: its unit, and the question that it answers on a graph or in an alarm."""
+    """How CloudWatch keeps a count: its unit, and the question that it answers on a graph or in an alarm."""
 
     unit: str
     question: str
@@ -128,4 +128,4 @@ METRICS: Final[Mapping[str, Metric]] = {
     "invalidNodePools": Metric("Count", "How many NodePools cannot be used?"),
     "invalidNodeClasses": Metric("Count", "How many EC2NodeClasses cannot be used?"),
 }
-"""The counts that CloudWatch keeps; every other one is in the log. A metric costs $0.30 a month while it is told each hour."""
+"""The counts that CloudWatch keeps; the others are in the log. A metric costs $0.30 a month while it is written each hour."""

@@ -35,7 +35,7 @@ class RunReport:
         hear: Told of each decision when it is made, so that it is in the log even where the run is cut off.
 
     Attributes:
-        decision_id: Of the decision that is being carried out, for what is told from here on.
+        decision_id: Of the decision that is being carried out, for all that is reported from here on.
         outcomes: What became of decisions, of this run or an earlier one.
     """
 

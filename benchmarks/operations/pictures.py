@@ -66,7 +66,7 @@ def _draw_graph(place: Any, graph: Graph, series: Series) -> None:
 
 
 def in_periods(values: Sequence[tuple[datetime, float]], statistic: str) -> dict[datetime, float]:
-    """As CloudWatch shows a metric: one value a period, where any was told."""
+    """As CloudWatch shows a metric: one value for each period that has any."""
     periods: defaultdict[datetime, list[float]] = defaultdict(list)
     for moment, value in values:
         periods[moment - (moment - datetime.min.replace(tzinfo=moment.tzinfo)) % PERIOD].append(value)

@@ -82,7 +82,7 @@ class Usage:
         self._add("logBytes", len(line))
 
     def metrics(self) -> int:
-        """How many different metrics were told: each costs by the hour in which it is told."""
+        """How many different metrics were written: each costs by the hour in which it is written."""
         return sum(1 for values in self.series.values() if values[-1][0] >= self._since)
 
     def _event(self, event: Event) -> None:
@@ -126,7 +126,7 @@ class _Output(io.TextIOBase):
         self._begun = ""
 
     def write(self, text: str) -> int:
-        """Take a part of the output; whole lines are told."""
+        """Take a part of the output and count its whole lines."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
             self._usage.told(line)

@@ -117,7 +117,7 @@ def _ranked(prefix: str, names: list[str]) -> dict[str, str]:
 
 
 def _noted(found: set[str]) -> Rename:
-    """Names nothing anew, and notes what there is."""
+    """Renames nothing, and collects the names that there are."""
 
     def note(name: str) -> str:
         found.add(name)

@@ -85,7 +85,7 @@ def entries(place: LedgerPlace, keys: Sequence[DecisionKey]) -> Iterator[tuple[D
 
 
 def outcomes(place: LedgerPlace, arguments: argparse.Namespace) -> list[DecisionOutcome]:
-    """What became of decisions, as far as it was told in that time.
+    """What became of decisions, as far as outcomes were written in that time.
 
     Raises:
         InvalidInputError: If an object of the ledger is something else.

@@ -237,7 +237,7 @@ class DisruptionPass:
         self.totals = pool_totals(self.snapshot, self._states)
 
     def adopt(self, commands: Sequence[Command]) -> None:
-        """Decide commands of which none takes what another leaves, and after which nothing else is decided."""
+        """Decide commands that do not depend on each other and are the last of the pass."""
         going = {c.name: c for c in self.survey.candidates}
         gone = {name for command in commands for name in command.nodes}
         for name in sorted(gone):

@@ -71,7 +71,7 @@ class Independence:
 
 
 def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:
-    """Whom the pods' rules over zones and the like are about. Rules over one node need no look: no node gets two's pods."""
+    """Which pods the rules over zones and other shared domains select. Rules within a node do not matter here."""
     found: set[LabelSelector] = set()
     for pod in pods:
         rules = [(r.topology_key, r.selector) for r in pod.spec.spreads if r.when_unsatisfiable == DO_NOT_SCHEDULE]

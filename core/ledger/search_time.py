@@ -9,7 +9,7 @@ THOUSANDTHS: Final = 1000
 
 
 class RecordedTime:
-    """Asks a clock, and keeps what it answered in thousandths; whoever asks is told no more than that.
+    """Asks a clock and keeps its answers in thousandths; callers get the kept values.
 
     Attributes:
         elapsed: The answers so far.

@@ -47,7 +47,7 @@ def of_provisioning(
 
 
 def of_disruption(plan: DisruptionPlan, begun: Sequence[tuple[str, Command]]) -> DecisionSummary:
-    """The summary of a look for nodes that can go.
+    """The summary of a decision about nodes that can go.
 
     Args:
         plan: What was found.

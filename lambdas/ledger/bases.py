@@ -108,7 +108,7 @@ class LedgerBases:
         self._objects.put(self._pointer_key, msgspec.json.encode(pointer, order="sorted"))
 
     def _read_back(self, now: datetime) -> None:
-        """Take up what an earlier sandbox left; what is old, gone or not understood is written anew."""
+        """Take up what an earlier sandbox left; what is old, gone or not understood is written again."""
         if self._is_read:
             return
         try:

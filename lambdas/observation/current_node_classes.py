@@ -1,6 +1,6 @@
 """EC2NodeClasses with a status that is about their present spec.
 
-Somebody edits a class: until `reconcile` has resolved it anew, its status names images, subnets and security groups of the old
+Somebody edits a class: until `reconcile` has resolved it again, its status names images, subnets and security groups of the old
 spec, and nodes of the new hash would be launched from them.
 """
 

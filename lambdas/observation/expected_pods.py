@@ -1,4 +1,4 @@
-"""Pods that a claim is for, stored or launched: planned once, and not anew at each look while its node boots.
+"""Pods that a claim is for, stored or launched: planned once, and not again at each observation while its node boots.
 
 A plan is tighter than what a later plan finds when it places the same pods one by one onto the nodes under way: planned
 again, some would not fit any more, and each look of a burst would launch a few nodes on top.

@@ -14,7 +14,7 @@ LONG: Final = timedelta(days=7)
 """A window that opens once a week is usual; drift and consolidation that wait for longer are a decision or a slip."""
 
 STEP: Final = timedelta(minutes=15)
-"""Between the moments that are looked at: shorter windows are hardly of use, a drain takes minutes."""
+"""Between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
 
 _NODES: Final = 100
 """Any number of which one percent is a node."""

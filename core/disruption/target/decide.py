@@ -31,7 +31,7 @@ CHANGES_MAX: Final = 8
 """How often a target is changed because a part of it may not be; each time more nodes stay."""
 
 CHANGE_SHARE: Final = 0.5
-"""Share of what is left of the budget that packing anew may take after each change."""
+"""Share of the remaining budget that a new packing may take after each change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +60,7 @@ class TargetDecision:
         self._is_gated = spot_is_gated(disruption_pass)
 
     def commands(self) -> list[Command]:
-        """What goes now; with budgets ignored, the whole way. Nodes that stay are told why."""
+        """The commands that may begin now; with budgets ignored, all of them. Reports why each other node stays."""
         fleet = target_fleet(self._pass)
         if fleet is None:
             return []

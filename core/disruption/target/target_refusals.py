@@ -12,7 +12,7 @@ from core.reasons.node import NodeReason
 
 
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None) -> None:
-    """Tell every candidate why it stays, as if none went now: whoever goes is told otherwise.
+    """Record for every candidate why it stays, as if none went; those that go replace it later.
 
     Args:
         disruption_pass: Takes the refusals.

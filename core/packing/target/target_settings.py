@@ -17,7 +17,7 @@ CELLS_MAX: Final = 120
 """Most kinds of nearly equal pods that the program tells apart; it is solved in a third of a second then."""
 
 STEPS_PER_DOUBLING: Final = (64.0, 8.0, 4.0, 2.0, 1.0, 0.5)
-"""How finely sizes are told apart: the first that keeps within CELLS_MAX."""
+"""How finely sizes are distinguished: the first step that keeps within CELLS_MAX."""
 
 FILL: Final = 0.985
 """Which share of fluid room is reckoned with: whole pods never fill a node entirely."""

@@ -88,7 +88,7 @@ class VariedPlans:
         return GreedyScheduler(self._context, queue, self._context.leaving, frozenset(), guide=guide).run()
 
     def _left_alone(self, left: Leftovers) -> Leftovers:
-        """What groups would leave without all but those whom their rules follow, these staying together or going everywhere."""
+        """What each group would leave if it were planned with only the groups that its rules follow, together or scattered."""
         found: Leftovers = Counter()
         for index in [*left][:GROUPS_MAX]:
             conflicts = self._conflicts(self._groups[index].signature.index)

@@ -21,7 +21,7 @@ BEGIN_WITHIN: Final = timedelta(seconds=25)
 """Nothing is begun with less time than this left: about what one call may take that times out and is tried again."""
 
 HAND_BACK_AFTER: Final = timedelta(seconds=1)
-"""Until what was not begun is delivered anew, to an invocation with all its time."""
+"""Until what was not begun is delivered again, to an invocation with all its time."""
 
 
 class ClaimGroup:
@@ -114,7 +114,7 @@ class ClaimGroup:
                     self._send(item, delay)
             for item, delay in self._alone:
                 self._send(item, delay)
-        except Exception:  # noqa: BLE001 - the message is delivered again, and asks anew
+        except Exception:  # noqa: BLE001 - the message is delivered again, and asks again
             logger.exception("next looks could not be asked for", extra={"claims": self.names})
             self.has_failed = True
 

@@ -1,4 +1,4 @@
-"""When something that failed is looked at again."""
+"""When something that failed is tried again."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from lambdas.run_report import RunReport
 from lambdas.store import LaunchDenials, UnavailableOfferings
 
 TRIES: Final = 5
-"""How often a denial is read and written anew where others write it too; denials of one cause come together."""
+"""Most attempts to write a denial that others write, too: denials of one cause come together."""
 
 _ALSO_IN_SUCCESS: Final = (Remembered.QUOTA, Remembered.CAPACITY_TYPE)
 """What is remembered although another offering of the same request was launched."""

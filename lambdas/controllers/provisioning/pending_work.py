@@ -30,7 +30,7 @@ class PendingWork(msgspec.Struct, frozen=True, kw_only=True):
         marked: Pending pods that the scheduler has given up on.
         unmarked: Pending pods that it has not tried yet.
         unlaunched: Claims stored and not launched.
-        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`): planned, and not planned anew.
+        awaited: Pending pods for which a node is on its way (`expected_pods.awaits_pods`): planned, and not planned again.
     """
 
     marked: int = 0

@@ -19,7 +19,7 @@ _NOT_IN_REASONS: Final = re.compile("[^A-Za-z0-9_]+")
 
 
 def denied_launches(node_class: str, denials: Iterable[LaunchDenial]) -> JsonObject:
-    """The condition for an EC2NodeClass and its NodePools. Denials that a person can lift are told first."""
+    """The condition for an EC2NodeClass and its NodePools. Denials that a person can lift come first."""
     engaged = [found for found in denials if found.node_class == node_class and found.is_engaged]
     if not engaged:
         return condition(LAUNCH_DENIED, "False", reason="NotDenied")
