@@ -321,6 +321,13 @@ class Queue(Protocol):
         ...
 
 
+class FunctionQueues(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue that wakes `provision`, and the one that wakes `execute`."""
+
+    wake_ups: Queue
+    work: Queue
+
+
 class ObjectStore(Protocol):
     """Whole objects by name, for documents that are written once and read seldom."""
 

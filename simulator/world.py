@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from lambdas import bootstrap
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
 from lambdas.observability import logger
 from lambdas.ports import CatalogueStore
 from lambdas.settings import Settings
@@ -182,11 +184,11 @@ class World:
         found = self.account.exchange.instance_type(instance_type)
         return {} if found is None else found.capacity
 
-    def _application(self, _: FunctionSpec) -> bootstrap.Application:
+    def _application(self, _: FunctionSpec) -> Application:
         own = None
         if not self._region.shapes:
             own = OwnCatalogue(self.clock, self.account.exchange, self._region.name)
-        application = bootstrap.Application(
+        adapters = Adapters(
             self._settings(),
             self.account.session,
             SkewedClock(self.clock, self.skew()),
@@ -197,8 +199,8 @@ class World:
             run_tasks=TaskRunners(messages=in_turn, launches=self.sandboxes.side_by_side),
         )
         # One market in one process: each sandbox asks S3, and what has changed is unpacked once for all of them.
-        self._catalogues = application.catalogues
-        return application
+        self._catalogues = adapters.catalogues
+        return Application(adapters)
 
     def _settings(self) -> Settings:
         gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(self.scenario.feature_gates.items()))
@@ -243,7 +245,7 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _show(application: bootstrap.Application) -> None:
+def _show(application: Application) -> None:
     bootstrap.use(lambda: application)
 
 

@@ -23,6 +23,8 @@ from core.catalogue.build import CatalogueBuilder
 from core.catalogue.facts import MarketFacts
 from core.model.catalogue import Catalogue
 from lambdas import bootstrap
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
 from lambdas.clock import SystemClock
 from lambdas.ports import JsonObject
 from lambdas.settings import Settings
@@ -136,7 +138,7 @@ def _events(function: str) -> list[JsonObject]:
     return [{}] * 2
 
 
-def _application(url: str) -> bootstrap.Application:
+def _application(url: str) -> Application:
     settings = Settings(
         cluster_name=CLUSTER,
         table_name="table",
@@ -147,7 +149,7 @@ def _application(url: str) -> bootstrap.Application:
         schedule_role_arn="arn:aws:iam::123456789012:role/windows",
     )
     session = boto3.Session(aws_access_key_id="k", aws_secret_access_key="s", region_name=REGION)  # noqa: S106 - no secret
-    return bootstrap.Application(settings, session, Clock(), catalogues=Market())
+    return Application(Adapters(settings, session, Clock(), catalogues=Market()))
 
 
 def _environment(url: str) -> None:

@@ -16,5 +16,5 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()
-    app.execution.run(event["Records"], report, deadline=deadline_of(context, app.clock))
-    app.ledger.tell("execute", report.outcomes)
+    app.execution.run(event["Records"], report, deadline=deadline_of(context, app.adapters.clock))
+    app.adapters.ledger.tell("execute", report.outcomes)

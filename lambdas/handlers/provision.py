@@ -17,8 +17,10 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Launch what pending pods need."""
     app = application()
-    until = looks_until(event, app.clock.now())
+    until = looks_until(event, app.adapters.clock.now())
     if is_news(event):
         app.provisioning.tell_of_change()
-    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline_of(context, app.clock), until=until)
-    app.ledger.tell("provision", report.outcomes)
+    app.provisioning.run(
+        report, owner=context.aws_request_id, deadline=deadline_of(context, app.adapters.clock), until=until
+    )
+    app.adapters.ledger.tell("provision", report.outcomes)

@@ -16,4 +16,4 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Bring table, cluster and cloud together again."""
     app = application()
-    app.reconciliation.run(report, deadline=deadline_of(context, app.clock))
+    app.reconciliation.run(report, deadline=deadline_of(context, app.adapters.clock))

@@ -9,7 +9,7 @@ from typing import Final
 from unittest.mock import patch
 
 from infra.cluster_role import RULES_OF, verbs
-from lambdas import bootstrap
+from lambdas.application.controllers import Application
 from lambdas.wiring import BY_NAME, FunctionSpec
 from simulator.run import run
 from simulator.world import World
@@ -40,7 +40,7 @@ def held_to(deployment: Deployment, allowed: Mapping[str, frozenset[Verb]]) -> I
     }
     build = World._application
 
-    def checked(of: World, spec: FunctionSpec) -> bootstrap.Application:
+    def checked(of: World, spec: FunctionSpec) -> Application:
         settings, access = deployment.settings(spec.name), accesses[spec.name]
         authorizations.rename(of.account.settings, settings)
         session, api = of.account.session, of.cluster.api

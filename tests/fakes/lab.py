@@ -15,10 +15,11 @@ from core import labels
 from core.lifecycle.records import ClaimRecord
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue, InstanceType
-from lambdas.bootstrap import Application
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
 from lambdas.ledger.writer import LedgerWriter
 from lambdas.messages import looks_until
-from lambdas.ports import JsonObject
+from lambdas.ports import FunctionQueues, JsonObject
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 from lambdas.side_by_side import TaskRunners, in_turn
@@ -56,8 +57,8 @@ def aws() -> Iterator[boto3.Session]:
         yield session
 
 
-class LabApplication(Application):
-    """The application with fakes where it would reach AWS."""
+class LabAdapters(Adapters):
+    """Fakes where the application would reach AWS."""
 
     def __init__(self, lab: Lab) -> None:
         super().__init__(
@@ -65,22 +66,18 @@ class LabApplication(Application):
             boto3.Session(region_name="us-east-1"),
             lab.clock,
             kubernetes=lab.kubernetes,
+            catalogues=FakeCatalogues(Catalogue(default=lab.types)),
             pause=lab.clock.pause,
             run_tasks=TaskRunners(in_turn, in_turn),
         )
-        self.__dict__ |= {
-            "_stores": lab.rows.stores(lab.brakes),
-            "_leases": MemoryLeases(lab.rows),
-            "_sweep_log": MemorySweeps(lab.rows),
-            "_cloud": lab.cloud,
-            "_brakes": lab.brakes,
-            "_brake_rows": lab.brakes,
-            "catalogues": FakeCatalogues(Catalogue(default=lab.types)),
-            "_wake_ups": lab.wake_ups,
-            "_work": lab.work,
-            "_windows": lab.windows,
-            "ledger": LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock),
-        }
+        self.stores = lab.rows.stores(lab.brakes)
+        self.leases = MemoryLeases(lab.rows)
+        self.sweep_log = MemorySweeps(lab.rows)
+        self.cloud = lab.cloud
+        self.brakes = self.brake_rows = lab.brakes
+        self.queues = FunctionQueues(wake_ups=lab.wake_ups, work=lab.work)
+        self.windows = lab.windows
+        self.ledger = LedgerWriter(lab.ledger, lab.settings.cluster_name, lab.clock)
 
 
 class Lab:
@@ -96,16 +93,16 @@ class Lab:
         self.ledger = MemoryObjects()
         self.cloud = FakeCloud(self.clock)
         self.wake_ups, self.work, self.windows = FakeQueue(), FakeQueue(), FakeWindows()
-        self.app = LabApplication(self)
+        self.app = Application(LabAdapters(self))
         self.kubernetes.put(a_class_manifest(metadata={"generation": 1}), a_node_pool())
 
     def restart(self) -> None:
         """A new sandbox, as after a crash."""
-        self.app = LabApplication(self)
+        self.app = Application(LabAdapters(self))
 
     @property
     def claims(self) -> tuple[ClaimRecord, ...]:
-        return self.app._stores.claims.all()
+        return self.app.adapters.stores.claims.all()
 
     @property
     def claim(self) -> ClaimRecord:

@@ -15,7 +15,8 @@ import pytest
 from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from lambdas import bootstrap, wiring
-from lambdas.bootstrap import Application
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
 from lambdas.handlers import disrupt, execute, interrupt, provision, reconcile, watch_audit_log
 from lambdas.ports import DeniedError
 from tests.fakes.lab import Lab, a_node_pool, a_pending_pod, aws
@@ -51,12 +52,10 @@ class Deployed:
             work_queue_url=self.work_url,
             disrupt_function_arn="arn:aws:lambda:us-east-1:123456789012:function:disrupt",
         )
-        application = Application(settings, session, self.lab.clock, kubernetes=self.lab.kubernetes)
-        application.__dict__ |= {
-            "_cloud": self.lab.cloud,
-            "catalogues": FakeCatalogues(Catalogue(default=self.lab.types)),
-        }
-        bootstrap.use(lambda: application)
+        market = FakeCatalogues(Catalogue(default=self.lab.types))
+        adapters = Adapters(settings, session, self.lab.clock, kubernetes=self.lab.kubernetes, catalogues=market)
+        adapters.cloud = self.lab.cloud
+        bootstrap.use(lambda: Application(adapters))
 
     def messages(self, url: str) -> list[dict[str, Any]]:
         """Take what is due in a queue."""
@@ -150,7 +149,7 @@ def test_schedules_follow_the_windows(deployed: Deployed) -> None:
 
 def test_more_than_ten_messages_are_sent_in_several_calls(deployed: Deployed) -> None:
     """SQS takes ten at once."""
-    queue = bootstrap.application()._work
+    queue = bootstrap.application().adapters.queues.work
     queue.send({"claim": f"c{n}"} for n in range(23))
     seen = [message for _ in range(4) for message in deployed.messages(deployed.work_url)]
     assert sorted(message["claim"] for message in seen) == sorted(f"c{n}" for n in range(23))
@@ -164,7 +163,7 @@ def test_the_environment_is_enough_to_make_an_application(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, value)
     with aws():
         application = bootstrap.application()
-        assert application.settings == Lab().settings
+        assert application.adapters.settings == Lab().settings
         assert application is bootstrap.application()
         assert application.provisioning is application.provisioning
 

@@ -1,4 +1,4 @@
-"""Queues in SQS."""
+"""FunctionQueues in SQS."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from lambdas.controllers.boundary import Boundary
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.observation.observer import Stores
-from lambdas.ports import Clock, ConflictError, PortError, Queue, TransientError, reason_of
+from lambdas.ports import Clock, ConflictError, FunctionQueues, PortError, TransientError, reason_of
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
 
@@ -55,11 +55,11 @@ class Interruptions:
     """What `interrupt` does."""
 
     def __init__(
-        self, stores: Stores, claim_work: ClaimWork, queues: tuple[Queue, Queue], settings: Settings, clock: Clock
+        self, stores: Stores, claim_work: ClaimWork, queues: FunctionQueues, settings: Settings, clock: Clock
     ) -> None:
         self._stores = stores
         self._claim_work = claim_work
-        self._wake_ups, self._work = queues
+        self._wake_ups, self._work = queues.wake_ups, queues.work
         self._settings = settings
         self._clock = clock
 

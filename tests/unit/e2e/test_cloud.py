@@ -20,7 +20,8 @@ from botocore.loaders import Loader
 
 from lambdas import wiring
 from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.bootstrap import Application
+from lambdas.application.adapters import Adapters
+from lambdas.application.controllers import Application
 from lambdas.clock import SystemClock
 from lambdas.run_report import RunReport
 from lambdas.settings import Settings
@@ -184,9 +185,9 @@ def test_the_catalogue_is_read_and_kept_as_the_function_does_it(cloud: Cloud, mo
     """If this failed, pages, prices or S3 would differ over HTTP from what the functions read."""
     for name, value in cloud.environment(BY_NAME["refresh_catalogue"]).items():
         monkeypatch.setenv(name, value)
-    application = Application(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock())
+    application = Application(Adapters(cloud.settings, boto3.Session(botocore_session=_core()), SystemClock()))
     application.catalogue_refresh.refresh(RunReport())
-    found = {t.name: t for t in application.catalogues.catalogue([]).default}
+    found = {t.name: t for t in application.adapters.catalogues.catalogue([]).default}
     assert set(found) == {t.name for t in cloud.region.types}
     sold = {(o.zone, o.capacity_type): o.price for o in found["m5.large"].offerings}
     assert {zone for zone, _ in sold} == set(ZONES)

@@ -170,7 +170,9 @@ def test_a_replacement_on_which_pods_run_outlives_its_command() -> None:
     lab.tick(2)
     (command,) = lab.rows.commands.values()
     (name,) = command.replacements
-    lab.app._stores.nominations.nominate([name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1))
+    lab.app.adapters.stores.nominations.nominate(
+        [name], now=lab.clock.now(), until=lab.clock.now() + timedelta(hours=1)
+    )
     lab.clock.advance(minutes=11)
     lab.execute({"command": command.id})
     assert lab.rows.commands == {}
@@ -225,10 +227,10 @@ def test_a_command_that_did_not_hold_is_not_decided_again_at_once() -> None:
     lab.bind("late")
     lab.clock.advance(seconds=20)
     lab.execute()
-    assert lab.app._stores.commands.all() == ()
+    assert lab.app.adapters.stores.commands.all() == ()
     lab.kubernetes.drop(kinds.PODS, "late", "default")
     lab.clock.advance(seconds=20)
     assert [d.reason for d in lab.disrupt().decisions if d.subject == node] == [CommandReason.FAILED_BEFORE]
     lab.clock.advance(minutes=3)
     lab.disrupt()
-    assert len(lab.app._stores.commands.all()) == 1
+    assert len(lab.app.adapters.stores.commands.all()) == 1

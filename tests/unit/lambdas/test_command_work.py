@@ -38,7 +38,7 @@ def test_the_time_limit_counts_the_nodes_of_all_started_commands(
     lab.kubernetes.put(a_pending_pod("p"))
     lab.settle()
     name = lab.claim.name
-    commands = lab.app._stores.commands
+    commands = lab.app.adapters.stores.commands
     commands.add(a_late_command(lab, "late", name))
     names = tuple(f"other-{number}" for number in range(others))
     queued = a_late_command(lab, "queued", *names, phase=phase)
@@ -84,7 +84,7 @@ def test_an_image_that_never_joins_ends_one_instance_after_the_other_ever_more_s
         lab.clock.advance(minutes=1)
         stops += lab.disrupt().counts.get("rolloutsStopped", 0) > 0
         lab.execute()
-        for record in lab.app._stores.commands.all():
+        for record in lab.app.adapters.stores.commands.all():
             lab.execute({"command": record.id})
         if minute % 2 == 0:
             lab.reconcile()
@@ -103,4 +103,4 @@ def test_the_second_node_of_a_rollout_waits_for_the_pods_of_the_first() -> None:
     lab = drifted_fleet()
     lab.clock.advance(minutes=1)
     lab.disrupt()
-    assert len(lab.app._stores.commands.all()) == 1
+    assert len(lab.app.adapters.stores.commands.all()) == 1

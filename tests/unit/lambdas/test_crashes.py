@@ -119,4 +119,4 @@ def test_a_death_while_removing_leaves_neither_instance_nor_node_nor_claim(*, af
         assert lab.claims == ()
         assert lab.cloud.instances() == ()
         assert lab.kubernetes.names(kinds.NODES) == []
-        assert lab.app._stores.commands.all() == ()
+        assert lab.app.adapters.stores.commands.all() == ()

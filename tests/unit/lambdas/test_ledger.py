@@ -104,14 +104,14 @@ def test_no_node_goes_while_the_ledger_fails(lab: Lab) -> None:
     an_empty_node(lab)
     lab.ledger.broken = DENIED
     report = lab.disrupt()
-    assert lab.app._stores.commands.all() == ()
+    assert lab.app.adapters.stores.commands.all() == ()
     assert report.counts["ledgerFailures"] == 1
     lab.ledger.broken = None
     lab.disrupt()
-    assert lab.app._stores.commands.all() == ()  # it is not asked at every look
+    assert lab.app.adapters.stores.commands.all() == ()  # it is not asked at every look
     lab.clock.advance(seconds=TRIED_AGAIN_AFTER.total_seconds())
     lab.disrupt()
-    (command,) = lab.app._stores.commands.all()
+    (command,) = lab.app.adapters.stores.commands.all()
     assert command.decision == entries(lab)[-1].id
 
 
@@ -154,14 +154,14 @@ def test_bases_are_written_anew_before_they_expire(lab: Lab) -> None:
 
 def test_outcomes_of_runs_without_a_ledger_are_not_kept(lab: Lab) -> None:
     outcome = DecisionOutcome(decision="", part="x", state=OutcomeState.DONE, at=lab.clock.now())
-    lab.app.ledger.tell("execute", [outcome])
+    lab.app.adapters.ledger.tell("execute", [outcome])
     assert lab.ledger.objects == {}
 
 
 def test_what_became_of_a_launch_is_told(lab: Lab) -> None:
     lab.kubernetes.put(a_pending_pod("p"))
     report = lab.provision()
-    lab.app.ledger.tell("provision", report.outcomes)
+    lab.app.adapters.ledger.tell("provision", report.outcomes)
     (raw,) = (raw for key, raw in lab.ledger.objects.items() if key.startswith("outcomes/"))
     (told,) = decode_outcomes(raw)
     assert (told.decision, told.part, told.state) == (entries(lab)[0].id, lab.claim.name, OutcomeState.DONE)

@@ -289,13 +289,13 @@ def test_an_impaired_instance_that_a_command_replaces_is_left_to_it() -> None:
     lab.kubernetes.put(a_node_pool(disruption={"budgets": [{"nodes": "1"}]}), a_pending_pod("p"))
     lab.settle()
     lab.bind("p")
-    lab.app._stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
+    lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, is_disrupting=True))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
     report = RunReport()
     round_ = ReconcileRound(
-        Seen((), lab.app._observer.look()), report, lab.clock.now() + timedelta(minutes=5), lab.clock
+        Seen((), lab.app.observer.look()), report, lab.clock.now() + timedelta(minutes=5), lab.clock
     )
-    next(sweep for sweep in lab.app._sweeps if sweep.name == "impairedInstances").run(round_)
+    next(sweep for sweep in lab.app.sweeps if sweep.name == "impairedInstances").run(round_)
     assert lab.claim.deletion is None
 
 
@@ -303,7 +303,7 @@ def test_an_impaired_instance_whose_drain_was_given_back_is_left_alone_for_a_whi
     """What kept it may be there still; it would be closed to pods and opened again in every round."""
     lab = a_working_node()
     hold = Hold(lab.clock.now() + IMPAIRED_FOR, "DrainBlocked", "its drain was given back")
-    lab.app._stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
+    lab.app.adapters.stores.claims.change(lab.claim, msgspec.structs.replace(lab.claim, hold=hold))
     lab.cloud.failing = [Impairment(lab.claim.instance_id, "system", lab.clock.now() - 2 * IMPAIRED_FOR)]
     lab.reconcile()
     assert lab.claim.deletion is None

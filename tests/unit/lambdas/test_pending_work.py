@@ -81,7 +81,7 @@ def test_a_clock_behind_the_cluster_costs_one_idle_time(lab: Lab) -> None:
 def test_nobody_looks_while_another_plans(lab: Lab) -> None:
     """A burst wakes many runs, and each look at a large cluster takes seconds."""
     lab.kubernetes.put(born("p", lab.clock.now()))
-    lease = lab.app._leases.acquire("planner", "another", now=lab.clock.now(), for_=timedelta(seconds=30))
+    lease = lab.app.adapters.leases.acquire("planner", "another", now=lab.clock.now(), for_=timedelta(seconds=30))
     assert lease is not None
     calls: list[str] = []
     lab.kubernetes.before_call = calls.append

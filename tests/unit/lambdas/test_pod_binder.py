@@ -115,11 +115,11 @@ def test_a_node_that_is_held_when_it_is_turned_off_is_opened(lab: Lab) -> None:
 def test_one_turn_at_a_time(lab: Lab) -> None:
     """Two that judge by what they saw may break a rule across nodes together."""
     lab.tick(seconds=0)
-    lease = lab.app._leases.acquire(BINDER, "another", now=lab.clock.now(), for_=timedelta(seconds=5))
+    lease = lab.app.adapters.leases.acquire(BINDER, "another", now=lab.clock.now(), for_=timedelta(seconds=5))
     assert lease is not None
     (report,) = lab.tick(seconds=SETTLED)
     assert (report.counts["binderBusy"], node_of(lab, "a")) == (1, "")
-    lab.app._leases.release(lease)
+    lab.app.adapters.leases.release(lease)
     lab.tick(seconds=SETTLED)
     assert node_of(lab, "a") != ""
 

@@ -28,7 +28,9 @@ def test_the_events_of_one_look_are_bounded_and_none_is_starved() -> None:
             (record, msgspec.structs.replace(record, last_pod_event_at=now, pods_digest=str(look)))
             for record in rows.claims.values()
         ]
-        write_pod_events(lab.app._stores, cast(ClusterState, cast(Any, SimpleNamespace(pod_events=tuple(events)))))
+        write_pod_events(
+            lab.app.adapters.stores, cast(ClusterState, cast(Any, SimpleNamespace(pod_events=tuple(events))))
+        )
         written = [record for record in rows.claims.values() if record.last_pod_event_at == now]
         assert len(written) == POD_EVENTS_PER_LOOK
     assert all(record.last_pod_event_at != NOW for record in rows.claims.values())

@@ -257,7 +257,7 @@ def test_a_limit_is_never_overshot(lab: Lab) -> None:
 def test_a_second_planner_leaves_the_work_to_the_first(lab: Lab) -> None:
     """Else both launch for the same pods."""
     lab.kubernetes.put(a_pending_pod("p"))
-    lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
+    lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(minutes=1))
     report = lab.provision()
     assert [decision.reason for decision in report.decisions] == ["PlannerBusy"]
     assert len(lab.wake_ups.sent) == 1
@@ -396,12 +396,12 @@ def test_a_lease_is_given_back_whatever_goes_wrong(lab: Lab) -> None:
     lab.kubernetes.before_call = lambda _: (_ for _ in ()).throw(ValueError("slip"))
     with pytest.raises(ValueError, match="slip"):
         lab.provision()
-    assert lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(seconds=1)) is not None
+    assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(seconds=1)) is not None
 
 
 def test_a_busy_planner_is_asked_again_only_in_its_minute(lab: Lab) -> None:
     """Each busy run sent the next, for as long as somebody planned."""
-    assert lab.app._leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(hours=1)) is not None
+    assert lab.app.adapters.leases.acquire(PLANNER, "other", now=lab.clock.now(), for_=timedelta(hours=1)) is not None
     lab.provision()
     messages = lab.wake_ups.take()
     for _ in range(20):
@@ -465,9 +465,9 @@ def test_a_node_for_what_consolidation_moved_speaks_against_its_next_move() -> N
     command = Command(reason="Underutilized", method="single", nodes=("n",), claims=("c",), savings=1)
     owner = {"kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u", "controller": True}
     workload, now = "default/ReplicaSet/web", lab.clock.now()
-    lab.app._stores.moves.write(MoveHistory().after_command("one", command, (workload,), now), now)
+    lab.app.adapters.stores.moves.write(MoveHistory().after_command("one", command, (workload,), now), now)
     lab.kubernetes.put(a_pending_pod("p", metadata={"ownerReferences": [owner]}), a_pending_pod("other"))
     lab.provision()
-    held = lab.app._stores.moves.read(now).workloads[workload]
+    held = lab.app.adapters.stores.moves.read(now).workloads[workload]
     assert held.held_until is not None
     assert held.held_until >= now + timedelta(hours=1)

@@ -97,9 +97,9 @@ def test_an_instance_that_a_list_leaves_out_is_not_gone(lab: Lab, monkeypatch: p
 def test_claims_are_found_by_their_instances_although_they_are_older_than_the_index(lab: Lab) -> None:
     """Else a spot interruption of theirs is taken for a stranger's, and their pods die with the instance."""
     lab.rows.unindexed.add(lab.claim.instance_id)
-    assert lab.app._stores.claims.of_instance(lab.claim.instance_id) is None
+    assert lab.app.adapters.stores.claims.of_instance(lab.claim.instance_id) is None
     lab.reconcile()
-    assert lab.app._stores.claims.of_instance(lab.claim.instance_id) == lab.claim
+    assert lab.app.adapters.stores.claims.of_instance(lab.claim.instance_id) == lab.claim
 
 
 def test_expired_nodes_go_within_the_budget() -> None:

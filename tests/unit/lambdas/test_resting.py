@@ -43,7 +43,7 @@ def test_it_rests_while_nothing_changes(lab: Lab) -> None:
 def test_a_market_that_was_read_anew_ends_the_rest(lab: Lab) -> None:
     """Else a cheaper place for a node is found late."""
     facts = MarketFacts(shapes=(), market=Market(region="r"), shapes_read_at=NOW, prices_read_at=NOW)
-    lab.app.catalogues.__dict__["facts"] = lambda: facts
+    lab.app.adapters.catalogues.__dict__["facts"] = lambda: facts
     assert not rests(lab)
     assert rests(lab)
 
@@ -86,7 +86,7 @@ def test_a_run_that_comes_just_before_something_is_due_waits_for_it(early: timed
     lab, minute = Lab(), timedelta(minutes=1)
     claim, _ = a_node_of(a_type())
     claim = msgspec.structs.replace(claim, hold=Hold(NOW + minute, "DrainGivenBack", ""))
-    rest = DisruptionRest(lab.kubernetes, lab.app._stores.changes, lab.clock, lab.clock.pause)
+    rest = DisruptionRest(lab.kubernetes, lab.app.adapters.stores.changes, lab.clock, lab.clock.pause)
     assert not rest.holds(b"same", lab.clock.now())
     rest.begin(b"same", NOW, a_snapshot(node_claims=(claim,)))
     lab.clock.advance(seconds=(minute - early).total_seconds())

@@ -110,11 +110,11 @@ def test_clean_rounds_write_every_few_minutes_only(lab: Lab) -> None:
 
 def test_what_there_is_no_time_for_is_told_and_starves_nobody(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else what comes last in the list is never done on a large cluster."""
-    names = {sweep.name for sweep in lab.app._sweeps if not sweep.every}
+    names = {sweep.name for sweep in lab.app.sweeps if not sweep.every}
     lab.reconcile()
-    lab.app._stores.changes.tell(lab.clock.now())
+    lab.app.adapters.stores.changes.tell(lab.clock.now())
     swept: set[str] = set()
-    for sweep in lab.app._sweeps:
+    for sweep in lab.app.sweeps:
 
         def take_a_minute(round_: object, name: str = sweep.name) -> None:
             swept.add(name)

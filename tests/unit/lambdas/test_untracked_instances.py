@@ -123,14 +123,14 @@ def test_lost_rows_are_rebuilt_as_they_were_and_nothing_is_ended() -> None:
     """Else a restored or mistyped table ends the whole fleet within a minute."""
     lab = a_fleet(3)
     before = {claim.name: what_lasts(claim) for claim in lab.claims}
-    usage = lab.app._stores.claims.usage()
+    usage = lab.app.adapters.stores.claims.usage()
     running = ids(lab)
     assert all(claim.phase is ClaimPhase.INITIALIZED for claim in lab.claims)
     lose(lab)
     lab.clock.advance(minutes=5)
     report = lab.reconcile()
     assert {claim.name: what_lasts(claim) for claim in lab.claims} == before
-    assert [(u.node_pool, u.reserved) for u in lab.app._stores.claims.usage()] == [
+    assert [(u.node_pool, u.reserved) for u in lab.app.adapters.stores.claims.usage()] == [
         (u.node_pool, u.reserved) for u in usage
     ]
     lab.tick(20, seconds=30)

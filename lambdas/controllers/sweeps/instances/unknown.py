@@ -24,7 +24,7 @@ from lambdas.controllers.sweeps.instances.unclaimed import UnclaimedInstance
 from lambdas.controllers.sweeps.sweep import ReconcileRound
 from lambdas.messages import wake_up, work_on_claim
 from lambdas.metric_names import SWEEP_BRAKE, UNKNOWN_INSTANCES
-from lambdas.ports import Clock, Queue
+from lambdas.ports import Clock, FunctionQueues
 from lambdas.store import ClaimStore
 
 UNKNOWN_AFTER: Final = REGISTRATION_TIMEOUT + timedelta(minutes=5)
@@ -41,14 +41,17 @@ class UnknownInstances:
         self,
         rebuilding: Rebuilding,
         claims: ClaimStore,
-        brakes: tuple[Brakes, HeldBrakes],
-        queues: tuple[Queue, Queue],
+        brakes: Brakes,
+        *,
+        held: HeldBrakes,
+        queues: FunctionQueues,
         clock: Clock,
     ) -> None:
         self._rebuilding = rebuilding
         self._claims = claims
-        self._brakes, self._held = brakes
-        self._wake_ups, self._work = queues
+        self._brakes = brakes
+        self._held = held
+        self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
 
     def settle(self, unknown: Sequence[UnclaimedInstance], fleet: int, round_: ReconcileRound) -> None:

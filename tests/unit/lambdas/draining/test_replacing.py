@@ -113,7 +113,7 @@ def test_a_replacement_that_dies_is_not_there(lab: Lab) -> None:
     notice(lab)
     lab.tick()
     lab.provision()
-    lab.app._claim_work.begin_termination(lab.claims[1], "InstanceGone", "test", RunReport())
+    lab.app.claim_work.begin_termination(lab.claims[1], "InstanceGone", "test", RunReport())
     lab.tick(3)
     assert lab.kubernetes.evicted == []
 

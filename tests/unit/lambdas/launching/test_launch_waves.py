@@ -28,7 +28,7 @@ def runs(lab: Lab) -> list[int]:
         found.append(len(tasks))
         return in_turn(tasks, patience)
 
-    lab.app._run_tasks = TaskRunners(in_turn, noted)
+    lab.app.adapters.run_tasks = TaskRunners(in_turn, noted)
     return found
 
 
@@ -62,7 +62,7 @@ def test_a_launch_that_does_not_end_in_time_is_looked_after_by_others(lab: Lab) 
         in_turn(tasks[:-1], patience)
         return (*(True for _ in tasks[:-1]), False)
 
-    lab.app._run_tasks = TaskRunners(in_turn, hang)
+    lab.app.adapters.run_tasks = TaskRunners(in_turn, hang)
     report = lab.provision()
     assert report.counts["unfinishedLaunches"] == 2
     messages: list[JsonObject] = lab.work.take()

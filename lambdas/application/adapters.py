@@ -1,0 +1,197 @@
+"""The ports of one sandbox, and the adapters behind them: the only place where the two meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
+from lambdas.adapters.aws.dynamodb.leases import DynamoLeases
+from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
+from lambdas.adapters.aws.dynamodb.table import DynamoTable
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+from lambdas.adapters.aws.scheduler import SchedulerWindows
+from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
+from lambdas.adapters.aws.sqs import SqsQueue
+from lambdas.clock import pause
+from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes
+from lambdas.settings import Settings
+from lambdas.side_by_side import IN_THREADS, TaskRunners
+from lambdas.store import SweepLog
+
+if TYPE_CHECKING:
+    import boto3
+    from botocore.config import Config
+
+    from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+    from lambdas.brakes.brake_reader import Panel, Source
+    from lambdas.ledger.writer import LedgerWriter
+    from lambdas.observation.observer import Stores
+
+
+class Adapters:
+    """Made when first asked for, so a function loads only what it uses; from then on kept for the sandbox's life.
+
+    Args:
+        settings: What the deployment says.
+        session: Whose rights are used, and in which region.
+        clock: The time.
+        kubernetes, catalogue_source, catalogues, pause, run_tasks: What embedders bring in place of the real thing.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        session: boto3.Session,
+        clock: Clock,
+        *,
+        kubernetes: Kubernetes | None = None,
+        catalogue_source: CatalogueSource | None = None,
+        catalogues: CatalogueStore | None = None,
+        pause: Callable[[timedelta], None] = pause,
+        run_tasks: TaskRunners = IN_THREADS,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.pause = pause
+        self.run_tasks = run_tasks
+        self._session = session
+        if kubernetes is not None:
+            self.kubernetes = kubernetes
+        if catalogue_source is not None:
+            self.catalogue_source = catalogue_source
+        if catalogues is not None:
+            self.catalogues = catalogues
+
+    @cached_property
+    def queues(self) -> FunctionQueues:
+        """The queue that wakes `provision`, and the one that wakes `execute`."""
+        sqs = self._session.client("sqs", config=QUICK)
+        return FunctionQueues(
+            wake_ups=SqsQueue(sqs, self.settings.wake_up_queue_url), work=SqsQueue(sqs, self.settings.work_queue_url)
+        )
+
+    @cached_property
+    def stores(self) -> Stores:
+        """Every store of the table that a look reads."""
+        from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
+        from lambdas.observation.observer import Stores
+
+        cluster = self.settings.cluster_name
+        return Stores(
+            claims=DynamoClaims(self._table, cluster),
+            commands=DynamoCommands(self._table, cluster),
+            unavailable=DynamoOfferings(self._table),
+            denials=DynamoDenials(self._table, cluster),
+            nominations=DynamoNominations(self._table, cluster),
+            changes=DynamoChanges(self._table, cluster),
+            moves=DynamoMoves(self._table, cluster),
+            brakes=self.brakes,
+            breakers=self.brake_rows,
+        )
+
+    @cached_property
+    def brakes(self) -> Panel:
+        """Every brake that this installation has."""
+        from lambdas.adapters.aws.brakes.alarms import PausingAlarms
+        from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
+        from lambdas.brakes.brake_reader import Panel, Source
+
+        settings, sources = self.settings, list[Source]((*self.kill_switch, self.brake_rows))
+        if settings.pausing_alarms:
+            sources.append(PausingAlarms(self._service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
+        if settings.zonal_shift_cluster_arn:
+            sources.append(ZonalShifts(self._service("arc-zonal-shift", BRIEF), settings.zonal_shift_cluster_arn))
+        return Panel(sources, self.clock)
+
+    @cached_property
+    def kill_switch(self) -> tuple[Source, ...]:
+        """What a person sets to stop everything."""
+        from lambdas.adapters.aws.brakes.parameter import KillSwitch
+
+        parameter = self.settings.kill_switch_parameter
+        return (KillSwitch(self._service("ssm", BRIEF), parameter),) if parameter else ()
+
+    @cached_property
+    def brake_rows(self) -> DynamoBrakes:
+        """The brakes that functions engage themselves, and the breakers of NodePools."""
+        from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+
+        return DynamoBrakes(self._table, self.settings.cluster_name, self.clock)
+
+    @cached_property
+    def leases(self) -> DynamoLeases:
+        """Who may plan, and who may start commands."""
+        return DynamoLeases(self._table, self.settings.cluster_name)
+
+    @cached_property
+    def sweep_log(self) -> SweepLog:
+        """Which sweeps of `reconcile` ended well, and when."""
+        return DynamoSweeps(self._table, self.settings.cluster_name)
+
+    @cached_property
+    def _table(self) -> DynamoTable:
+        return DynamoTable(self._session.client("dynamodb", config=QUICK), self.settings.table_name, self.pause)
+
+    @cached_property
+    def windows(self) -> SchedulerWindows | None:
+        """EventBridge's schedules for budget windows; None where `disrupt` is not deployed with them."""
+        if not self.settings.disrupt_function_arn:
+            return None
+        return SchedulerWindows(
+            self._session.client("scheduler", config=PATIENT),
+            group=self.settings.schedule_group,
+            role_arn=self.settings.schedule_role_arn,
+            target_arn=self.settings.disrupt_function_arn,
+        )
+
+    @cached_property
+    def cloud(self) -> CloudProvider:
+        """EC2, and what a launch needs besides."""
+        from lambdas.adapters.aws.ec2.cloud_provider import AwsServices, Ec2Cloud
+
+        ec2, ssm, iam, eks = map(self._service, ("ec2", "ssm", "iam", "eks"))
+        services = AwsServices(ec2=ec2, ssm=ssm, iam=iam, eks=eks, region=self._session.region_name)
+        return Ec2Cloud(services, cluster=self.settings.cluster_name, clock=self.clock)
+
+    @cached_property
+    def catalogues(self) -> CatalogueStore:
+        """The market as last read; embedders may share one among applications."""
+        from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
+
+        return S3CatalogueStore(self._service("s3"), self.settings.bucket_name, self.settings.sizing())
+
+    @cached_property
+    def catalogue_source(self) -> CatalogueSource:
+        """What AWS says of its market."""
+        from lambdas.adapters.aws.market import AwsMarket, pricing_region
+
+        region = self._session.region_name
+        pricing = self._service("pricing", region_name=pricing_region(region))
+        return AwsMarket(self._service("ec2"), pricing, region=region, clock=self.clock)
+
+    @cached_property
+    def kubernetes(self) -> Kubernetes:
+        """The API server."""
+        from lambdas.adapters.kube.connect import kubernetes_of
+
+        return kubernetes_of(self._session, self.settings.cluster_name, self.clock)
+
+    @cached_property
+    def ledger(self) -> LedgerWriter:
+        """Keeps what is decided."""
+        from core.ledger.object_keys import PREFIX
+        from lambdas.adapters.aws.s3_objects import S3Objects
+        from lambdas.ledger.writer import LedgerWriter
+
+        objects = S3Objects(self._service("s3", BRIEF), self.settings.bucket_name, PREFIX)
+        return LedgerWriter(objects if self.settings.keep_ledger else None, self.settings.cluster_name, self.clock)
+
+    def _service(self, name: str, config: Config = PATIENT, **more: str) -> AwsService:
+        return AwsService(make=lambda: self._session.client(name, config=config, **more))

@@ -1,0 +1,177 @@
+"""The controllers of one sandbox, put together from its adapters."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lambdas.application.adapters import Adapters
+
+if TYPE_CHECKING:
+    from lambdas.controllers.batches.execution import Execution
+    from lambdas.controllers.disruption.disruption import DisruptionController
+    from lambdas.controllers.events.audit_log import AuditLog
+    from lambdas.controllers.events.interruption import Interruptions
+    from lambdas.controllers.launching.launching import Launcher
+    from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+    from lambdas.controllers.maintenance.reconciliation import Reconciliation
+    from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+    from lambdas.controllers.provisioning.provisioning import Provisioning
+    from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+    from lambdas.controllers.sweeps.sweep import Sweep
+    from lambdas.observation.observer import Observer
+
+
+class Application:
+    """Each controller is made when it is first asked for, so a function loads only what it uses."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self.adapters = adapters
+
+    @cached_property
+    def audit_log(self) -> AuditLog:
+        """For `watch_audit_log`."""
+        from lambdas.controllers.events.audit_log import AuditLog
+
+        return AuditLog(self.adapters.queues.wake_ups, self.adapters.clock)
+
+    @cached_property
+    def provisioning(self) -> Provisioning:
+        """For `provision`."""
+        from lambdas.controllers.draining.replacements import Replacing
+        from lambdas.controllers.launching.launch_waves import LaunchWaves
+        from lambdas.controllers.provisioning.claim_records import ClaimRecords
+        from lambdas.controllers.provisioning.lost_rows import LostRows
+        from lambdas.controllers.provisioning.pending_work import PodBatcher
+        from lambdas.controllers.provisioning.plan_decision import PlanDecision
+        from lambdas.controllers.provisioning.plan_launches import PlanLaunches
+        from lambdas.controllers.provisioning.plan_news import PlanNews
+        from lambdas.controllers.provisioning.provisioning import Provisioning
+        from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
+        from lambdas.controllers.status.buffer_status import BufferStatus
+
+        given, launcher = self.adapters, self._launcher
+        kubernetes, stores, settings, clock = given.kubernetes, given.stores, given.settings, given.clock
+        observer = self.observer.resolving(given.cloud.resolve)
+        waves = LaunchWaves(launcher, given.run_tasks.launches, clock, at_most=settings.launches_per_run)
+        events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
+        return Provisioning(
+            observer=observer,
+            batcher=PodBatcher(observer, settings, clock, given.pause),
+            lost_rows=LostRows(given.cloud, observer, self._rebuilding, stores.claims, clock),
+            stores=stores,
+            leases=given.leases,
+            decision=PlanDecision(observer, given.ledger, settings, clock),
+            claim_records=ClaimRecords(launcher, clock),
+            launches=PlanLaunches(waves, given.queues.work, clock),
+            news=PlanNews(events, buffers, stores.nominations, clock),
+            replacing=Replacing(stores.claims),
+            wake_ups=given.queues.wake_ups,
+            settings=settings,
+            clock=clock,
+        )
+
+    @cached_property
+    def disruption(self) -> DisruptionController:
+        """For `disrupt`."""
+        from lambdas.controllers.disruption.disruption import DisruptionController
+        from lambdas.controllers.resting.disruption_rest import DisruptionRest
+
+        given = self.adapters
+        rest = DisruptionRest(given.kubernetes, given.stores.changes, given.clock, given.pause)
+        return DisruptionController(self.observer, given.stores, rest, given.queues.work, given.ledger, given.clock)
+
+    @cached_property
+    def execution(self) -> Execution:
+        """For `execute`."""
+        from lambdas.controllers.batches.binding.pod_binder import PodBinder
+        from lambdas.controllers.batches.execution import Execution
+        from lambdas.controllers.disruption.command_validator import CommandValidator
+        from lambdas.controllers.disruption.command_work import CommandWork
+        from lambdas.controllers.disruption.rollback import CommandRollback
+        from lambdas.controllers.disruption.start import CommandStarter
+
+        given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
+        kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
+        validator = CommandValidator(self.observer, stores, leases, clock)
+        start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, clock)
+        giving_up = CommandRollback(kubernetes, stores, claim_work, work, clock)
+        commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
+        tasks = given.run_tasks.messages
+        binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
+        return Execution(kubernetes, given.cloud, claim_work, commands, binder, work, clock, tasks)
+
+    @cached_property
+    def interruptions(self) -> Interruptions:
+        """For `interrupt`."""
+        from lambdas.brakes.brake_reader import Panel
+        from lambdas.controllers.events.interruption import Interruptions
+
+        # What happens to a node anyway waits for nothing but the kill switch, and an event for no other look-ups.
+        given = self.adapters
+        stores = msgspec.structs.replace(given.stores, brakes=Panel(given.kill_switch, given.clock))
+        return Interruptions(stores, self.claim_work, given.queues, given.settings, given.clock)
+
+    @cached_property
+    def reconciliation(self) -> Reconciliation:
+        """For `reconcile`."""
+        from lambdas.controllers.maintenance.reconciliation import Reconciliation
+        from lambdas.controllers.resting.reconciliation_rest import ReconciliationRest
+
+        given = self.adapters
+        rest = ReconciliationRest(given.stores)
+        return Reconciliation(given.cloud, self.observer, rest, self.sweeps, given.sweep_log, given.clock)
+
+    @cached_property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """What `reconcile` puts right."""
+        from lambdas.application.sweeps import sweeps
+
+        return sweeps(self.adapters, self.claim_work, self._rebuilding)
+
+    @cached_property
+    def catalogue_refresh(self) -> CatalogueRefresh:
+        """For `refresh_catalogue`."""
+        from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
+
+        return CatalogueRefresh(self.adapters.catalogue_source, self.adapters.catalogues)
+
+    @cached_property
+    def observer(self) -> Observer:
+        """Looks at the cluster."""
+        from lambdas.observation.observer import Observer
+
+        given = self.adapters
+        return Observer(given.kubernetes, given.catalogues, given.stores, given.settings, given.clock)
+
+    @cached_property
+    def claim_work(self) -> ClaimWork:
+        """Brings a claim one step further."""
+        from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+
+        given, wake_ups = self.adapters, self.adapters.queues.wake_ups
+        return ClaimWork(
+            given.kubernetes,
+            given.cloud,
+            given.stores,
+            self._launcher,
+            self.observer,
+            given.settings,
+            wake_ups,
+            given.clock,
+        )
+
+    @cached_property
+    def _launcher(self) -> Launcher:
+        from lambdas.controllers.launching.launching import Launcher
+
+        return Launcher(self.adapters.cloud, self.adapters.stores, cluster=self.adapters.settings.cluster_name)
+
+    @cached_property
+    def _rebuilding(self) -> Rebuilding:
+        from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+
+        given, work = self.adapters, self.adapters.queues.work
+        return Rebuilding(given.cloud, self._launcher, given.stores.claims, self.observer, work, given.clock)

@@ -1,0 +1,62 @@
+"""What `reconcile` puts right, in the order in which it is done in a round that begins with the first."""
+
+from __future__ import annotations
+
+from lambdas.application.adapters import Adapters
+from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.status.object_status import ObjectStatus
+from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
+from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+from lambdas.controllers.sweeps.deleted_pools import DeletedPools
+from lambdas.controllers.sweeps.expiry import Expiry
+from lambdas.controllers.sweeps.instances.impaired import ImpairedInstances
+from lambdas.controllers.sweeps.instances.indexing import InstanceIndex
+from lambdas.controllers.sweeps.instances.lost import LostInstances
+from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
+from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
+from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
+from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
+from lambdas.controllers.sweeps.nodes.inconsistent import InconsistentNodes
+from lambdas.controllers.sweeps.nodes.late import LateNodes
+from lambdas.controllers.sweeps.nodes.stray import StrayNodes
+from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
+from lambdas.controllers.sweeps.pod_events import PodEvents
+from lambdas.controllers.sweeps.requeue import Requeue
+from lambdas.controllers.sweeps.scheduled_changes import ScheduledChanges
+from lambdas.controllers.sweeps.stale_launch_templates import StaleLaunchTemplates
+from lambdas.controllers.sweeps.status import Statuses
+from lambdas.controllers.sweeps.sweep import Sweep
+from lambdas.controllers.sweeps.usage import Usage
+
+
+def sweeps(adapters: Adapters, claim_work: ClaimWork, rebuilding: Rebuilding) -> tuple[Sweep, ...]:
+    """Every sweep of this installation."""
+    kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
+    work = adapters.queues.work
+    terminator = ClaimTerminator(stores.claims, claim_work, adapters.brakes, work, clock)
+    unknown = UnknownInstances(
+        rebuilding, stores.claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues, clock=clock
+    )
+    windows = (BudgetWindowSchedules(adapters.windows),) if adapters.windows is not None else ()
+    return (
+        UntrackedInstances(rebuilding, unknown, clock),
+        LostInstances(cloud, terminator, clock),
+        InstanceIndex(stores.claims),
+        ImpairedInstances(cloud, terminator, clock),
+        DeletedNodes(work, clock),
+        StrayTaints(kubernetes, cloud, stores, clock),
+        Requeue(stores, work, clock),
+        Usage(stores.claims),
+        LateNodes(),
+        InconsistentNodes(work, clock),
+        StrayNodes(kubernetes, cloud, clock),
+        PodEvents(stores),
+        Statuses(ObjectStatus(kubernetes, cloud, stores, clock)),
+        Expiry(terminator, clock),
+        ScheduledChanges(terminator, clock),
+        DeletedPools(kubernetes, terminator),
+        *windows,
+        StaleLaunchTemplates(cloud),
+        BlockedDrains(),
+    )

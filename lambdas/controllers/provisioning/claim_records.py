@@ -1,0 +1,69 @@
+"""The rows of the claims of a plan, as they are stored before anything is launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from core.lifecycle.records import ClaimRecord, Moments
+from core.model.plan import Plan, Unschedulable
+from core.model.pod import Pod
+from core.reasons.refusal import Refusal
+from lambdas.controllers.launching.claim_record import with_class_hash, with_decision
+from lambdas.controllers.launching.launching import Launcher
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import Clock
+from lambdas.store import Lease
+
+
+class ClaimRecords:
+    """Names claims and makes their rows."""
+
+    def __init__(self, launcher: Launcher, clock: Clock) -> None:
+        self._launcher = launcher
+        self._clock = clock
+
+    def of_plan(
+        self, plan: Plan, decision: str, view: ClusterState, lease: Lease, *, used: int, heard_at: datetime | None
+    ) -> tuple[list[ClaimRecord], Plan]:
+        """Records for the planned claims, and the plan without the claims that cannot be launched: their pods are told why.
+
+        The lease's stamp makes the names unique for ever.
+
+        Args:
+            plan: What was planned.
+            decision: Its id in the ledger.
+            view: What it was planned from.
+            lease: The planner's.
+            used: How many names this run has given already.
+            heard_at: When this run heard of the pods.
+        """
+        snapshot, now = view.snapshot, self._clock.now()
+        pods = {pod.key: pod for pod in snapshot.pods}
+        bound = {pod.key for pod in snapshot.pods if pod.node_name}
+        records, left_out = list[ClaimRecord](), list[Unschedulable]()
+        for planned in plan.claims:
+            named = with_decision(with_class_hash(planned, snapshot.node_classes), decision)
+            name = f"{planned.node_pool}-{lease.stamp}-{used + len(records)}"
+            record = self._launcher.record(named, name, snapshot, now)
+            if isinstance(record, Refusal):
+                left_out += [Unschedulable(pod, record.reason, record.message) for pod in planned.pods]
+                continue
+            awaits_pods = bool(planned.pods) and not planned.buffer_pods and bound.isdisjoint(planned.pods)
+            moments = _moments((pods[key] for key in planned.pods if key in pods), heard_at)
+            records.append(msgspec.structs.replace(record, awaits_pods=awaits_pods, moments=moments))
+        return records, msgspec.structs.replace(plan, unschedulable=tuple(sorted((*plan.unschedulable, *left_out))))
+
+
+def _moments(pods: Iterable[Pod], heard_at: datetime | None) -> Moments:
+    """What is known of a claim's past when it is planned: its pods', and this run's."""
+    found = tuple(pods)
+    return Moments(
+        pods_created_at=min((pod.created_at for pod in found if pod.created_at is not None), default=None),
+        pods_marked_at=min(
+            (pod.unschedulable_since for pod in found if pod.unschedulable_since is not None), default=None
+        ),
+        heard_at=heard_at,
+    )

@@ -1,0 +1,105 @@
+"""Which plan is carried out: the best that the time allows, remembered while nothing changes, and kept in the ledger first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from core.gc_pause import collector_paused
+from core.launch.denials.telling import with_refusals
+from core.ledger.entry import PROVISION
+from core.ledger.search_time import RecordedTime
+from core.ledger.summary import of_provisioning
+from core.lifecycle.records import ClaimRecord
+from core.model.plan import Plan
+from core.model.snapshot import Snapshot
+from core.reasons.decision import DecisionKind
+from core.reasons.run import RunReason
+from core.scheduling import Planner
+from lambdas.clock import stopwatch
+from lambdas.ledger.writer import DecisionDraft, LedgerWriter, SearchBound
+from lambdas.metric_names import LEDGER_FAILURES
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer
+from lambdas.observation.plan_cache import PlanCache
+from lambdas.observation.unavailable_offerings import has_unavailable
+from lambdas.ports import Clock, PortError
+from lambdas.run_report import RunReport
+from lambdas.settings import Settings
+
+THINK_AGAIN: Final = timedelta(minutes=5)
+"""Pods for which no node can be launched are planned again after this time, although nothing has changed."""
+
+
+class PlanDecision:
+    """Makes plans for what is seen, and keeps what is decided."""
+
+    def __init__(self, observer: Observer, ledger: LedgerWriter, settings: Settings, clock: Clock) -> None:
+        self._observer = observer
+        self._ledger = ledger
+        self._settings = settings
+        self._clock = clock
+        self._last: PlanCache[Plan] = PlanCache(THINK_AGAIN)
+
+    def plan(self, view: ClusterState, world: str, report: RunReport) -> tuple[Plan, DecisionDraft]:
+        """The plan. Pods that cannot be helped are not thought about again and again while nothing changes.
+
+        Args:
+            view: What is seen.
+            world: The digest of its snapshot.
+            report: Collects figures, and a search that fails.
+        """
+        snapshot, now = view.snapshot, self._clock.now()
+        plan = self._last.recall(world, now)
+        if plan is not None:
+            return plan, DecisionDraft()
+        with collector_paused():
+            planned, bound = self._improved(snapshot, report)
+            plan = self._with_refusals(planned, view)
+        report.count("plannedMicrodollars", plan.cost.hourly // 1000)
+        report.count("boundMicrodollars", (plan.cost.lower_bound or 0) // 1000)
+        if not plan.claims:
+            self._last.keep(world, now, plan)
+        return plan, self._ledger.draft(PROVISION, snapshot, planned, bound)
+
+    def _with_refusals(self, plan: Plan, view: ClusterState) -> Plan:
+        """The plan, and what EC2 denies to pods that would have a node otherwise: the greedy plan without refusals knows."""
+        if not plan.unschedulable or not has_unavailable(view.snapshot.catalogue):
+            return plan
+        without = Planner(self._observer.without_refusals(view)).outcome().plan
+        told = with_refusals(plan.unschedulable, without.claims, view.denials)
+        return msgspec.structs.replace(plan, unschedulable=told)
+
+    def _improved(self, snapshot: Snapshot, report: RunReport) -> tuple[Plan, SearchBound]:
+        """The best plan that the time allows, and what ended its search.
+
+        Where the search for cheaper nodes breaks down it is the greedy plan, without a search.
+        """
+        planner, steps = Planner(snapshot), snapshot.options.improve_iterations
+        time = RecordedTime(stopwatch(self._clock, self._settings.improving(planner.pods)))
+        try:
+            plan = planner.plan(time if steps is None else None)
+        except Exception as error:  # noqa: BLE001 - pods wait, and the plan that they need stands without the search
+            report.count("failedImprovements")
+            report.decide(
+                DecisionKind.SKIP,
+                self._settings.cluster_name,
+                RunReason.IMPROVEMENT_FAILED,
+                f"{type(error).__name__}: {error}",
+            )
+            return planner.outcome().plan, SearchBound()
+        return plan, SearchBound(steps, tuple(time.elapsed))
+
+    def keep(self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport) -> None:
+        """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails."""
+        report.decision_id = draft.id
+        try:
+            bindings = ((binding.pod, binding.node) for binding in plan.bindings)
+            refused = ((found.pod, found.reason) for found in plan.unschedulable)
+            self._ledger.write(draft, of_provisioning([record.plan for record in records], bindings, refused))
+        except PortError as error:
+            report.count(LEDGER_FAILURES)
+            report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))

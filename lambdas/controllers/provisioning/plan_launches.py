@@ -1,0 +1,59 @@
+"""Launching the claims of a plan, and asking for the next look at each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+from core.lifecycle.claims import BOOT_AT_LEAST
+from core.lifecycle.records import ClaimRecord
+from lambdas.controllers.boundary import Boundary
+from lambdas.controllers.launching.launch_waves import LaunchWaves, WaveResult
+from lambdas.controllers.provisioning.pending_work import is_unlaunched
+from lambdas.messages import LAUNCHES_A_MESSAGE, work_on_claims
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import Clock, Queue
+from lambdas.run_report import RunReport
+
+TRY_AGAIN: Final = timedelta(seconds=2)
+"""After a launch whose answer is not known, or not stored."""
+
+
+class PlanLaunches:
+    """Launches as many claims as there is time for; `execute` gets the others."""
+
+    def __init__(self, waves: LaunchWaves, work: Queue, clock: Clock) -> None:
+        self._waves = waves
+        self._work = work
+        self._clock = clock
+
+    def hand_over(self, view: ClusterState, report: RunReport) -> None:
+        """Claims that an earlier run stored and did not launch go to `execute`; their pods are not planned again."""
+        stored = [record.name for record in view.claims.values() if is_unlaunched(record)]
+        self._work.send(work_on_claims(stored, self._clock.now(), at_most=LAUNCHES_A_MESSAGE))
+        report.count("handedOver", len(stored))
+
+    def launch(
+        self, records: Sequence[ClaimRecord], view: ClusterState, report: RunReport, deadline: datetime
+    ) -> list[str]:
+        """Launch as many as there is time for; `execute` gets the others. Returns the names of those that EC2 refused."""
+        found = self._waves.launch(records, view.node_classes, view.snapshot.catalogue, report, deadline)
+        self._ask_for_looks(found, Boundary(report))
+        return found.refused
+
+    def _ask_for_looks(self, found: WaveResult, boundary: Boundary) -> None:
+        """One message for all claims that have their next step at the same time: they are looked after together."""
+        now = self._clock.now()
+        booting = [claim for claim in found.launched if claim.machine is not None]
+        unclear = [*found.unclear, *(claim.name for claim in found.launched if claim.machine is None)]
+        first = min((claim.phase_since for claim in booting), default=now)
+        boot = max(timedelta(0), first + BOOT_AT_LEAST - now)
+        for messages, delay in (
+            (work_on_claims(found.left, now, at_most=LAUNCHES_A_MESSAGE), timedelta(0)),
+            (work_on_claims(unclear, now, at_most=LAUNCHES_A_MESSAGE), TRY_AGAIN),
+            (work_on_claims([claim.name for claim in booting], now), boot),
+        ):
+            if messages:
+                boundary.attempt("work queue", partial(self._work.send, messages, delay=delay))

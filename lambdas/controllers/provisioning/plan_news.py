@@ -1,0 +1,73 @@
+"""What a plan tells: pods without a node hear why, capacity buffers what they have, `disrupt` which nodes expect pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from core.lifecycle.records import ClaimRecord
+from core.model.plan import Plan, Unschedulable
+from core.reasons.claim import ClaimReason
+from core.reasons.decision import DecisionKind
+from core.reasons.pod import PodReason
+from lambdas.controllers.launching.launching import refused as refused_claim
+from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
+from lambdas.controllers.status.buffer_status import BufferStatus
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.expected_pods import awaits_pods
+from lambdas.ports import Clock
+from lambdas.run_report import RunReport
+from lambdas.store import Nominations
+
+NOMINATED_FOR: Final = timedelta(seconds=20)
+"""How long a node on which pods are expected is no candidate for disruption (Karpenter)."""
+
+
+class PlanNews:
+    """Tells it."""
+
+    def __init__(
+        self, events: UnschedulableEvents, buffers: BufferStatus, nominations: Nominations, clock: Clock
+    ) -> None:
+        self._events = events
+        self._buffers = buffers
+        self._nominations = nominations
+        self._clock = clock
+
+    def nominate(self, plan: Plan, view: ClusterState, report: RunReport) -> None:
+        """Keep the nodes on which the plan counts from being disrupted before its pods are there."""
+        for binding in plan.bindings:
+            report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
+        self.expect_pods_on([binding.node for binding in plan.bindings], view.claims.values())
+        self._buffers.write(view, plan, report)
+
+    def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:
+        """Keep these nodes, and those on their way, from being disrupted before their pods are there."""
+        now = self._clock.now()
+        names = {*nodes, *(record.name for record in records if awaits_pods(record, now))}
+        if names:
+            self._nominations.nominate(names, now=now, until=now + NOMINATED_FOR)
+
+    def report(self, plan: Plan, over_limit: Iterable[ClaimRecord], report: RunReport) -> None:
+        """Say which pods get no node, and why: in the report and as events.
+
+        Args:
+            plan: What was planned.
+            over_limit: Claims that were refused for the limits of their NodePool.
+            report: Collects it.
+        """
+        # The same words at each try: an event is written once for each.
+        over_limit = tuple(over_limit)
+        now = self._clock.now()
+        report.outcomes += [refused_claim(r, ClaimReason.LIMIT_REACHED, "", now) for r in over_limit]
+        refused = (
+            Unschedulable(pod, PodReason.LIMIT_REACHED, f"the limits of NodePool {record.plan.node_pool} are used up")
+            for record in over_limit
+            for pod in record.plan.pods
+        )
+        unschedulable = (*plan.unschedulable, *refused)
+        for found in unschedulable:
+            report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
+        report.count("unschedulablePods", len(unschedulable))
+        self._events.tell(unschedulable)
