@@ -24,6 +24,9 @@ COMMANDS: Final = {
     "explain": "why a pod is not placed, or why a node is or is not disrupted",
     "validate": "every problem of every object",
     "convert": "older API versions to v1",
+    "status": "how a cluster stands: nodes, cost, budgets, what is under way and what holds it back",
+    "pause": "let no node go by choice, or stop everything, until `resume`",
+    "resume": "release the kill switch",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
     "snapshot": "a cluster as one document, with or without its names",
@@ -55,6 +58,7 @@ _EXAMPLES: Final = f"""examples:
   fleetwright consolidate -f cluster.yaml
   fleetwright diff --from main/ --to pull-request/ -o markdown
   fleetwright explain shop/cart-0 -f cluster/
+  fleetwright status --cluster prod
   fleetwright validate -f pools/
   fleetwright simulate examples/demo.yaml --report build/demo.html
   fleetwright crds | kubectl apply --server-side -f -

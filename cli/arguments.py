@@ -53,7 +53,7 @@ def add_catalogue(parser: argparse.ArgumentParser) -> None:
     """What can be bought."""
     parser.add_argument("--catalog", metavar="FILE", help="instance types and prices (JSON, also gzipped)")
     parser.add_argument(
-        "--region", default=REGION_DEFAULT, help="region of the built-in catalogue (default: %(default)s)"
+        "--region", help=f"region of the built-in catalogue (default: {REGION_DEFAULT}), or of the cluster"
     )
 
 

@@ -22,6 +22,7 @@ _NEEDED: Final[Mapping[str, tuple[Resource, ...]]] = {
     "plan": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS, kinds.PODS),
     "explain": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.DAEMON_SETS),
     "consolidate": tuple(_FOLLOWS),
+    "status": (kinds.NODE_POOLS, kinds.NODE_CLAIMS, kinds.PODS),
 }
 """Command → what it needs of a cluster, besides its nodes."""
 

@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from cli.arguments import options_of, refuse_empty
+from cli.arguments import REGION_DEFAULT, options_of, refuse_empty
 from cli.completeness import missing
 from cli.errors import InputError
 from cli.inventory import Inventory, field_in, take_inventory
@@ -27,6 +28,9 @@ from core.manifests.wire import api_resources as kinds
 from core.model.catalogue import Catalogue
 from core.model.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from cli.cluster.own_state import OwnState
+
 
 class World(msgspec.Struct, frozen=True):
     """What was read.
@@ -34,20 +38,26 @@ class World(msgspec.Struct, frozen=True):
     Attributes:
         decode_seconds: How long it took.
         prices: Where prices come from: source, region and date, the last two empty where the catalogue does not say.
+        own: What the functions know besides, under `--cluster`.
     """
 
     snapshot: Snapshot
     decode_seconds: float
     prices: JsonObject
+    own: OwnState | None = None
 
 
 def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = None) -> World:
     """Read the manifests (or take `documents`) and the catalogue; warnings go to standard error.
 
+    Under `--cluster` it is the look that the functions would have now, with their settings, claims and prices.
+
     Raises:
         InputError: If anything given cannot be understood; nothing is used then.
     """
     started = time.perf_counter()
+    if documents is None and getattr(arguments, "cluster", None):
+        return _own_look(arguments, started)
     with collector_paused():
         inventory = take_inventory(_given(arguments) if documents is None else documents)
         refuse_empty(arguments, inventory.total)
@@ -62,6 +72,37 @@ def look(arguments: argparse.Namespace, documents: Sequence[Document] | None = N
     if kinds.CAPACITY_BUFFERS in inventory.objects and not snapshot.options.feature_gates.capacity_buffer:
         warn("CapacityBuffers count only with FEATURE_GATES=CapacityBuffer=true in the environment")
     return World(snapshot, time.perf_counter() - started, prices_of(arguments))
+
+
+def _own_look(arguments: argparse.Namespace, started: float) -> World:
+    from cli.cluster.installation import find_installation
+    from cli.cluster.own_state import read_own_state
+
+    installation = find_installation(
+        arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
+    )
+    is_given = bool(arguments.files or arguments.context)
+    own = read_own_state(installation, take_inventory(_given(arguments)) if is_given else None, arguments.now)
+    for problem in own.view.problems:
+        warn(str(problem))
+    deployed, asked = installation.settings.options(), options_of(arguments)
+    options = msgspec.structs.replace(
+        deployed,
+        improve_iterations=asked.improve_iterations,
+        karpenter_moves_only=asked.karpenter_moves_only,
+        ignore_budgets=asked.ignore_budgets,
+        moves=asked.moves,
+        move_price=asked.move_price,
+        seed=asked.seed,
+    )
+    snapshot = msgspec.structs.replace(own.snapshot, options=options)
+    read_at = own.prices_read_at
+    prices = {
+        "source": f"the functions of {installation.stack}",
+        "region": str(installation.session.region_name),
+        "date": f"{read_at:%Y-%m-%d}" if read_at is not None else "",
+    }
+    return World(snapshot, time.perf_counter() - started, prices, own)
 
 
 def _given(arguments: argparse.Namespace) -> Sequence[Document]:
@@ -119,7 +160,8 @@ def prices_of(arguments: argparse.Namespace) -> JsonObject:
         return {"source": Path(arguments.catalog).name, "region": origin.region, "date": origin.date}
     from simulator.market.embedded import SOURCE, priced_on
 
-    return {"source": SOURCE, "region": arguments.region, "date": priced_on(arguments.region)}
+    region = arguments.region or REGION_DEFAULT
+    return {"source": SOURCE, "region": region, "date": priced_on(region)}
 
 
 def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonObject]) -> Catalogue:
@@ -133,6 +175,6 @@ def builtin_or_given(arguments: argparse.Namespace, node_classes: Sequence[JsonO
     from simulator.market.embedded import builtin_catalogue
 
     try:
-        return builtin_catalogue(arguments.region, node_classes)
+        return builtin_catalogue(arguments.region or REGION_DEFAULT, node_classes)
     except InvalidInputError as error:
         raise InputError(str(error), source="--region") from error

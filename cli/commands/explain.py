@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cli import arguments as shared
 from cli import output
+from cli.cluster.installation import add_access
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE, InputError
 from cli.ledger.decisions import add_past
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _EXAMPLES: Final = """examples:
   fleetwright explain shop/cart-0 -f cluster/
   fleetwright explain ip-10-0-1-12.ec2.internal -f cluster/ --now 2026-11-20T00:00:00Z
+  fleetwright explain ip-10-0-1-12.ec2.internal --cluster prod
   fleetwright explain ip-10-0-1-12.ec2.internal --ledger s3://my-bucket --cluster prod --at 2026-11-20T05:10:00Z
 """
 
@@ -33,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_cluster(parser)
     parser.add_argument("--namespace", metavar="NAME", help="where a pod named without its namespace is looked for")
     add_past(parser)
+    add_access(parser)
     shared.add_output(parser)
     shared.add_decision(parser)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from cli import arguments as shared
 from cli import output
+from cli.cluster.installation import add_installation
 from cli.cluster.live import add_cluster
 from cli.errors import DONE, NEGATIVE
 
@@ -27,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     shared.add_files(parser, is_required=False)
     add_cluster(parser)
+    add_installation(parser)
     shared.add_output(parser)
     parser.add_argument(
         "--all", action="store_true", help="every node, every pod and every NodePool's reason, in no groups"

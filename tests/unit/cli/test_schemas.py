@@ -20,6 +20,7 @@ from cli.schemas import ANSWERS
         ("explain", ("old",)),
         ("validate", ()),
         ("diff", ()),
+        ("status", ()),
     ],
 )
 def test_an_answer_keeps_to_its_schema(

@@ -1,0 +1,100 @@
+"""An installation of the functions, found by its cluster's name: its settings as deployed, read with the user's AWS rights."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cli.errors import InputError
+from core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import boto3
+
+    from lambdas.settings import Settings
+
+_FUNCTION: Final = "AWS::Lambda::Function"
+_PROVISION: Final = "provisionFunction"
+"""How the logical id of the function begins whose settings are read: all of them have the same."""
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found.
+
+    Attributes:
+        cluster: Name of the EKS cluster.
+        stack: Name of the stack that works.
+        settings: Those of its functions.
+        session: With which to ask further.
+    """
+
+    cluster: str
+    stack: str
+    settings: Settings
+    session: boto3.Session
+
+
+def add_installation(parser: argparse.ArgumentParser, *, is_required: bool = False) -> None:
+    """`--cluster` and how to reach it; `--region` is the region's catalogue elsewhere and where the cluster is here."""
+    parser.add_argument(
+        "--cluster",
+        metavar="NAME",
+        required=is_required,
+        help="an EKS cluster that the functions look after: its claims, commands and brakes count, too",
+    )
+    add_access(parser)
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """With which AWS credentials an installation is asked, and what its stack is called."""
+    parser.add_argument("--profile", metavar="NAME", help="with --cluster: the profile of the AWS configuration")
+    parser.add_argument("--stack", metavar="NAME", help="with --cluster: its stack (default: fleetwright-CLUSTER)")
+
+
+def find_installation(cluster: str, *, region: str | None, profile: str | None, stack: str | None) -> Installation:
+    """The installation for a cluster.
+
+    Raises:
+        InputError: If there is none, or it cannot be read with these credentials.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    name = stack or f"fleetwright-{cluster}"
+    try:
+        session = _session(profile, region)
+        function = next(_functions(session.client("cloudformation"), name), None)
+        if function is None:
+            raise InputError(f"the stack {name} has no function `provision`", hint="--stack names another stack")
+        found = session.client("lambda").get_function_configuration(FunctionName=function)
+    except (BotoCoreError, ClientError) as error:
+        hint = (
+            "credentials and a region are needed (--profile, --region), and --stack where it is not fleetwright-CLUSTER"
+        )
+        raise InputError(f"no installation for cluster {cluster}: {error}", hint=hint) from error
+    return Installation(cluster=cluster, stack=name, settings=_settings(found, function), session=session)
+
+
+def _session(profile: str | None, region: str | None) -> boto3.Session:
+    import boto3
+
+    return boto3.Session(profile_name=profile, region_name=region)
+
+
+def _functions(cloudformation: Any, stack: str) -> Iterator[str]:
+    for page in cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack):
+        for resource in page["StackResourceSummaries"]:
+            if resource["ResourceType"] == _FUNCTION and resource["LogicalResourceId"].startswith(_PROVISION):
+                yield resource["PhysicalResourceId"]
+
+
+def _settings(configuration: dict[str, Any], function: str) -> Settings:
+    from lambdas.settings import Settings
+
+    variables = (configuration.get("Environment") or {}).get("Variables") or {}
+    try:
+        return Settings.from_environment(variables)
+    except InvalidInputError as error:
+        raise InputError(str(error), source=function, hint="it is of another release than this program") from error

@@ -1,0 +1,108 @@
+"""The kill switches of installations: SSM parameters that the user's own AWS rights read and set."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cli.cluster.installation import add_access, find_installation
+from cli.errors import InputError
+from core.brakes.kill_switch import Mode
+
+if TYPE_CHECKING:
+    import boto3
+
+PATH: Final = "/fleetwright/"
+"""Below it lies the kill switch of each cluster, `/fleetwright/CLUSTER/mode`."""
+
+_NAME: Final = re.compile(r"/fleetwright/(?P<cluster>[^/]+)/mode")
+
+
+class SwitchSetting(msgspec.Struct, frozen=True):
+    """One cluster's, as it stands."""
+
+    cluster: str
+    parameter: str
+    value: str
+
+
+def add_switches(parser: argparse.ArgumentParser) -> None:
+    """Which clusters are meant."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--cluster", metavar="NAME", help="an EKS cluster that the functions look after")
+    which.add_argument(
+        "--all", action="store_true", help="every cluster with an installation in the account and region"
+    )
+    parser.add_argument("--region", metavar="REGION", help="where they are (default: that of the credentials)")
+    add_access(parser)
+
+
+class KillSwitches:
+    """Those of one account and region."""
+
+    def __init__(self, session: boto3.Session) -> None:
+        self._ssm: Any = session.client("ssm")
+
+    def all(self) -> list[SwitchSetting]:
+        """Every one, by cluster. Raises InputError."""
+        with _told("ssm:GetParametersByPath"):
+            pages = self._ssm.get_paginator("get_parameters_by_path").paginate(Path=PATH, Recursive=True)
+            found = [parameter for page in pages for parameter in page["Parameters"]]
+        named = [(match, entry) for entry in found if (match := _NAME.fullmatch(entry["Name"])) is not None]
+        switches = (SwitchSetting(match["cluster"], entry["Name"], entry["Value"].strip()) for match, entry in named)
+        return sorted(switches, key=lambda switch: switch.cluster)
+
+    def one(self, cluster: str, parameter: str) -> SwitchSetting:
+        """One of them as it stands. Raises InputError."""
+        with _told("ssm:GetParameter"):
+            value = self._ssm.get_parameter(Name=parameter)["Parameter"]["Value"]
+        return SwitchSetting(cluster, parameter, value.strip())
+
+    def turn(self, switch: SwitchSetting, mode: Mode) -> None:
+        """Set it. Raises InputError."""
+        with _told("ssm:PutParameter"):
+            self._ssm.put_parameter(Name=switch.parameter, Value=str(mode), Overwrite=True)
+
+
+def meant(arguments: argparse.Namespace) -> tuple[KillSwitches, Sequence[SwitchSetting]]:
+    """The kill switches that the arguments name.
+
+    Raises:
+        InputError: If there is none, or it cannot be read.
+    """
+    if arguments.cluster:
+        given = find_installation(
+            arguments.cluster, region=arguments.region, profile=arguments.profile, stack=arguments.stack
+        )
+        parameter = given.settings.kill_switch_parameter
+        if not parameter:
+            raise InputError(f"the functions of {given.stack} have no kill switch", hint="deploy the stack again")
+        switches = KillSwitches(given.session)
+        return switches, [switches.one(arguments.cluster, parameter)]
+    import boto3
+
+    switches = KillSwitches(boto3.Session(profile_name=arguments.profile, region_name=arguments.region))
+    found = switches.all()
+    if not found:
+        raise InputError(f"there is no parameter {PATH}CLUSTER/mode in the account and region")
+    return switches, found
+
+
+class _told:  # noqa: N801 - used as a statement
+    """Errors of the SDK as problems of the call."""
+
+    def __init__(self, call: str) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if isinstance(error, ClientError | BotoCoreError):
+            raise InputError(f"{self._call}: {error}", hint="--profile and --region say whose") from error

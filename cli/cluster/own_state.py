@@ -1,0 +1,192 @@
+"""What the functions know of a cluster: the look that they would have now, and what holds them back. Reads, writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cli.cluster.installation import Installation
+from cli.errors import InputError
+from cli.inventory import Inventory
+from core.brakes.brake import Action, EngagedBrakes
+from core.brakes.breaker import Breaker
+from core.disruption.rollouts import Rollout, rollouts
+from core.manifests.wire.api_resources import Resource
+from core.model.snapshot import Snapshot
+from lambdas.adapters.aws.brakes.alarms import PausingAlarms
+from lambdas.adapters.aws.brakes.parameter import KillSwitch
+from lambdas.adapters.aws.brakes.rows import DynamoBrakes
+from lambdas.adapters.aws.brakes.zonal_shift import ZonalShifts
+from lambdas.adapters.aws.dynamodb.changes import DynamoChanges
+from lambdas.adapters.aws.dynamodb.claims import DynamoClaims
+from lambdas.adapters.aws.dynamodb.commands import DynamoCommands
+from lambdas.adapters.aws.dynamodb.denials import DynamoDenials
+from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
+from lambdas.adapters.aws.dynamodb.nominations import DynamoNominations
+from lambdas.adapters.aws.dynamodb.sweeps import DynamoSweeps
+from lambdas.adapters.aws.dynamodb.table import DynamoTable, Item
+from lambdas.adapters.aws.dynamodb.unavailable_offerings import DynamoOfferings
+from lambdas.adapters.aws.s3_catalogue import S3CatalogueStore
+from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
+from lambdas.adapters.kube.connect import kubernetes_of
+from lambdas.brakes.brake_reader import Panel, Source
+from lambdas.clock import SystemClock
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.observation.observer import Observer, Stores
+from lambdas.ports import Clock, DeniedError, Kubernetes, Listing, NotFoundError, PortError
+from lambdas.store import SweepState
+
+if TYPE_CHECKING:
+    from lambdas.adapters.aws.dynamodb.table import Cancelled
+
+
+class OwnState(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, at one moment.
+
+    Attributes:
+        view: The functions' look.
+        snapshot: What they would decide on: the look with what brakes and rollouts hold back.
+        brakes: Those that are engaged; one that these credentials cannot read is among them as unreadable.
+        breakers: What is remembered of each NodePool's new nodes.
+        sweeps: How the parts of `reconcile` fare, by name.
+        prices_read_at: When prices were last read; None before the first time.
+    """
+
+    view: ClusterState
+    snapshot: Snapshot
+    brakes: EngagedBrakes
+    breakers: tuple[Breaker, ...]
+    sweeps: Mapping[str, SweepState]
+    prices_read_at: datetime | None
+
+
+def read_own_state(installation: Installation, given: Inventory | None, now: datetime | None = None) -> OwnState:
+    """Read the table, the market and the cluster.
+
+    Args:
+        installation: Whose.
+        given: The cluster's objects, where they are known already; None: they are read from EKS with the session's rights.
+        now: The moment of the look; None: the present.
+
+    Raises:
+        InputError: If any of it cannot be read: half a look is none.
+    """
+    settings, clock = installation.settings, SystemClock() if now is None else _Stopped(now)
+    reader = _Reader(installation, clock)
+    kubernetes: Any = _kubernetes(installation, clock) if given is None else GivenObjects(given.objects)
+    catalogues = S3CatalogueStore(reader.service("s3"), settings.bucket_name, settings.sizing())
+    stores = reader.stores()
+    try:
+        view = Observer(kubernetes, catalogues, stores, settings, clock).look()
+        known = stores.moves.read(view.snapshot.now).rollouts
+        facts, brakes = catalogues.facts(), stores.brakes.engaged()
+        return OwnState(
+            view=view,
+            snapshot=_held_back(view.snapshot, brakes, known),
+            brakes=brakes,
+            breakers=stores.breakers.breakers(),
+            sweeps=DynamoSweeps(reader.table, settings.cluster_name).read(),
+            prices_read_at=facts.prices_read_at if facts is not None else None,
+        )
+    except PortError as error:
+        raise InputError(f"cluster {installation.cluster} cannot be read: {error}") from error
+
+
+def _kubernetes(installation: Installation, clock: Clock) -> Kubernetes:
+    return kubernetes_of(installation.session, installation.cluster, clock)
+
+
+def _held_back(snapshot: Snapshot, brakes: EngagedBrakes, known: Mapping[str, Rollout]) -> Snapshot:
+    """The snapshot with what brakes and rollouts keep, as `disrupt` reckons before it decides."""
+    gates = {pool: seen.gate for pool, seen in rollouts(snapshot, known).items() if seen.gate is not None}
+    stopping = {pool.name: brakes.stopping(Action.DISRUPT, pool.name) for pool in snapshot.node_pools}
+    paused = {pool: brake.message for pool, brake in stopping.items() if brake is not None}
+    return msgspec.structs.replace(snapshot, rollouts=gates, paused_pools=paused)
+
+
+class _Stopped:
+    """A clock that stands still (`lambdas.ports.Clock`)."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def now(self) -> datetime:
+        return self._now
+
+    def worked(self) -> timedelta:
+        return timedelta(0)
+
+
+class ReadOnlyTable(DynamoTable):
+    """The table for those who only ask: whatever would write is refused here already."""
+
+    def put(self, item: Item, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:PutItem", "this program only reads the table")
+
+    def delete(self, partition: str, sort: str, *, condition: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:DeleteItem", "this program only reads the table")
+
+    def update(self, partition: str, sort: str, **arguments: Any) -> Item:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:UpdateItem", "this program only reads the table")
+
+    def transact(self, operations: Sequence[tuple[str, Item]]) -> Cancelled | None:  # noqa: ARG002 - the table's own signature
+        """Refuse. Raises DeniedError."""
+        raise DeniedError("dynamodb:TransactWriteItems", "this program only reads the table")
+
+
+class GivenObjects:
+    """Objects that were read already, as the observer lists them (`lambdas.ports.Kubernetes`, as far as it asks)."""
+
+    def __init__(self, objects: Mapping[Resource, Iterable[Any]]) -> None:
+        self._objects = objects
+
+    def list(self, resource: Resource, *, fields: str = "", labels: str = "") -> Listing:
+        """Every object of the kind; a look asks for no others."""
+        if fields or labels:
+            raise NotFoundError(f"list {resource.plural}", "objects that were read before cannot be selected")
+        return Listing(tuple(self._objects.get(resource, ())))
+
+
+class _Reader:
+    """The adapters of one installation."""
+
+    def __init__(self, installation: Installation, clock: Clock) -> None:
+        self._session = installation.session
+        self._settings = installation.settings
+        self._clock = clock
+        client = self._session.client("dynamodb", config=QUICK)
+        self.table = ReadOnlyTable(client, self._settings.table_name)
+
+    def service(self, name: str, config: Any = PATIENT) -> AwsService:
+        return AwsService(make=lambda: self._session.client(name, config=config))
+
+    def stores(self) -> Stores:
+        table, cluster = self.table, self._settings.cluster_name
+        rows = DynamoBrakes(table, cluster, self._clock)
+        return Stores(
+            claims=DynamoClaims(table, cluster),
+            commands=DynamoCommands(table, cluster),
+            unavailable=DynamoOfferings(table),
+            denials=DynamoDenials(table, cluster),
+            nominations=DynamoNominations(table, cluster),
+            changes=DynamoChanges(table, cluster),
+            moves=DynamoMoves(table, cluster),
+            brakes=Panel(self._brakes(rows), self._clock),
+            breakers=rows,
+        )
+
+    def _brakes(self, rows: DynamoBrakes) -> list[Source]:
+        settings, sources = self._settings, list[Source]([rows])
+        if settings.kill_switch_parameter:
+            sources.append(KillSwitch(self.service("ssm", BRIEF), settings.kill_switch_parameter))
+        if settings.pausing_alarms:
+            sources.append(PausingAlarms(self.service("cloudwatch", BRIEF), settings.pausing_alarms.splitlines()))
+        if settings.zonal_shift_cluster_arn:
+            sources.append(ZonalShifts(self.service("arc-zonal-shift", BRIEF), settings.zonal_shift_cluster_arn))
+        return sources

@@ -1,0 +1,35 @@
+"""`fleetwright pause`: no node goes by our choice from now on; or nothing is done at all."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cli import arguments as shared
+from cli.cluster.kill_switch import add_switches
+from core.brakes.kill_switch import Mode
+
+_EXAMPLES: Final = """examples:
+  fleetwright pause --cluster prod
+  fleetwright pause --cluster prod --everything
+  fleetwright pause --all --region eu-west-1
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    add_switches(parser)
+    parser.add_argument(
+        "--everything",
+        action="store_true",
+        help="stop launches, drains and terminations, too (without it pods still get nodes)",
+    )
+    shared.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Turn the kill switches. A switch that says `stop` is not loosened."""
+    from cli.switching import switch_to
+
+    return switch_to(arguments, Mode.STOP if arguments.everything else Mode.PAUSE_DISRUPTION)

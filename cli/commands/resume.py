@@ -1,0 +1,29 @@
+"""`fleetwright resume`: the functions go on."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from cli import arguments as shared
+from cli.cluster.kill_switch import add_switches
+from core.brakes.kill_switch import Mode
+
+_EXAMPLES: Final = """examples:
+  fleetwright resume --cluster prod
+  fleetwright resume --all --region eu-west-1
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    add_switches(parser)
+    shared.add_output(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Release the kill switches."""
+    from cli.switching import switch_to
+
+    return switch_to(arguments, Mode.RUN)

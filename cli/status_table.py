@@ -1,0 +1,176 @@
+"""How a cluster stands, for people: what holds it back first, then its NodePools, then what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from cli import money, output
+from cli.output import JsonObject, counted
+from cli.plan_table import prices_line
+from cli.style import style
+
+_NAMED_MAX: Final = 3
+
+
+def status_table(document: JsonObject, *, shows_all: bool = False) -> str:
+    """The status in groups; with `shows_all` every node, not only those that come or go."""
+    parts = [
+        _summary(document),
+        _brakes(document),
+        _pools(document),
+        _commands(document),
+        _claims(document, shows_all=shows_all),
+        _sweeps(document),
+        prices_line(document),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def status_names(document: JsonObject) -> str:
+    """The nodes of ours, as kubectl names objects."""
+    return "\n".join(f"node/{claim['node']}" for claim in document["claims"] if claim["node"])
+
+
+def _summary(document: JsonObject) -> str:
+    cost, waiting = document["cost"], document["pendingPods"]
+    nodes = sum(pool["nodes"] for pool in document["nodePools"])
+    name = f"cluster {document['cluster']}: " if document["cluster"] else ""
+    share = f", {cost['spotHourly'] / cost['hourly']:.0%} of it spot" if cost["spotHourly"] else ""
+    told = [f"{style.painted(name + counted(nodes, 'node'), 'bold')}, {money.rate(cost['hourly'])}{share}"]
+    if document["foreignNodes"]:
+        told.append(
+            f"{counted(document['foreignNodes'], 'node')} besides that {_is_are(document['foreignNodes'])} not ours"
+        )
+    if waiting:
+        told.append(f"{counted(len(waiting), 'pod')} without a node: {output.several(waiting, _NAMED_MAX)}")
+    return output.wrapped("\n".join(told))
+
+
+def _is_are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def _brakes(document: JsonObject) -> str:
+    """Nothing where the functions were not asked: silence is no all-clear."""
+    if document["brakes"] is None:
+        return ""
+    told = [
+        f"{style.painted(brake['brake'], 'red')}: {brake['message']} (stops {', '.join(brake['stops'])})"
+        for brake in document["brakes"]
+    ]
+    told += [
+        f"breaker of {b['nodePool']}: {counted(b['failures'], 'new node')} in a row did not join; {b['message']}"
+        for b in document["breakers"]
+        if not any(brake["nodePool"] == b["nodePool"] for brake in document["brakes"])
+    ]
+    return output.wrapped("\n".join(told)) if told else "no brake is engaged"
+
+
+def _pools(document: JsonObject) -> str:
+    rows = [
+        (
+            pool["name"],
+            f"{pool['nodes']} ({pool['starting']} starting)" if pool["starting"] else str(pool["nodes"]),
+            pool["pods"],
+            pool["hourly"],
+            _budgets(pool["budgets"]),
+            output.several([f"{taker['node']} ({taker['why']})" for taker in pool["takenBy"]], _NAMED_MAX) or "-",
+            _change(pool["nextWindow"]),
+        )
+        for pool in document["nodePools"]
+    ]
+    if not rows:
+        return "there is no NodePool"
+    notes = [
+        f"{pool['name']}: {note}"
+        for pool in document["nodePools"]
+        for note in (pool["invalidBudget"], pool["paused"], pool["rollout"])
+        if note
+    ]
+    headings = ("NODEPOOL", "NODES", "PODS", "$/H", "MAY GO", "PLACES TAKEN BY", "CHANGES")
+    return "\n".join([output.table(headings, rows), *([output.wrapped("\n".join(notes))] if notes else [])])
+
+
+def _budgets(budgets: Mapping[str, int | None]) -> str:
+    """How many nodes may go now; reasons with the same number share it."""
+    numbers: dict[int | None, list[str]] = {}
+    for reason, left in sorted(budgets.items()):
+        numbers.setdefault(left, []).append(reason)
+    return ", ".join(
+        _number(left) if len(numbers) == 1 else f"{_number(left)} {'/'.join(reasons)}"
+        for left, reasons in numbers.items()
+    )
+
+
+def _number(left: int | None) -> str:
+    return "any" if left is None else str(left)
+
+
+def _change(window: Mapping[str, Any] | None) -> str:
+    return "-" if window is None else f"{_short(window['at'])}: {_budgets(window['allowed'])}"
+
+
+def _commands(document: JsonObject) -> str:
+    commands = document["commands"]
+    if not commands:
+        return ""
+    rows = [
+        (
+            command["id"],
+            command["phase"],
+            f"{command['reason']} ({command['method']})",
+            output.several(command["nodes"], _NAMED_MAX),
+            output.several(command["replacements"], _NAMED_MAX) or "nothing",
+            command["savings"],
+            _short(command["since"]),
+        )
+        for command in commands
+    ]
+    headings = ("COMMAND", "PHASE", "WHY", "NODES THAT GO", "REPLACED BY", "SAVES $/H", "SINCE")
+    return output.table(headings, rows, whole=(0,))
+
+
+def _claims(document: JsonObject, *, shows_all: bool) -> str:
+    shown = [c for c in document["claims"] if shows_all or c["leavingSince"] or c["phase"] != "initialized"]
+    rows = [
+        (
+            claim["name"],
+            claim["node"] or "-",
+            "/".join(part or "?" for part in (claim["instanceType"], claim["capacityType"], claim["zone"])),
+            claim["hourly"],
+            _state(claim),
+            claim["message"] or "",
+        )
+        for claim in shown
+    ]
+    headings = ("NODECLAIM", "NODE", "TYPE", "$/H", "STATE", "LAST TROUBLE")
+    return output.table(headings, rows, whole=(0,)) if rows else ""
+
+
+def _state(claim: Mapping[str, Any]) -> str:
+    if not claim["leavingSince"]:
+        return str(claim["phase"])
+    return f"leaves since {_short(claim['leavingSince'])}" + (
+        f" [{claim['leavingWhy']}]" if claim["leavingWhy"] else ""
+    )
+
+
+def _sweeps(document: JsonObject) -> str:
+    sweeps = document["sweeps"]
+    if sweeps is None or sweeps["cleanAt"] is None:
+        return ""
+    failing: Sequence[Mapping[str, Any]] = sweeps["failing"]
+    if not failing:
+        return f"reconcile: everything was in order, last written down {_short(sweeps['cleanAt'])}"
+    told = [
+        f"reconcile: {found['name']} fails since {_short(found['cleanAt'])} ({found['failures']} rounds): {found['reason']}"
+        for found in failing
+    ]
+    return output.wrapped(style.painted("\n".join(told), "red"))
+
+
+def _short(moment: str) -> str:
+    """A moment to the minute, UTC."""
+    return f"{datetime.fromisoformat(moment):%m-%d %H:%M}"

@@ -1,0 +1,149 @@
+"""How a cluster stands at one moment: each NodePool's nodes, what they cost, what its budgets let go, and who took them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from core import labels
+from core.disruption.budgets.next_change import BudgetChange, next_change
+from core.disruption.budgets.node_pool_budgets import counted_nodes, remaining, unreadable
+from core.disruption.prices import node_price, type_of
+from core.model.node_pool import NodePool
+from core.model.snapshot import Snapshot
+from core.model.state_node import StateNode, state_nodes
+from core.pods.disposition import is_pending
+from core.pools.pool_types import PoolTypes, pool_types
+
+GOES = "goes"
+NOT_READY = "NotReady"
+
+
+class BudgetTaker(msgspec.Struct, frozen=True, order=True):
+    """A node that uses up a place in its NodePool's budgets: because it goes, or is not Ready."""
+
+    node: str
+    why: str
+
+
+class PoolStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One NodePool.
+
+    Attributes:
+        nodes: With those that are still to join.
+        starting: Those of them that are not ready for pods yet.
+        pods: That run for somebody: those of DaemonSets and the kubelet's own are left out.
+        hourly: Nano-dollars of its nodes; types that the catalogue does not know count nothing.
+        spot_hourly: The part of that which is spot's.
+        budgets: Reason → how many nodes may still go now, None for any number.
+        takers: Who has used up places.
+        next_change: When the budgets let another number go; None where they do not.
+        invalid_budget: What is wrong with a budget that cannot be read and so keeps all nodes; empty where all can.
+        paused: Why no node of it is disrupted at present, empty where nothing keeps them.
+        rollout: What its rollout waits for, empty where none is held back.
+    """
+
+    name: str
+    nodes: int
+    starting: int
+    pods: int
+    hourly: int
+    spot_hourly: int
+    budgets: dict[str, int | None]
+    takers: tuple[BudgetTaker, ...]
+    next_change: BudgetChange | None
+    invalid_budget: str = ""
+    paused: str = ""
+    rollout: str = ""
+
+
+class ClusterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole cluster.
+
+    Attributes:
+        pools: By name; those of which nodes run and that are gone come with them.
+        foreign_nodes: Nodes that are none of ours.
+        pending_pods: Keys of the pods that wait for a node, in order.
+    """
+
+    pools: tuple[PoolStatus, ...]
+    foreign_nodes: int
+    pending_pods: tuple[str, ...]
+
+    @property
+    def hourly(self) -> int:
+        """Nano-dollars of all our nodes."""
+        return sum(pool.hourly for pool in self.pools)
+
+    @property
+    def spot_hourly(self) -> int:
+        """The part of that which is spot's."""
+        return sum(pool.spot_hourly for pool in self.pools)
+
+
+def cluster_status(snapshot: Snapshot) -> ClusterStatus:
+    """How the cluster of the snapshot stands."""
+    states = state_nodes(snapshot)
+    ours: dict[str, list[StateNode]] = {pool.name: [] for pool in snapshot.node_pools}
+    for state in states:
+        if state.is_managed:
+            ours.setdefault(state.node_pool, []).append(state)
+    left, counted, types = remaining(snapshot, states), counted_nodes(snapshot, states), pool_types(snapshot)
+    known = {pool.name: pool for pool in snapshot.node_pools}
+    pools = []
+    for name, own in sorted(ours.items()):
+        status = _pool(name, own, types, snapshot)
+        pool = known.get(name)
+        if pool is not None:
+            status = _with_budgets(status, pool, left[name], counted.get(name, 0), snapshot)
+        pools.append(status)
+    waiting = sorted(pod.key for pod in snapshot.pods if is_pending(pod, requires_mark=False) and not pod.is_daemon)
+    return ClusterStatus(
+        pools=tuple(pools), foreign_nodes=sum(not state.is_managed for state in states), pending_pods=tuple(waiting)
+    )
+
+
+def state_price(state: StateNode, types: PoolTypes) -> int:
+    """Nano-dollars per hour of one node of ours."""
+    return node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))
+
+
+def _pool(name: str, own: Sequence[StateNode], types: PoolTypes, snapshot: Snapshot) -> PoolStatus:
+    prices = [(state_price(state, types), state.labels.get(labels.CAPACITY_TYPE)) for state in own]
+    return PoolStatus(
+        name=name,
+        nodes=len(own),
+        starting=sum(not state.is_initialized for state in own),
+        pods=sum(not pod.is_daemon and not pod.is_static for state in own for pod in state.pods),
+        hourly=sum(price for price, _ in prices),
+        spot_hourly=sum(price for price, kind in prices if kind == labels.SPOT),
+        budgets={},
+        takers=tuple(sorted(taker for state in own if (taker := _taker(state, snapshot)) is not None)),
+        next_change=None,
+    )
+
+
+def _with_budgets(
+    status: PoolStatus, pool: NodePool, left: dict[str, int | None], counted: int, snapshot: Snapshot
+) -> PoolStatus:
+    gate = snapshot.rollouts.get(pool.name)
+    return msgspec.structs.replace(
+        status,
+        budgets=left,
+        next_change=next_change(pool, counted, snapshot.now),
+        invalid_budget=unreadable(pool),
+        paused=snapshot.paused_pools.get(pool.name, ""),
+        rollout=gate.message if gate is not None else "",
+    )
+
+
+def _taker(state: StateNode, snapshot: Snapshot) -> BudgetTaker | None:
+    """As budgets count: a node that is still starting takes no place."""
+    if not state.is_initialized:
+        return None
+    if state.is_marked_for_deletion(snapshot):
+        return BudgetTaker(state.name, GOES)
+    if state.node is not None and not state.node.is_ready:
+        return BudgetTaker(state.name, NOT_READY)
+    return None

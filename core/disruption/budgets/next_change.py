@@ -1,0 +1,59 @@
+"""When a NodePool's budgets let another number of its nodes go than now: the next edge of a window that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.disruption.budgets.cron import Schedule
+from core.disruption.budgets.node_pool_budgets import allowed
+from core.errors import InvalidInputError
+from core.model.node_pool import NodePool
+from core.reasons.termination import BUDGETED
+
+EDGES_MAX: Final = 200
+"""Openings and closings that are looked at: more than a week of a window that opens each hour and changes nothing."""
+
+
+class BudgetChange(msgspec.Struct, frozen=True):
+    """What the budgets let go from a moment on, going nodes not subtracted: reason → nodes, None for any number."""
+
+    at: datetime
+    allowed: dict[str, int | None]
+
+
+def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | None:
+    """The next change for a pool of so many nodes; None where no window changes anything, or a budget cannot be read."""
+    before, moment = _allowed(pool, nodes, now), now
+    for _ in range(EDGES_MAX):
+        try:
+            edge = min(_edges(pool, moment), default=None)
+        except InvalidInputError:
+            return None
+        if edge is None:
+            return None
+        after = _allowed(pool, nodes, edge)
+        if after != before:
+            return BudgetChange(edge, after)
+        moment = edge
+    return None
+
+
+def _allowed(pool: NodePool, nodes: int, now: datetime) -> dict[str, int | None]:
+    return {reason: allowed(pool, nodes, reason, now) for reason in BUDGETED}
+
+
+def _edges(pool: NodePool, after: datetime) -> Iterator[datetime]:
+    """The next opening and the next closing of each window. Raises InvalidInputError."""
+    for budget in pool.disruption.budgets:
+        if budget.schedule is None or budget.duration is None:
+            continue
+        schedule = Schedule.parse(budget.schedule)
+        opening, began = schedule.next_after(after), schedule.next_after(after - budget.duration)
+        if opening is not None:
+            yield opening
+        if began is not None:
+            yield began + budget.duration

@@ -1,0 +1,195 @@
+"""`status`, `explain`, `pause` and `resume` beside running functions see what these see, and change nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+import cli.cluster.installation
+import cli.cluster.own_state
+from cli.__main__ import main
+from cli.schemas import ANSWERS
+from lambdas.wiring import TABLE
+from simulator.aws.brakes import KILL_SWITCH
+from simulator.aws.region import read_region
+from simulator.clock import VirtualClock
+from simulator.own_catalogue import OwnCatalogue
+from simulator.record import Recorder
+from simulator.run import seeded
+from simulator.scenario import read_scenario
+from simulator.world import World, open_world
+from tests.simulation.worlds import deployment, node_pool, write
+
+Ask = Callable[..., dict[str, Any]]
+READS = ("Get", "Describe", "List", "Query", "BatchGet", "Scan")
+
+
+class Paged:
+    """A paginator with one page."""
+
+    def __init__(self, page: dict[str, Any]) -> None:
+        self._page = page
+
+    def paginate(self, **_: Any) -> list[dict[str, Any]]:
+        return [self._page]
+
+
+class Deployed:
+    """The stack and its functions, which the embedded account does not have."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def get_paginator(self, _: str) -> Paged:
+        function = {"LogicalResourceId": "provisionFunction1A2B", "PhysicalResourceId": "fleetwright-provision"}
+        return Paged({"StackResourceSummaries": [{"ResourceType": "AWS::Lambda::Function", **function}]})
+
+    def get_function_configuration(self, **_: Any) -> dict[str, Any]:
+        return {"Environment": {"Variables": self._world.account.settings.to_environment()}}
+
+
+class Parameters:
+    """SSM with a kill switch that can be set."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.meta = world.account.session.client("ssm").meta
+
+    def get_parameter(self, **asked: Any) -> dict[str, Any]:
+        return self._world.account.session.client("ssm").get_parameter(**asked)
+
+    def get_paginator(self, _: str) -> Paged:
+        return Paged({"Parameters": [{"Name": KILL_SWITCH, "Value": self._world.account.brakes.mode}]})
+
+    def put_parameter(self, *, Name: str, Value: str, Overwrite: bool) -> None:  # noqa: N803 - as boto3 names them
+        assert (Name, Overwrite) == (KILL_SWITCH, True)
+        self._world.account.brakes.mode = Value
+
+
+class Session:
+    """The user's own session in the account."""
+
+    region_name = "us-east-1"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def client(self, service: str, **more: Any) -> Any:
+        if service in ("cloudformation", "lambda"):
+            return Deployed(self._world)
+        return Parameters(self._world) if service == "ssm" else self._world.account.session.client(service, **more)
+
+
+def has_command(world: World) -> bool:
+    return any(
+        item[TABLE.partition_key]["S"] == f"{world.account.settings.cluster_name}#commands"
+        for item in world.account.table.all()
+    )
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A cluster at the moment when a node is about to go, the other stays."""
+    folder = tmp_path_factory.mktemp("status")
+    steps = [{"at": "9m", "scale": {"kind": "Deployment", "name": "web", "replicas": 2}}]
+    budgets = [{"nodes": "100%"}, {"nodes": "0", "schedule": "0 8 * * *", "duration": "1h"}]
+    disruption = {"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "1m", "budgets": budgets}
+    pool = node_pool(disruption=disruption)
+    rule = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule"}
+    app = deployment(3)
+    app["spec"]["template"]["spec"]["topologySpreadConstraints"] = [
+        {**rule, "labelSelector": {"matchLabels": {"app": "web"}}}
+    ]
+    scenario = read_scenario(write(folder, pool, app, steps=steps, duration="40m"))
+    clock = VirtualClock(scenario.start)
+    recorder = Recorder(clock)
+    with seeded(1), open_world(scenario, read_region(scenario.catalogue_file), 1, recorder, clock) as opened:
+        opened.play([])
+        while not has_command(opened) and clock.now() < scenario.start + scenario.duration:
+            clock.run_until(clock.now() + timedelta(seconds=5))
+        yield opened
+
+
+@pytest.fixture
+def ask(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """A command on the cluster at the world's moment, as data; told which writes it made."""
+    import boto3
+
+    session = Session(world)
+    monkeypatch.setattr(cli.cluster.installation, "_session", lambda *_: session)
+    monkeypatch.setattr(boto3, "Session", lambda **_: session)
+    monkeypatch.setattr(cli.cluster.own_state, "_kubernetes", lambda *_: world.cluster.api)
+    market = OwnCatalogue(world.clock, world.account.exchange, "us-east-1")
+    monkeypatch.setattr(cli.cluster.own_state, "S3CatalogueStore", lambda *_: market)
+
+    def asked(*arguments: str) -> dict[str, Any]:
+        code = main([*arguments, "-o", "json"])
+        told = capsys.readouterr()
+        assert code in (0, 1), told.err
+        answer: dict[str, Any] = json.loads(told.out)
+        return {"exit": code, **answer}
+
+    return asked
+
+
+def live(world: World, command: str, *more: str) -> list[str]:
+    return [command, *more, "--cluster", "fleetwright", "--now", world.clock.now().isoformat()]
+
+
+def test_the_status_is_what_runs_and_what_is_about_to_happen(world: World, ask: Ask) -> None:
+    found = ask(*live(world, "status"))
+    running = [one for one in world.account.instances.all() if one.state == "running"]
+    prices = [world.account.exchange.price(one.pool) or 0 for one in running]
+    assert found["cost"]["hourly"] == pytest.approx(sum(prices) / 10**9, abs=1e-9)
+    assert len(found["claims"]) == len(running)
+    (command,) = found["commands"]
+    assert set(command["nodes"]) < {claim["node"] for claim in found["claims"]}
+    assert found["brakes"] == found["breakers"] == []
+    (pool,) = found["nodePools"]
+    assert pool["nextWindow"]["at"] == "2026-11-20T08:00:00Z"
+    assert set(pool["nextWindow"]["allowed"].values()) == {0}
+    assert found["sweeps"]["failing"] == []
+    msgspec.convert(found, ANSWERS["status"])
+
+
+def test_asking_changes_nothing(world: World, ask: Ask) -> None:
+    """Whoever only looks must not take a lease, move a row or write an object."""
+    calls: list[str] = []
+    world.account.wire.listen(lambda call, _: calls.append(call.operation))
+    happened: list[str] = []
+    world.recorder.listen(lambda event: happened.append(event.event))
+    for command in ("status", "plan", "consolidate"):
+        ask(*live(world, command))
+    assert calls
+    assert [call for call in calls if not call.startswith(READS)] == []
+    assert happened == []
+
+
+def test_explain_says_of_a_node_what_disrupt_would_say(world: World, ask: Ask) -> None:
+    (command,) = ask(*live(world, "status"))["commands"]
+    told = ask(*live(world, "explain", command["nodes"][0]))
+    assert told["node"] == command["nodes"][0]
+    assert told["outcome"].startswith("goes")
+
+
+def test_pause_and_resume_turn_the_kill_switch_and_status_shows_it(world: World, ask: Ask) -> None:
+    paused = ask("pause", "--cluster", "fleetwright")
+    assert (paused["exit"], world.account.brakes.mode) == (0, "pause-disruption")
+    (brake,) = ask(*live(world, "status"))["brakes"]
+    assert brake["brake"] == "KillSwitchPause"
+    (pool,) = ask(*live(world, "status"))["nodePools"]
+    assert "pause-disruption" in pool["paused"]
+    stopped = ask("pause", "--all", "--everything")
+    assert [(one["cluster"], one["before"], one["after"]) for one in stopped["switches"]] == [
+        ("simulated", "pause-disruption", "stop")
+    ]
+    assert "launch" in stopped["switches"][0]["stops"]
+    loosened = ask("pause", "--cluster", "fleetwright")
+    assert (loosened["exit"], world.account.brakes.mode) == (1, "stop")
+    assert ask("resume", "--cluster", "fleetwright")["switches"][0]["after"] == "run"
+    assert ask(*live(world, "status"))["brakes"] == []
