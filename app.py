@@ -27,23 +27,28 @@ def main() -> None:
     """
     app = cdk.App(outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     is_packaged = not os.environ.get(TEMPLATES_ONLY)
-    try:
-        configs = clusters(
-            app.node.get_all_context(),
-            account=os.environ.get("CDK_DEFAULT_ACCOUNT"),
-            region=os.environ.get("CDK_DEFAULT_REGION"),
-        )
-    except ContextError as error:
-        sys.exit(f"the context of cdk.json, or what -c says:\n{error}")
+    account, region = os.environ.get("CDK_DEFAULT_ACCOUNT"), os.environ.get("CDK_DEFAULT_REGION")
     try:
         if is_packaged:
             check_package()
+        add_clusters(app, account=account, region=region, is_packaged=is_packaged)
+    except ContextError as error:
+        sys.exit(f"the context of cdk.json, or what -c says:\n{error}")
     except PackageError as error:
         sys.exit(str(error))
+    app.synth()
+
+
+def add_clusters(app: cdk.App, *, account: str | None, region: str | None, is_packaged: bool) -> None:
+    """Add the stacks of every cluster of the context.
+
+    Raises:
+        ContextError: If something is wrong with it.
+    """
+    configs = clusters(app.node.get_all_context(), account=account, region=region)
     names = Counter(config.stack_name for config in configs)
     for config in configs:
         add_stacks(app, config, is_only_one=names[config.stack_name] == 1, is_packaged=is_packaged)
-    app.synth()
 
 
 def add_stacks(app: cdk.App, config: ClusterConfig, *, is_only_one: bool, is_packaged: bool) -> None:

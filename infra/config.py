@@ -10,8 +10,13 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from infra.vpc import VpcConfig, names, parsed
+
 STACK_NAME_MAX: Final = 52
 """Characters of a cluster's name within the names of resources: the tightest is a schedule group, 64 with our prefix."""
+
+ROLE_NAME_MAX: Final = 64
+"""Characters of an IAM role's name."""
 
 _RETENTION_DAYS: Final = (
     1,
@@ -45,11 +50,6 @@ def _flag(given: object) -> object:
     return {"true": True, "false": False}.get(given, given) if isinstance(given, str) else given
 
 
-def _names(given: object) -> object:
-    """In `cdk.json` a list, after `-c` a text with commas."""
-    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
-
-
 def _retention(given: object) -> object:
     days = int(given) if isinstance(given, str) and given.isdigit() else given
     if days not in _RETENTION_DAYS:
@@ -58,7 +58,7 @@ def _retention(given: object) -> object:
 
 
 Flag = Annotated[bool, BeforeValidator(_flag), Field(strict=True)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 RoleName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_+=,.@-]{1,64}$")]
 
 
@@ -69,6 +69,9 @@ class ClusterConfig(BaseModel):
         cluster: Its name, as EKS allows it.
         region, account: Where it is; without an account the templates stay environment-agnostic.
         node_roles: Names of the IAM roles that nodes run under; the functions may pass these and no other.
+        node_access_entries: Whether the stack makes the access entries of type EC2_LINUX by which those roles' nodes may join;
+            off where they are there, as beside Karpenter.
+        vpc: Where the functions run that ask the API server, if it is private; None: outside of any VPC.
         audit_log_group: Where EKS writes the control plane's logs; None: its default; empty: no subscription, the schedules
             do all the waking.
         log_retention_days: How long the functions' own logs are kept.
@@ -88,8 +91,10 @@ class ClusterConfig(BaseModel):
     region: Annotated[str, Field(pattern=r"^[a-z]{2,}(-[a-z]+)+-\d$", description="a region such as us-east-1")]
     account: Annotated[str | None, Field(pattern=r"^\d{12}$", description="twelve digits, as text")] = None
     node_roles: Annotated[
-        tuple[RoleName, ...], BeforeValidator(_names), Field(min_length=1, description="names of IAM roles, not ARNs")
+        tuple[RoleName, ...], BeforeValidator(names), Field(min_length=1, description="names of IAM roles, not ARNs")
     ] = ("FleetwrightNodeRole",)
+    node_access_entries: Annotated[Flag, Field(description="true or false")] = False
+    vpc: Annotated[VpcConfig | None, BeforeValidator(parsed), Field(description="an object with id and subnets")] = None
     audit_log_group: Annotated[
         str | None, Field(pattern=r"^[a-zA-Z0-9_./#-]{0,512}$", description="the name of a log group")
     ] = None
@@ -118,11 +123,21 @@ class ClusterConfig(BaseModel):
         """Name of the stack that works; a cluster's name that CloudFormation does not take gets a suffix of its digest."""
         slug = re.sub(r"[^0-9A-Za-z-]", "-", self.cluster)
         if slug != self.cluster or len(slug) > STACK_NAME_MAX:
-            digest = hashlib.sha256(self.cluster.encode()).hexdigest()[:6]
-            slug = f"{slug[: STACK_NAME_MAX - len(digest) - 1]}-{digest}"
+            slug = _shortened(slug, STACK_NAME_MAX, of=self.cluster)
         return f"fleetwright-{slug}"
+
+    def role_name(self, function: str) -> str:
+        """Name of a function's role: the same after each deployment, so that policies of keys and organizations can name it."""
+        name = f"{self.stack_name}-{self.region}-{function.replace('_', '-')}"
+        return name if len(name) <= ROLE_NAME_MAX else _shortened(name, ROLE_NAME_MAX, of=name)
 
     @property
     def log_group_of_audit_log(self) -> str:
         """Where the audit log is read; empty: nowhere."""
         return f"/aws/eks/{self.cluster}/cluster" if self.audit_log_group is None else self.audit_log_group
+
+
+def _shortened(name: str, length: int, *, of: str) -> str:
+    """A name that begins as `name` and ends with a digest of `of`, so that two of them never meet."""
+    digest = hashlib.sha256(of.encode()).hexdigest()[:6]
+    return f"{name[: length - len(digest) - 1]}-{digest}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from infra.config import ClusterConfig
+from infra.vpc import VpcConfig, parsed
 from lambdas.settings import Settings, problem_of
 
 CLUSTERS: Final = "clusters"
@@ -30,6 +31,8 @@ SETTINGS: Final[Mapping[str, str]] = {
 """Key of the context → field of the functions' settings."""
 
 _EXPECTED: Final = {to_camel(name): field.description for name, field in ClusterConfig.model_fields.items()}
+
+_EXPECTED_OF_VPC: Final = {to_camel(name): field.description for name, field in VpcConfig.model_fields.items()}
 
 KEYS: Final = tuple(
     sorted({to_camel(name) for name in ClusterConfig.model_fields if name != "settings"} | set(SETTINGS))
@@ -82,7 +85,7 @@ def _cluster(given: Mapping[str, Any]) -> tuple[ClusterConfig | None, list[str]]
     try:
         config = ClusterConfig.model_validate({**own, "settings": settings})
     except ValidationError as error:
-        return None, problems + [_wrong(own, str(found["loc"][0])) for found in error.errors()]
+        return None, problems + [_wrong(own, found["loc"], found["msg"]) for found in error.errors()]
     return config, problems
 
 
@@ -92,8 +95,18 @@ def _unknown(key: str) -> str:
     return f"{key} is no key of the context{hint} Known: {', '.join((CLUSTERS, *KEYS))}"
 
 
-def _wrong(own: Mapping[str, Any], key: str) -> str:
-    return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {_EXPECTED[key]}"
+def _wrong(own: Mapping[str, Any], location: Sequence[str | int], says: str) -> str:
+    """One line of what pydantic found: the key, with the keys above it, its value, and what is allowed."""
+    key, *below = [str(part) for part in location if isinstance(part, str)]
+    within = parsed(own.get(key))
+    if not below and isinstance(within, dict):
+        return f"{key}.{says.removeprefix('Value error, ')}"
+    if not below:
+        return f"{key} = {json.dumps(own.get(key))} is not allowed: expected {_EXPECTED[key]}"
+    path, value = f"{key}.{below[0]}", within.get(below[0]) if isinstance(within, dict) else None
+    if below[0] not in _EXPECTED_OF_VPC:
+        return f"{path} is no key of {key}. Known: {', '.join(_EXPECTED_OF_VPC)}"
+    return f"{path} = {json.dumps(value)} is not allowed: expected {_EXPECTED_OF_VPC[below[0]]}"
 
 
 def _wrong_settings(given: Mapping[str, str]) -> list[str]:

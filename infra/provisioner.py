@@ -10,6 +10,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.cluster_role import RULES_OF
 from infra.config import ClusterConfig
 from infra.constructs.alarms import Alarms
 from infra.constructs.cluster_access import ClusterAccess
@@ -18,6 +19,7 @@ from infra.constructs.first_market import FirstMarket
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.kill_switch import KillSwitchParameter
 from infra.constructs.permissions import Permissions
+from infra.constructs.private_network import PrivateNetwork
 from infra.constructs.queues import Queues
 from infra.constructs.triggers import Triggers
 from infra.constructs.windows import BudgetWindows
@@ -50,7 +52,9 @@ class ProvisionerStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, **kwargs)  # type: ignore[arg-type]  # jsii keyword props
         queues = Queues(self, "Queues")
-        windows = BudgetWindows(self, "BudgetWindows", name=config.stack_name)
+        windows = BudgetWindows(
+            self, "BudgetWindows", name=config.stack_name, role_name=config.role_name("budget-windows")
+        )
         kill_switch = KillSwitchParameter(self, "KillSwitch", cluster=config.cluster)
         code = self._code_of_bundles() if is_packaged else self._no_code()
         environment = self._settings(config, state, queues, windows, kill_switch)
@@ -74,8 +78,17 @@ class ProvisionerStack(cdk.Stack):
                 queues=queues,
                 audit_log_group=config.log_group_of_audit_log,
             )
+            cdk.CfnOutput(
+                self, f"{function.spec.name}-role", key=_output(function.spec.name), value=function.role.role_arn
+            )
         FirstMarket(self, "FirstMarket", functions=functions)
-        ClusterAccess(self, "ClusterAccess", cluster=config.cluster, functions=functions)
+        ClusterAccess(
+            self,
+            "ClusterAccess",
+            cluster=config.cluster,
+            functions=functions,
+            node_roles=config.node_roles if config.node_access_entries else (),
+        )
         Alarms(self, "Alarms", config=config, service=service_name(config.cluster)).watch(functions, queues)
         Dashboards(
             self,
@@ -89,6 +102,7 @@ class ProvisionerStack(cdk.Stack):
     def _functions(
         self, config: ClusterConfig, code: Mapping[str, lambda_.Code], environment: Mapping[str, str], queues: Queues
     ) -> list[ProvisionerFunction]:
+        network = PrivateNetwork(self, "Network", config=config.vpc, cluster=config.cluster) if config.vpc else None
         return [
             ProvisionerFunction(
                 self,
@@ -97,6 +111,8 @@ class ProvisionerStack(cdk.Stack):
                 environment={**environment, "POWERTOOLS_SERVICE_NAME": service_name(config.cluster)},
                 failures=queues.failures,
                 log_retention_days=config.log_retention_days,
+                role_name=config.role_name(spec.name),
+                network=network if spec.name in RULES_OF else None,
             )
             for spec in FUNCTIONS
         ]
@@ -135,3 +151,8 @@ class ProvisionerStack(cdk.Stack):
             zonal_shift_cluster_arn=self._cluster_arn(config) if config.follow_zonal_shift else "",
         )
         return made.to_environment() | {field.upper(): value for field, value in config.settings.items() if value}
+
+
+def _output(function: str) -> str:
+    """Name of the output with a function's role: letters only."""
+    return f"RoleOf{function.title().replace('_', '')}"

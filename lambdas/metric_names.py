@@ -46,7 +46,7 @@ ROLLOUTS_STOPPED: Final = "rolloutsStopped"
 """NodePools whose drifted nodes stay because what replaces them did not become ready."""
 
 FAILED_RUNS: Final = "failedRuns"
-"""Runs that raised."""
+"""Runs that raised, or were about to be cut off at their time-out."""
 
 DENIED_CALLS: Final = "deniedCalls"
 """Calls that were refused for good: permission, quota, a broken reference. Told by action too."""
@@ -114,7 +114,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "deniedLaunches": Metric("Count", "How many launches were refused for good?"),
     DENIED_CALLS: Metric("Count", "How many calls were refused for good?"),
     "portErrors": Metric("Count", "How many calls failed for now?"),
-    FAILED_RUNS: Metric("Count", "How many runs raised?"),
+    FAILED_RUNS: Metric("Count", "How many runs raised, or were cut off?"),
     "failedImprovements": Metric("Count", "How many searches for a cheaper plan failed?"),
     LEDGER_FAILURES: Metric("Count", "How many decisions were not written to the ledger?"),
     ESTIMATED_PRICES: Metric("Count", "Are on-demand prices estimated?"),

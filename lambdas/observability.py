@@ -34,6 +34,9 @@ DENIED: Final[tuple[str, ...]] = (
 LAST_SECONDS: Final = 2.0
 """So long before a run is cut off its counts are told: a line takes milliseconds, but a busy solver lets others wait."""
 
+TIMED_OUT: Final = "TimedOut"
+"""How a run that is cut off is counted; one that ends in the last seconds after all is counted so, too."""
+
 Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 Work = Callable[[dict[str, Any], LambdaContext, RunReport], None]
 
@@ -53,7 +56,7 @@ def reported(work: Work) -> Handler:
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         report = RunReport(_log)
         counts = _Counts(report)
-        with _before_the_end(context, counts.tell):
+        with _before_the_end(context, counts.tell_of_the_cut):
             try:
                 work(event, context, report)
             except Exception as error:
@@ -95,6 +98,12 @@ class _Counts:
         self._told: Counter[str] = Counter()
         self._told_calls: Counter[str] = Counter()
         self.denied: list[str] = []
+
+    def tell_of_the_cut(self) -> None:
+        """Write what was counted until now, and that the run failed: in a moment nothing runs that could say so."""
+        self._report.count(FAILED_RUNS)
+        self._report.count(f"{FAILED_RUNS}{TIMED_OUT}")
+        self.tell()
 
     def tell(self) -> None:
         """Write what was not written yet. Zeros are not: each metric costs by the hour in which it is."""

@@ -14,6 +14,14 @@ import msgspec
 JsonObject = dict[str, Any]
 
 
+EVENT_AGE: Final = timedelta(minutes=1)
+"""Of ticks, and of what a tick makes up for a minute later. Less than a minute neither EventBridge nor Lambda takes; more than
+the shortest period would let ticks pile up behind a long run, which then would run without a pause."""
+
+NOTICE_AGE: Final = timedelta(minutes=2)
+"""A spot notice is two minutes; of all else that `interrupt` is told `reconcile` finds out, too."""
+
+
 class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An SQS queue with its dead-letter queue, consumed by one function.
 
@@ -58,6 +66,7 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
         memory_mb: Also its share of a processor, a whole one at 1,769. `make scale` measures whether both do.
         queue: Name of the queue it consumes, empty for none.
         reads_audit_log: Subscribed to the cluster's audit log with `AUDIT_LOG_FILTER`.
+        event_age: How old an event may be when it is handled; what is older is dropped, or kept among the failures.
         windows: Woken by the schedules that follow the NodePools' budget windows.
         concurrency: How many may run at once; None: no bound of its own.
         needs_solver: Its bundle carries numpy and the LP solver.
@@ -70,9 +79,15 @@ class FunctionSpec(msgspec.Struct, frozen=True, kw_only=True):
     schedules: tuple[ScheduleSpec, ...] = ()
     rules: tuple[RuleSpec, ...] = ()
     reads_audit_log: bool = False
+    event_age: timedelta = EVENT_AGE
     windows: bool = False
     concurrency: int | None = None
     needs_solver: bool = False
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether what wakes it comes again by itself: a tick that failed or came too late is made up for by the next."""
+        return bool(self.schedules)
 
     @property
     def handler(self) -> str:
@@ -98,10 +113,14 @@ Its poller never takes more batches than may run at once, so none waits for its 
 QUEUES: Final = (WAKE_UPS, WORK)
 
 AUDIT_LOG_FILTER: Final = (
-    '{ ($.stage = "ResponseComplete") && '
-    '((($.objectRef.resource = "pods") && (($.objectRef.subresource = "status") || ($.verb = "delete"))) '
-    '|| ($.objectRef.resource = "nodepools")) }'
+    '{ ($.stage = "ResponseComplete") && ('
+    '(($.objectRef.resource = "pods") && ($.objectRef.subresource = "status") && ($.user.username != "system:node:*")) || '
+    '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
+    '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
+    '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch"))) }'
 )
+"""What may mean work for `provision`: schedulers that mark pods, pods that are deleted, NodePools that change. Kubelets report
+the status of their pods all day; none of that wakes anybody."""
 
 INTERRUPT_CONCURRENCY: Final = 3
 """The rules match the instances of the whole account: a thousand of somebody else's that stop at once must not take the
@@ -159,6 +178,7 @@ FUNCTIONS: Final = (
         timeout=timedelta(minutes=1),
         memory_mb=512,
         rules=(*EC2_RULES, HEALTH_RULE),
+        event_age=NOTICE_AGE,
         concurrency=INTERRUPT_CONCURRENCY,
     ),
     FunctionSpec(

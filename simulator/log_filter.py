@@ -1,4 +1,7 @@
-"""CloudWatch Logs' filter patterns for JSON: comparisons of fields with text, joined by && and ||, with brackets."""
+"""CloudWatch Logs' filter patterns for JSON: fields compared with text, in which `*` stands for anything, or told to be absent.
+
+Tests are joined by && and ||, with brackets.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from typing import Any, Final
 
 Test = Callable[[Mapping[str, Any]], bool]
 
-_TOKEN: Final = re.compile(r'\s*(\(|\)|&&|\|\||!=|=|\$(?:\.[A-Za-z0-9_-]+)+|"[^"]*")')
+_TOKEN: Final = re.compile(r'\s*(NOT EXISTS|\(|\)|&&|\|\||!=|=|\$(?:\.[A-Za-z0-9_-]+)+|"[^"]*")')
+
+_ABSENT: Final = "NOT EXISTS"
 
 
 def compile_filter(pattern: str) -> Test:
@@ -52,11 +57,16 @@ class _Parser:
             test = self.either()
             self.expect(")")
             return test
-        path, operator, literal = self._next(), self._next(), self._next()
+        path, operator = self._next(), self._next()
+        if path.startswith("$.") and operator == _ABSENT:
+            absent = path[2:].split(".")
+            return lambda event: _read(event, absent) is None
+        literal = self._next()
         if not path.startswith("$.") or operator not in ("=", "!=") or not literal.startswith('"'):
             raise ValueError(f"{path} {operator} {literal} is not a comparison of a field with text")
-        keys, value, equal = path[2:].split("."), literal.strip('"'), operator == "="
-        return lambda event: (_read(event, keys) == value) == equal
+        keys, equal = path[2:].split("."), operator == "="
+        wanted = re.compile(".*".join(map(re.escape, literal.strip('"').split("*"))), re.DOTALL)
+        return lambda event: _is_like(wanted, _read(event, keys)) == equal
 
     def _accept(self, token: str) -> bool:
         if self._tokens[self._at] != token:
@@ -68,6 +78,10 @@ class _Parser:
         token = self._tokens[self._at]
         self._at = min(self._at + 1, len(self._tokens) - 1)
         return token
+
+
+def _is_like(wanted: re.Pattern[str], value: Any) -> bool:
+    return isinstance(value, str) and wanted.fullmatch(value) is not None
 
 
 def _tokens(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from constructs import Construct
 from infra.config import ClusterConfig
 from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
+from infra.constructs.trust import for_this_account
 from lambdas import metric_names
 from lambdas.observability import NAMESPACE
 
@@ -56,7 +57,7 @@ _WATCHES: Final = (
         name="failed-runs",
         metric=metric_names.FAILED_RUNS,
         says="functions keep failing",
-        threshold=3,
+        threshold=2,
         of=2,
         periods=3,
     ),
@@ -142,6 +143,8 @@ class Alarms(Construct):
             self.topic: sns.ITopic = sns.Topic.from_topic_arn(self, "Topic", config.alarm_topic_arn)
         else:
             self.topic = sns.Topic(self, "Topic", display_name=f"Fleetwright on {self._cluster}", enforce_ssl=True)
+            # A topic with a policy of its own no longer has the one by which everything of the account may publish.
+            self.topic.grant_publish(for_this_account(self, "cloudwatch.amazonaws.com"))
         if config.alarm_email:
             self.topic.add_subscription(subscriptions.EmailSubscription(config.alarm_email))
 
@@ -172,11 +175,9 @@ class Alarms(Construct):
         )
 
     def _on_stale_market(self, reader: ProvisionerFunction) -> None:
-        """It is tried every five minutes, with three attempts each time; time-outs are errors, too."""
+        """It is tried every five minutes; time-outs are errors, too."""
         says = "instance types and prices have not been read for ten minutes"
-        self._alarm(
-            "market-stale", reader.function.metric_errors(period=FIVE_MINUTES), says, threshold=3, of=2, periods=3
-        )
+        self._alarm("market-stale", reader.function.metric_errors(period=FIVE_MINUTES), says, of=2, periods=3)
 
     def _on_dead_letters(self, name: str, metric: object) -> None:
         says = f"queue {name} holds messages that nobody could handle"

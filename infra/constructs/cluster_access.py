@@ -1,9 +1,13 @@
-"""How functions get into the cluster: an EKS access entry for each role that asks the API server, in a group of its own."""
+"""How functions and nodes get into the cluster: EKS access entries.
+
+Each role that asks the API server is in a group of its own; what nodes run under may join.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import aws_cdk as cdk
 from aws_cdk import aws_eks as eks
 from constructs import Construct
 
@@ -15,7 +19,13 @@ class ClusterAccess(Construct):
     """Access entries. What each group may do is in the ClusterRoles of `infra.cluster_role`, applied with kubectl or GitOps."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, cluster: str, functions: Sequence[ProvisionerFunction]
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        cluster: str,
+        functions: Sequence[ProvisionerFunction],
+        node_roles: Sequence[str] = (),
     ) -> None:
         super().__init__(scope, construct_id)
         for function in (found for found in functions if found.spec.name in RULES_OF):
@@ -26,4 +36,13 @@ class ClusterAccess(Construct):
                 principal_arn=function.role.role_arn,
                 kubernetes_groups=[group_of(function.spec.name)],
                 type="STANDARD",
+            )
+        stack = cdk.Stack.of(self)
+        for role in node_roles:
+            eks.CfnAccessEntry(
+                self,
+                f"nodes-{role}",
+                cluster_name=cluster,
+                principal_arn=stack.format_arn(service="iam", region="", resource="role", resource_name=role),
+                type="EC2_LINUX",
             )

@@ -12,10 +12,13 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.constructs.private_network import PrivateNetwork
+from infra.constructs.trust import for_this_account
 from lambdas.wiring import FunctionSpec
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
-ASYNC_RETRIES = 2
+EVENT_RETRIES = 2
+"""Attempts after the first for an event that does not come again."""
 
 
 class ProvisionerFunction(Construct):
@@ -30,19 +33,22 @@ class ProvisionerFunction(Construct):
         environment: Mapping[str, str],
         failures: sqs.IQueue,
         log_retention_days: int,
+        role_name: str,
+        network: PrivateNetwork | None = None,
     ) -> None:
         super().__init__(scope, spec.name)
         self.spec = spec
         log_group = logs.LogGroup(
             self,
             "Logs",
-            retention=_retention(log_retention_days),
             removal_policy=cdk.RemovalPolicy.DESTROY,
         )
+        _keep_for(log_group, log_retention_days)
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            role_name=role_name,
+            assumed_by=for_this_account(self, "lambda.amazonaws.com"),
             description=f"Fleetwright {spec.name}: what this function may do, and nothing else",
         )
         log_group.grant_write(self.role)
@@ -61,13 +67,17 @@ class ProvisionerFunction(Construct):
             reserved_concurrent_executions=spec.concurrency,
             log_group=log_group,
             logging_format=lambda_.LoggingFormat.JSON,
-            retry_attempts=ASYNC_RETRIES,
-            on_failure=destinations.SqsDestination(failures),
+            max_event_age=cdk.Duration.seconds(int(spec.event_age.total_seconds())),
+            retry_attempts=0 if spec.is_repeated else EVENT_RETRIES,
+            on_failure=None if spec.is_repeated else destinations.SqsDestination(failures),
         )
+        if network is not None:
+            network.take_in(self.function, self.role)
 
 
-def _retention(days: int) -> logs.RetentionDays:
-    names = {7: "ONE_WEEK", 14: "TWO_WEEKS", 30: "ONE_MONTH", 90: "THREE_MONTHS", 365: "ONE_YEAR"}
-    if days not in names:
-        raise ValueError(f"log retention of {days} days: choose one of {', '.join(map(str, sorted(names)))}")
-    return logs.RetentionDays[names[days]]
+def _keep_for(log_group: logs.LogGroup, days: int) -> None:
+    """The library's own words for retentions lag behind what CloudWatch Logs takes; `infra.config` checks the number."""
+    resource = log_group.node.default_child
+    if not isinstance(resource, logs.CfnLogGroup):
+        raise TypeError(f"{log_group.node.path} is no log group of CloudFormation's")
+    resource.retention_in_days = days

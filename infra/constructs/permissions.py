@@ -21,6 +21,9 @@ from infra.constructs.windows import BudgetWindows
 
 CLUSTER_TAG = "eks:eks-cluster-name"
 POOL_TAG = "karpenter.sh/nodepool"
+CLAIM_TAG = "fleetwright.dev/claim"
+"""Only our own instances have it; Karpenter's have the two others as well."""
+
 LAUNCH_ACTIONS = ["ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate"]
 CREATED = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
 USED = ("image/*", "snapshot/*", "subnet/*", "security-group/*", "capacity-reservation/*", "placement-group/*")
@@ -173,6 +176,7 @@ class Permissions:
 
     def _terminates(self, role: iam.Role) -> None:
         ours = self._tagged("aws:ResourceTag")
+        ours["StringLike"][f"aws:ResourceTag/{CLAIM_TAG}"] = "*"
         self._allow(role, ["ec2:TerminateInstances"], [self._ec2("instance/*")], ours)
 
     def _reads_market(self, role: iam.Role) -> None:

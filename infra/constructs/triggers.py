@@ -14,8 +14,8 @@ from infra.constructs.function import ProvisionerFunction
 from infra.constructs.queues import Queues
 from lambdas.wiring import AUDIT_LOG_FILTER, QUEUES, FunctionSpec
 
-EVENT_AGE_MAX = cdk.Duration.hours(1)
 EVENT_RETRIES = 5
+"""Attempts of EventBridge to hand an event to Lambda, within the event's age."""
 
 
 class Triggers(Construct):
@@ -61,7 +61,7 @@ class Triggers(Construct):
             targets.LambdaFunction(
                 self._target.function,
                 dead_letter_queue=self._queues.failures,
-                max_event_age=EVENT_AGE_MAX,
+                max_event_age=cdk.Duration.seconds(int(self._target.spec.event_age.total_seconds())),
                 retry_attempts=EVENT_RETRIES,
             )
         )

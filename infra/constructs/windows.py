@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from infra.constructs.function import ProvisionerFunction
+from infra.constructs.trust import for_this_account
 
 KEEPER = "reconcile"
 
@@ -17,19 +17,15 @@ KEEPER = "reconcile"
 class BudgetWindows(Construct):
     """An EventBridge Scheduler group whose schedules invoke one function."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, name: str, role_name: str) -> None:
         super().__init__(scope, construct_id)
         self.group_name = name
         scheduler.CfnScheduleGroup(self, "Group", name=self.group_name)
         self.role = iam.Role(
             self,
             "Role",
-            assumed_by=iam.ServicePrincipal(
-                "scheduler.amazonaws.com",
-                conditions={
-                    "StringEquals": {"aws:SourceAccount": cdk.Stack.of(self).account}
-                },  # nobody else's schedules
-            ),
+            role_name=role_name,
+            assumed_by=for_this_account(self, "scheduler.amazonaws.com"),
             description="Lets EventBridge Scheduler wake Fleetwright's disrupt function when a budget window opens or closes",
         )
 

@@ -22,7 +22,7 @@ from tests.access.template import Deployment
 from tests.infra.conftest import ROOT, synthesize
 
 PAGE: Final = ROOT / "docs" / "reference" / "permissions.md"
-CONTEXT: Final = "pausingAlarms=checkout-errors"
+CONTEXT: Final = {"pausingAlarms": "checkout-errors"}
 """Every optional brake is on, so that every permission is on the page."""
 
 WRITTEN_BY: Final = "<!-- Written by `make docs`. Change the code, not this page. -->"

@@ -7,25 +7,32 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
+
+from app import add_clusters
 
 ROOT = Path(__file__).parents[2]
 
 
-def synthesize(target: Path, *context: str) -> dict[str, dict[str, Any]]:
-    """Run `python app.py` as a user would, offline; stack name → template."""
-    environment = {
-        **os.environ,
-        "CDK_OUTDIR": str(target),
-        "TEMPLATES_ONLY": "1",
-        "CDK_CONTEXT_JSON": json.dumps(dict(c.split("=") for c in context)),
-    }
+def synthesize_as_users_do(target: Path) -> dict[str, dict[str, Any]]:
+    """Run `python app.py` in a process of its own, offline; stack name → template."""
+    environment = {**os.environ, "CDK_OUTDIR": str(target), "TEMPLATES_ONLY": "1"}
     for variable in ("CDK_DEFAULT_ACCOUNT", "CDK_DEFAULT_REGION"):
         environment.pop(variable, None)
     subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    return read(target)
+
+
+def synthesize(target: Path, context: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The same in this process, where Node is started once for all tests; stack name → template."""
+    app = cdk.App(outdir=str(target), context=dict(context))
+    add_clusters(app, account=None, region=None, is_packaged=False)
+    app.synth()
     return read(target)
 
 
@@ -46,6 +53,6 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, A
     with (shared / "cdk.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            synthesize(shared / "cdk-in-the-making")
+            synthesize_as_users_do(shared / "cdk-in-the-making")
             (shared / "cdk-in-the-making").rename(made)
     return read(made)

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from infra.config import STACK_NAME_MAX, ClusterConfig
+from infra.config import ROLE_NAME_MAX, STACK_NAME_MAX, ClusterConfig
 from infra.context import ContextError, clusters
+
+VPC = "vpc-0a1b2c3d"
+SUBNETS = ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]
 
 
 def one(**context: Any) -> ClusterConfig:
@@ -38,6 +41,33 @@ def test_a_setting_reads_alike_in_the_file_and_on_the_command_line(given: object
         ({"vmMemoryOverheadPercent": "7.5%"}, "vmMemoryOverheadPercent = 7.5% is not allowed"),
         ({"followZonalShift": "no"}, 'followZonalShift = "no" is not allowed: expected true or false'),
         ({"tableName": "x"}, "expected the name of a DynamoDB table"),
+        ({"vpc": "vpc-1"}, 'vpc = "vpc-1" is not allowed: expected an object with id and subnets'),
+        ({"vpc": {"id": "vpc-1", "subnets": SUBNETS}}, 'vpc.id = "vpc-1" is not allowed: expected the id of a VPC'),
+        ({"vpc": {"id": VPC}}, "vpc.subnets = null is not allowed: expected ids of subnets, one or more"),
+        ({"vpc": {"id": VPC, "subnets": [*SUBNETS, "x"]}}, '"x"] is not allowed: expected ids of subnets'),
+        (
+            {"vpc": {"id": VPC, "subnet": SUBNETS, "subnets": SUBNETS}},
+            "vpc.subnet is no key of vpc. Known: id, subnets",
+        ),
+        (
+            {"vpc": {"id": VPC, "subnets": SUBNETS, "endpoints": ["ecs"]}},
+            'vpc.endpoints = ["ecs"] is not allowed: expected all',
+        ),
+        (
+            {"vpc": {"id": VPC, "subnets": SUBNETS, "endpoints": "all"}},
+            "vpc.routeTables: the gateway endpoints of dynamodb and s3",
+        ),
+        (
+            {
+                "vpc": {
+                    "id": VPC,
+                    "subnets": SUBNETS,
+                    "securityGroups": ["sg-0a1b2c3d"],
+                    "clusterSecurityGroup": "sg-0a1b2c3d",
+                }
+            },
+            "vpc.clusterSecurityGroup: is for a group of the stack's own",
+        ),
         ({"clusters": "a"}, "expected a list with an object per cluster"),
         ({"clusters": [{"cluster": "a"}, {"cluster": "b", "pollSeconds": 0}]}, "clusters[1].pollSeconds = 0"),
         ({"clusters": [{"cluster": "a"}, {"cluster": "a"}]}, "a in us-east-1 is listed twice"),
@@ -91,3 +121,20 @@ def test_an_ordinary_name_is_kept() -> None:
 def test_the_audit_log_is_read_where_eks_writes_it_unless_told_otherwise() -> None:
     assert one(cluster="a").log_group_of_audit_log == "/aws/eks/a/cluster"
     assert one(cluster="a", auditLogGroup="").log_group_of_audit_log == ""
+
+
+def test_a_vpc_reads_alike_in_the_file_and_on_the_command_line() -> None:
+    text = '{"id": "vpc-0a1b2c3d", "subnets": "subnet-0a1b2c3d, subnet-0a1b2c3e"}'
+    assert one(vpc=text) == one(vpc={"id": VPC, "subnets": SUBNETS})
+
+
+def test_roles_of_long_named_clusters_are_told_apart() -> None:
+    """IAM takes 64 characters, and the name of a role is the account's in all regions."""
+    names = {
+        one(cluster=f"{'x' * 45}-{n}", region=region).role_name(function)
+        for n in "ab"
+        for region in ("us-east-1", "eu-west-1")
+        for function in ("provision", "refresh_catalogue")
+    }
+    assert len(names) == 8
+    assert max(map(len, names)) <= ROLE_NAME_MAX

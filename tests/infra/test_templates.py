@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Match, Template
 
+from core import labels
 from core.brakes.brake import BrakeKind
 from core.reasons.decision import DecisionKind
 from lambdas import metric_names
@@ -98,6 +99,21 @@ def test_failed_events_and_invocations_are_kept(provisioner: Template) -> None:
     for rule in of_type(provisioner, "AWS::Events::Rule").values():
         assert all("DeadLetterConfig" in target for target in rule["Properties"]["Targets"])
     provisioner.resource_count_is("AWS::Lambda::EventInvokeConfig", len(FUNCTIONS))
+
+
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
+def test_no_backlog_of_stale_events_piles_up(provisioner: Template, spec: Any) -> None:
+    """Behind a long run ticks would wait for hours, and then run without a pause."""
+    logical, _ = lambda_of(provisioner, spec.name)
+    configs = of_type(provisioner, "AWS::Lambda::EventInvokeConfig").values()
+    (config,) = (c["Properties"] for c in configs if c["Properties"]["FunctionName"] == {"Ref": logical})
+    age = config["MaximumEventAgeInSeconds"]
+    assert all(age <= schedule.every.total_seconds() for schedule in spec.schedules)
+    assert (config["MaximumRetryAttempts"] == 0) == spec.is_repeated
+    targets = [t for r in of_type(provisioner, "AWS::Events::Rule").values() for t in r["Properties"]["Targets"]]
+    own = [t for t in targets if t["Arn"] == {"Fn::GetAtt": [logical, "Arn"]}]
+    assert len(own) == len(spec.schedules) + len(spec.rules)
+    assert all(t["RetryPolicy"]["MaximumEventAgeInSeconds"] == age for t in own)
 
 
 def test_schedules_and_rules_are_those_of_the_wiring(provisioner: Template) -> None:
@@ -199,6 +215,27 @@ def test_instances_are_terminated_only_with_our_tags(provisioner: Template) -> N
     assert found
     for statement in found:
         assert statement["Condition"]["StringEquals"] == {"aws:ResourceTag/eks:eks-cluster-name": "fleetwright"}
+        assert statement["Condition"]["StringLike"][f"aws:ResourceTag/{labels.CLAIM}"] == "*", (
+            "Karpenter's have the others"
+        )
+
+
+def test_every_service_takes_a_role_only_for_this_account(provisioner: Template) -> None:
+    """Else somebody else's function or schedule could be made to work with our rights."""
+    mine = {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
+    roles = [role["Properties"] for role in of_type(provisioner, "AWS::IAM::Role").values()]
+    ours = [role for role in roles if "RoleName" in role]  # the toolkit's own, for the first reading, has none
+    assert len(ours) == len(FUNCTIONS) + 1
+    for role in ours:
+        assert [trust.get("Condition") for trust in role["AssumeRolePolicyDocument"]["Statement"]] == [mine]
+
+
+def test_roles_keep_their_names_and_are_told(provisioner: Template) -> None:
+    """Policies of keys and of organizations name them: a new name at each deployment would lock nodes' volumes."""
+    names = {r["Properties"].get("RoleName") for r in of_type(provisioner, "AWS::IAM::Role").values()}
+    assert {f"fleetwright-fleetwright-us-east-1-{name.replace('_', '-')}" for name in BY_NAME} <= names
+    outputs = provisioner.find_outputs("*")
+    assert len([name for name in outputs if name.startswith("RoleOf")]) == len(FUNCTIONS)
 
 
 def test_only_the_node_role_is_passed_to_ec2(provisioner: Template) -> None:
@@ -209,11 +246,12 @@ def test_only_the_node_role_is_passed_to_ec2(provisioner: Template) -> None:
 
 
 def test_the_same_commit_gives_the_same_templates(templates: Templates, tmp_path: Path) -> None:
-    assert synthesize(tmp_path) == templates
+    """In one process and in another, with whatever order sets have in each."""
+    assert synthesize(tmp_path, {}) == templates
 
 
 def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
-    other = synthesize(tmp_path, "cluster=payments", "auditLogGroup=", "nodeRole=PaymentsNodes")
+    other = synthesize(tmp_path, {"cluster": "payments", "auditLogGroup": "", "nodeRole": "PaymentsNodes"})
     assert sorted(other) == ["fleetwright-payments", "fleetwright-payments-state"]
     template = Template.from_json(other["fleetwright-payments"])
     template.resource_count_is("AWS::Logs::SubscriptionFilter", 0)
@@ -222,7 +260,7 @@ def test_another_cluster_is_another_pair_of_stacks(tmp_path: Path) -> None:
 
 def test_a_restored_table_takes_the_place_of_the_stacks_own(tmp_path: Path) -> None:
     """Else point-in-time recovery has no way back: it makes a table of another name."""
-    found = synthesize(tmp_path / "restored", "tableName=restored")
+    found = synthesize(tmp_path / "restored", {"tableName": "restored"})
     state = found["fleetwright-fleetwright-state"]
     assert [r["DeletionPolicy"] for r in state["Resources"].values() if r["Type"] == "AWS::DynamoDB::Table"] == [
         "Retain"

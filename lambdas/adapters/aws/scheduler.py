@@ -14,6 +14,9 @@ from lambdas.ports import ConflictError, DeniedError, NotFoundError
 
 PAGES_LIMIT: Final = 100
 
+RETRY_POLICY: Final = {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 2}
+"""The schedule of every minute makes up for a window's event that came to nothing."""
+
 
 class SchedulerWindows:
     """One schedule group, whose schedules wake one function (`lambdas.ports.WindowSchedules`)."""
@@ -21,7 +24,12 @@ class SchedulerWindows:
     def __init__(self, client: Any, *, group: str, role_arn: str, target_arn: str) -> None:
         self._client = client
         self._group = group
-        self._target = {"Arn": target_arn, "RoleArn": role_arn, "Input": f'{{"source": "{WINDOW}"}}'}
+        self._target = {
+            "Arn": target_arn,
+            "RoleArn": role_arn,
+            "Input": f'{{"source": "{WINDOW}"}}',
+            "RetryPolicy": RETRY_POLICY,
+        }
 
     def replace(self, wanted: Mapping[str, str]) -> None:
         """Create what is missing, update what differs, delete what is not wanted.

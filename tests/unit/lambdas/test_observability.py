@@ -128,7 +128,9 @@ def test_a_run_that_is_about_to_be_cut_off_has_told_its_counts(
     lines = run(work, written, Cut)
     seen = [line["PendingPods"] for line in lines if "PendingPods" in line]
     assert seen == [[40.0], [2.0]]
-    assert [line["counts"] for line in lines if line.get("message") == "counted"] == [{"decisionsSkip": 1}]
+    counted = [line["counts"] for line in lines if line.get("message") == "counted"]
+    assert counted == [{"failedRunsTimedOut": 1}, {"decisionsSkip": 1}]
+    assert metrics_of(lines)["FailedRuns"] == 1, "what the run itself cannot say any more"
     assert "DecisionsSkip" not in metrics_of(lines), "a metric costs, and nobody looks at this one"
     assert not timers[0].runs
 

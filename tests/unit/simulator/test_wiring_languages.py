@@ -15,6 +15,16 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 """A Friday."""
 
 
+def an_event(user: str, verb: str, resource: str, subresource: str = "") -> dict:
+    part = {"subresource": subresource} if subresource else {}
+    return {
+        "stage": "ResponseComplete",
+        "user": {"username": user},
+        "verb": verb,
+        "objectRef": {"resource": resource, **part},
+    }
+
+
 @pytest.mark.parametrize(
     ("pattern", "event", "hit"),
     [
@@ -24,11 +34,23 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
         ('{ $.a != "1" }', {}, True),
         ('{ ($.a = "1") && (($.b = "2") || ($.c = "3")) }', {"a": "1", "c": "3"}, True),
         ('{ ($.a = "1") && (($.b = "2") || ($.c = "3")) }', {"c": "3"}, False),
+        ('{ $.a = "x:*" }', {"a": "x:y"}, True),
+        ('{ $.a != "x:*" }', {"a": "x:y"}, False),
+        ('{ $.a = "x.*" }', {"a": "x:y"}, False),
+        ("{ $.a.b NOT EXISTS }", {"a": {}}, True),
+        ("{ $.a.b NOT EXISTS }", {"a": {"b": "c"}}, False),
+        (AUDIT_LOG_FILTER, an_event("system:kube-scheduler", "patch", "pods", "status"), True),
+        (AUDIT_LOG_FILTER, an_event("system:node:ip-10-0-0-1", "patch", "pods", "status"), False),
+        (AUDIT_LOG_FILTER, an_event("system:node:ip-10-0-0-1", "delete", "pods"), True),
+        (AUDIT_LOG_FILTER, an_event("someone", "create", "pods", "eviction"), False),
+        (AUDIT_LOG_FILTER, an_event("someone", "patch", "nodepools"), True),
+        (AUDIT_LOG_FILTER, an_event("someone", "patch", "nodepools", "status"), False),
+        (AUDIT_LOG_FILTER, an_event("someone", "list", "nodepools"), False),
         (AUDIT_LOG_FILTER, {"stage": "RequestReceived", "objectRef": {"resource": "nodepools"}}, False),
     ],
 )
 def test_filter_patterns(pattern: str, event: dict, hit: bool) -> None:
-    """If this failed, the simulated subscription would deliver other events than the deployed one."""
+    """If this failed, the simulated subscription would deliver other events than the deployed one, or every kubelet's."""
     assert compile_filter(pattern)(event) == hit
 
 

@@ -1,0 +1,130 @@
+"""What lets functions reach a private API server: a security group in its VPC, endpoints, and leave to have interfaces."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.vpc import GATEWAYS, VpcConfig
+
+HTTPS: Final = 443
+
+_INTERFACE_ACTIONS: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What Lambda does with a function's role to put the function into a VPC."""
+
+
+class PrivateNetwork(Construct):
+    """The network of the functions that ask the API server.
+
+    Attributes:
+        security_groups: What the functions are members of.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, config: VpcConfig, cluster: str) -> None:
+        super().__init__(scope, construct_id)
+        self._config = config
+        self.security_groups = config.security_groups or (self._own_group(cluster),)
+        if config.endpoints:
+            self._endpoints()
+
+    def take_in(self, function: lambda_.Function, role: iam.Role) -> None:
+        """Put a function into the subnets."""
+        resource = function.node.default_child
+        if not isinstance(resource, lambda_.CfnFunction):
+            raise TypeError(f"{function.node.path} is no function of CloudFormation's")
+        resource.vpc_config = lambda_.CfnFunction.VpcConfigProperty(
+            subnet_ids=list(self._config.subnets), security_group_ids=list(self.security_groups)
+        )
+        role.add_to_policy(iam.PolicyStatement(actions=[*_INTERFACE_ACTIONS, "ec2:DescribeSubnets"], resources=["*"]))
+        role.add_to_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=list(_INTERFACE_ACTIONS),
+                resources=["*"],
+                # Only requests from within a function carry this key: Lambda may keep interfaces, our code may not.
+                conditions={"Null": {"lambda:SourceFunctionArn": "false"}},
+            )
+        )
+
+    def _own_group(self, cluster: str) -> str:
+        group = ec2.CfnSecurityGroup(
+            self,
+            "Functions",
+            group_description=f"Fleetwright's functions beside the EKS cluster {cluster}: HTTPS out, nothing in",
+            vpc_id=self._config.id,
+            security_group_egress=[_https("the API server and AWS", cidr_ip="0.0.0.0/0")],
+        )
+        if self._config.cluster_security_group:
+            ec2.CfnSecurityGroupIngress(
+                self,
+                "IntoCluster",
+                group_id=self._config.cluster_security_group,
+                source_security_group_id=group.attr_group_id,
+                ip_protocol="tcp",
+                from_port=HTTPS,
+                to_port=HTTPS,
+                description="Fleetwright's functions ask the API server",
+            )
+        return str(group.attr_group_id)
+
+    def _endpoints(self) -> None:
+        reached_by = ec2.CfnSecurityGroup(
+            self,
+            "Endpoints",
+            group_description="AWS' endpoints for Fleetwright's functions: HTTPS from them",
+            vpc_id=self._config.id,
+            security_group_ingress=[
+                ec2.CfnSecurityGroup.IngressProperty(
+                    ip_protocol="tcp",
+                    from_port=HTTPS,
+                    to_port=HTTPS,
+                    source_security_group_id=group,
+                    description="Fleetwright's functions",
+                )
+                for group in self.security_groups
+            ],
+            security_group_egress=[_https("nothing: an endpoint answers only", cidr_ip="127.0.0.1/32")],
+        )
+        for service in self._config.endpoints:
+            if service in GATEWAYS:
+                self._gateway(service)
+            else:
+                self._interface(service, reached_by.attr_group_id)
+
+    def _gateway(self, service: str) -> None:
+        ec2.CfnVPCEndpoint(
+            self,
+            service,
+            vpc_id=self._config.id,
+            service_name=ec2.GatewayVpcEndpointAwsService(service).name,
+            vpc_endpoint_type="Gateway",
+            route_table_ids=list(self._config.route_tables),
+        )
+
+    def _interface(self, service: str, group: str) -> None:
+        ec2.CfnVPCEndpoint(
+            self,
+            service,
+            vpc_id=self._config.id,
+            service_name=ec2.InterfaceVpcEndpointAwsService(service).name,
+            vpc_endpoint_type="Interface",
+            private_dns_enabled=True,
+            subnet_ids=list(self._config.subnets),
+            security_group_ids=[group],
+        )
+
+
+def _https(description: str, *, cidr_ip: str) -> ec2.CfnSecurityGroup.EgressProperty:
+    return ec2.CfnSecurityGroup.EgressProperty(
+        ip_protocol="tcp", from_port=HTTPS, to_port=HTTPS, cidr_ip=cidr_ip, description=description
+    )

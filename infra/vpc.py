@@ -1,0 +1,93 @@
+"""Where the functions that ask a private API server run, as an operator names it: subnets, security groups, endpoints."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+GATEWAYS: Final = ("dynamodb", "s3")
+"""Services with a gateway endpoint: it is free, and is an entry in route tables."""
+
+INTERFACES: Final = ("arc-zonal-shift", "ec2", "eks", "monitoring", "scheduler", "sqs", "ssm")
+"""Services with an interface endpoint, which costs by the hour and zone. IAM has one in a single region only."""
+
+ENDPOINTS: Final = tuple(sorted((*GATEWAYS, *INTERFACES)))
+
+_ENDPOINTS_EXPECTED: Final = f"all, or names among {', '.join(ENDPOINTS)}"
+
+
+def names(given: object) -> object:
+    """In `cdk.json` a list, after `-c` a text with commas."""
+    return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+
+
+def parsed(given: object) -> object:
+    """After `-c` an object comes as JSON."""
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return given
+
+
+def _endpoints(given: object) -> object:
+    listed = names(given)
+    wanted = ENDPOINTS if listed == ["all"] else listed
+    if not isinstance(wanted, list | tuple) or not set(wanted) <= set(ENDPOINTS):
+        raise ValueError(_ENDPOINTS_EXPECTED)
+    return sorted(set(wanted))
+
+
+def _ids(kind: str) -> str:
+    return rf"^{kind}-[0-9a-f]{{8,17}}$"
+
+
+class VpcConfig(BaseModel):
+    """The network of the functions that ask the API server; all others stay outside and reach AWS directly.
+
+    Attributes:
+        id: The cluster's VPC, or one that is routed to it.
+        subnets: Private subnets in two zones at least, so that one zone may fail.
+        security_groups: Groups that the functions get; empty: a group of the stack's own, with HTTPS out and nothing in.
+        cluster_security_group: The cluster's group, into which the stack's own group is let; empty: you let it in.
+        endpoints: Services for which the stack makes endpoints; empty: the VPC has them, or a NAT gateway.
+        route_tables: Those of the subnets, for gateway endpoints.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=False)
+
+    id: Annotated[str, Field(pattern=_ids("vpc"), description="the id of a VPC")]
+    subnets: Annotated[
+        tuple[Annotated[str, Field(pattern=_ids("subnet"))], ...],
+        BeforeValidator(names),
+        Field(min_length=1, description="ids of subnets, one or more"),
+    ]
+    security_groups: Annotated[
+        tuple[Annotated[str, Field(pattern=_ids("sg"))], ...],
+        BeforeValidator(names),
+        Field(max_length=5, description="ids of security groups, five at most"),
+    ] = ()
+    cluster_security_group: Annotated[
+        str, Field(pattern=rf"^$|{_ids('sg')}", description="the id of a security group")
+    ] = ""
+    endpoints: Annotated[tuple[str, ...], BeforeValidator(_endpoints), Field(description=_ENDPOINTS_EXPECTED)] = ()
+    route_tables: Annotated[
+        tuple[Annotated[str, Field(pattern=_ids("rtb"))], ...],
+        BeforeValidator(names),
+        Field(description="ids of route tables"),
+    ] = ()
+
+    @model_validator(mode="after")
+    def _gateways_have_routes(self) -> VpcConfig:
+        gateways = [name for name in self.endpoints if name in GATEWAYS]
+        if gateways and not self.route_tables:
+            raise ValueError(
+                f"routeTables: the gateway endpoints of {' and '.join(gateways)} need those of the subnets"
+            )
+        if self.cluster_security_group and self.security_groups:
+            raise ValueError(
+                "clusterSecurityGroup: is for a group of the stack's own; securityGroups are let in by you"
+            )
+        return self
