@@ -30,12 +30,16 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         first_claim_seconds, last_claim_seconds: Until the claims were made.
         last_running_seconds: Until the last pod ran; None: not all did in time.
         waiting: Pods that did not run in time.
+        pod_seconds: Until pods were bound and ready, by moment: the first, the median, the last.
+        claim_seconds: Of each claim, from its first pod to each moment of it, in the same way; ours alone.
     """
 
     first_claim_seconds: float
     last_claim_seconds: float
     last_running_seconds: float | None
     waiting: int
+    pod_seconds: dict[str, tuple[float, float, float]]
+    claim_seconds: dict[str, tuple[float, float, float]]
     claims: int
     nodes: int
     dollars_per_hour: float

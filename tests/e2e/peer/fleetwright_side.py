@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
+from core.lifecycle.moments import seconds_since_pods
 from lambdas.wiring import BY_NAME
 from tests.e2e.cloud.kubelets import Pace as KubeletPace
 from tests.e2e.functions.pump import Pace
@@ -53,6 +54,10 @@ class FleetwrightSide:
     def claims(self) -> list[datetime]:
         """When each row of the table was first written."""
         return [record.requested_at for record in self._world.planned.current()]
+
+    def claim_moments(self) -> list[dict[str, float]]:
+        """As the rows say."""
+        return [seconds_since_pods(record) for record in self._world.planned.current()]
 
     def evictions(self) -> int:
         """Those that the functions asked for."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any, Final
 
 import msgspec
@@ -58,6 +60,8 @@ def _burst(side: Side, deployments: Sequence[JsonObject], prices: Prices, limits
         last_claim_seconds=_since(began, claims[-1]) if claims else 0.0,
         last_running_seconds=None if waiting else _since(began, _last_ready(admin.list("pods", objects.NAMESPACE))),
         waiting=waiting,
+        pod_seconds=_spreads(_moments(pod, began) for pod in admin.list("pods", objects.NAMESPACE)),
+        claim_seconds=_spreads(side.claim_moments()),
         claims=len(claims),
         nodes=len(nodes),
         dollars_per_hour=_dollars(prices.per_hour(nodes)),
@@ -123,6 +127,25 @@ def _last_ready(pods: Sequence[JsonObject]) -> datetime:
         for condition in pod["status"]["conditions"]
         if condition["type"] == "Ready"
     )
+
+
+def _moments(pod: JsonObject, began: float) -> dict[str, float]:
+    """Seconds until a pod was bound and ready, whole seconds as Kubernetes keeps them."""
+    conditions = {one["type"]: one for one in pod["status"].get("conditions") or () if one["status"] == "True"}
+    return {
+        name: _since(began, datetime.fromisoformat(conditions[kind]["lastTransitionTime"]))
+        for kind, name in (("PodScheduled", "bound"), ("Ready", "ready"))
+        if kind in conditions
+    }
+
+
+def _spreads(found: Iterable[dict[str, float]]) -> dict[str, tuple[float, float, float]]:
+    """Smallest, median and largest of each moment."""
+    by_moment: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        for moment, seconds in one.items():
+            by_moment[moment].append(round(seconds, 1))
+    return {moment: (min(all_), median(all_), max(all_)) for moment, all_ in by_moment.items()}
 
 
 def _since(began: float, then: datetime) -> float:

@@ -32,6 +32,10 @@ class Side(Protocol):
         """When each claim that there is now was made."""
         ...
 
+    def claim_moments(self) -> list[dict[str, float]]:
+        """Seconds from each claim's first pod to its moments; empty where a side keeps none."""
+        ...
+
     def evictions(self) -> int:
         """How many the eviction API let go so far."""
         ...
