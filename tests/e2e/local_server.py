@@ -48,6 +48,13 @@ class Handler(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
 
+    def handle_expect_100(self) -> bool:
+        """Say at once that the body may come: answers are buffered, and clients wait for this one, AWS' SDK a second."""
+        self.send_response_only(100)
+        self.end_headers()
+        self.wfile.flush()
+        return True
+
     def body(self) -> bytes:
         """What came with the request, where its length was told."""
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))

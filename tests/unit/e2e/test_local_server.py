@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 
 import pytest
@@ -15,6 +16,9 @@ SECONDS = 30
 class Hello(Handler):
     def do_GET(self) -> None:  # noqa: N802 - the base class names it
         self.reply(200, {}, b"hello")
+
+    def do_PUT(self) -> None:  # noqa: N802 - the base class names it
+        self.reply(200, {}, self.body())
 
 
 def ask(address: str) -> bytes:
@@ -43,4 +47,17 @@ def test_a_server_may_be_stopped_twice() -> None:
     server = LocalServer(Hello, "hello")
     server.start()
     server.stop()
+    server.stop()
+
+
+def test_whoever_asks_first_whether_to_send_a_body_is_told_at_once() -> None:
+    """If this failed, each object that a function puts into S3 would take a second, and so would the burst behind it."""
+    server = LocalServer(Hello, "hello")
+    server.start()
+    host, _, port = server.address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=SECONDS) as connection:
+        connection.sendall(b"PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(1024).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"body")
+        assert connection.recv(1024).startswith(b"HTTP/1.1 200 ")
     server.stop()
