@@ -65,13 +65,22 @@ def of_disruption(plan: DisruptionPlan, begun: Sequence[tuple[str, Command]]) ->
         for command_id, command in begun
     )
     refused = tuple((blocked.node, blocked.reason) for blocked in plan.blocked)
-    words = [_command_words(command) for _, command in begun]
+    words = [command_sentence(command) for _, command in begun]
     return DecisionSummary(
         what="; ".join(words) or f"{_counted(len(refused), 'node')} {'stays' if len(refused) == 1 else 'stay'}",
         reason=begun[0][1].reason if begun else _most_common(reason for _, reason in refused),
         parts=parts,
         refused=refused,
     )
+
+
+def command_sentence(command: Command) -> str:
+    """What one command does: the part of its decision's sentence."""
+    nodes = ", ".join(command.nodes)
+    if not command.replacements:
+        return f"remove {nodes}"
+    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
+    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
 
 
 def _provisioning_words(claims: Sequence[PlannedClaim], bound: int, without: int) -> list[str]:
@@ -94,14 +103,6 @@ def _provisioning_reason(
     if parts:
         return ClaimReason.LAUNCHED
     return _most_common(reason for _, reason in without) if without else ClaimReason.FITS_EXISTING if bound else ""
-
-
-def _command_words(command: Command) -> str:
-    nodes = ", ".join(command.nodes)
-    if not command.replacements:
-        return f"remove {nodes}"
-    types = Counter(claim.instance_types[0] for claim in command.replacements if claim.instance_types)
-    return f"replace {nodes} by {', '.join(f'{number} x {name}' for name, number in sorted(types.items()))}"
 
 
 def _counted(number: int, noun: str) -> str:

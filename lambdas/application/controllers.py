@@ -40,6 +40,7 @@ class Application:
     @cached_property
     def provisioning(self) -> Provisioning:
         """For `provision`."""
+        from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.draining.replacements import Replacing
         from lambdas.controllers.launching.launch_waves import LaunchWaves
         from lambdas.controllers.provisioning.claim_records import ClaimRecords
@@ -57,6 +58,7 @@ class Application:
         observer = self.observer.resolving(given.cloud.resolve)
         waves = LaunchWaves(launcher, given.run_tasks.launches, clock, at_most=settings.launches_per_run)
         events, buffers = UnschedulableEvents(kubernetes, clock), BufferStatus(kubernetes, clock)
+        decided = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
         return Provisioning(
             observer=observer,
             batcher=PodBatcher(observer, settings, clock, given.pause),
@@ -66,7 +68,7 @@ class Application:
             decision=PlanDecision(observer, given.ledger, settings, clock),
             claim_records=ClaimRecords(launcher, clock),
             launches=PlanLaunches(waves, given.queues.work, clock),
-            news=PlanNews(events, buffers, stores.nominations, clock),
+            news=PlanNews(events, decided, buffers, stores.nominations, clock),
             replacing=Replacing(stores.claims),
             wake_ups=given.queues.wake_ups,
             settings=settings,
@@ -88,6 +90,7 @@ class Application:
         """For `execute`."""
         from lambdas.controllers.batches.binding.pod_binder import PodBinder
         from lambdas.controllers.batches.execution import Execution
+        from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.command_validator import CommandValidator
         from lambdas.controllers.disruption.command_work import CommandWork
         from lambdas.controllers.disruption.rollback import CommandRollback
@@ -96,7 +99,8 @@ class Application:
         given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
         validator = CommandValidator(self.observer, stores, leases, clock)
-        start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, clock)
+        news = DecisionEvents(kubernetes, clock, given.run_tasks.messages)
+        start = CommandStarter(kubernetes, stores, leases, self._launcher, self.observer, work, news, clock)
         giving_up = CommandRollback(kubernetes, stores, claim_work, work, clock)
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
         tasks = given.run_tasks.messages

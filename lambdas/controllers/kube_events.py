@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
 from core.manifests.wire import api_resources as kinds
 from lambdas.observability import logger
 from lambdas.ports import ConflictError, JsonObject, Kubernetes, NotFoundError, PortError
+from lambdas.side_by_side import RunTasks
 
 NODE_NAMESPACE: Final = "default"
 """Where Kubernetes keeps the events of nodes."""
 
 _LONGEST: Final = 1024
 
+WRITE_WITHIN: Final = timedelta(seconds=5)
+AT_A_TIME: Final = 25
+"""Events that one task writes one after the other."""
+
 
 def about_node(name: str) -> JsonObject:
     """What an event of a node is about; `kubectl describe` finds it by the name in place of the UID."""
     return {"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}
+
+
+def about_node_claim(name: str) -> JsonObject:
+    """What an event of a claim is about, also where no NodeClaim of the name is in the cluster."""
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": name}
 
 
 def about_node_pool(manifest: JsonObject) -> JsonObject:
@@ -77,3 +88,14 @@ def write(kubernetes: Kubernetes, events: Iterable[JsonObject]) -> int:
             return count
         count += 1
     return count
+
+
+def write_together(kubernetes: Kubernetes, events: Sequence[JsonObject], run_tasks: RunTasks) -> None:
+    """Write many side by side within `WRITE_WITHIN`; what cannot be written is logged."""
+    parts = [events[start : start + AT_A_TIME] for start in range(0, len(events), AT_A_TIME)]
+    if parts:
+        run_tasks([partial(_write_part, kubernetes, part) for part in parts], WRITE_WITHIN)
+
+
+def _write_part(kubernetes: Kubernetes, events: Sequence[JsonObject]) -> None:
+    write(kubernetes, events)

@@ -21,7 +21,8 @@ RESTING: Final = timedelta(minutes=8)
 """For so long nothing is written in a world at rest. The longest pause between two looks at the same thing: a message that
 failed is seen again after 6 minutes."""
 
-_OFTEN: Final = ("dynamodb", "sqs")
+_OFTEN: Final = ("dynamodb", "sqs", "kube:create events")
+"""Written as often as read. A launch tells each of its pods, as kube-scheduler does when it binds them."""
 
 _MINUTE: Final = timedelta(minutes=1)
 _WRITES: Final = (

@@ -182,7 +182,7 @@ SELDOM_DONE: Final[Mapping[tuple[str, str, str, str], str]] = {
         "patch",
     ): "pods that kube-scheduler binds, as those with volumes, are nominated",
     ("provision", "autoscaling.x-k8s.io", "capacitybuffers/status", "patch"): _BUFFERS,
-    ("execute", "", "events", "create"): "a drain that comes no further is told",
+    ("execute", "", "events", "create"): "a command that begins and a drain that comes no further are told",
     ("execute", "karpenter.sh", "nodepools", "get"): "a drain is given back within the limits",
     ("reconcile", "", "events", "create"): "a rollout that stops is told on its NodePool",
     ("reconcile", "", "nodes", "patch"): "a node that a lost command left tainted is freed",

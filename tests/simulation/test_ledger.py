@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -75,6 +76,34 @@ def test_the_log_has_each_launch_and_each_removal_once(
         if name.startswith("Node/") and name.removeprefix("Node/") in line["what"]
     ]
     assert sorted(gone) == sorted(removed)
+
+
+def test_events_on_pods_nodes_and_claims_say_what_the_log_says(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever asks kubectl and whoever asks the ledger must hear the same, and find the one from the other."""
+    _, document = answer(capsys, "log", "--ledger", str(played[0]), "--acts")
+    written = [
+        e.fields["object"] for e in played[1].events if e.event == "objectApplied" and e.fields["kind"] == "Event"
+    ]
+    told = {
+        (event["involvedObject"]["kind"], event["involvedObject"]["name"], found.group(1)): event["message"]
+        for event in written
+        if (found := re.search(r"\(decision (\w+)\)$", event["message"])) is not None
+    }
+    assert document["entries"]
+    for line in document["entries"]:
+        if line["state"].startswith("came to nothing"):
+            continue
+        about = [name for name in line["objects"] if not name.startswith("Command/")]
+        if line["function"] == "disrupt":
+            about = [name for name in about if name.partition("/")[2] in line["what"]]
+        for name in about:
+            kind, _, rest = name.partition("/")
+            message = told[kind, rest.rpartition("/")[2], line["id"]]
+            assert any(message.startswith(part) for part in line["what"].split("; "))
+    names = [(event["metadata"]["namespace"], event["metadata"]["name"]) for event in written]
+    assert len(set(names)) == len(names)
 
 
 def test_the_log_answers_about_one_pod_and_one_node(

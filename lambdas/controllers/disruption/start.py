@@ -18,6 +18,7 @@ from core.reasons.command import CommandReason
 from core.reasons.decision import DecisionKind
 from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
+from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.controllers.launching.launching import Launcher
 from lambdas.controllers.nodes.node_patches import patch_node
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
@@ -43,8 +44,10 @@ class CommandStarter:
         launcher: Launcher,
         observer: Observer,
         work: Queue,
+        news: DecisionEvents,
         clock: Clock,
     ) -> None:
+        self._news = news
         self._kubernetes = kubernetes
         self._stores = stores
         self._leases = leases
@@ -74,6 +77,7 @@ class CommandStarter:
         )
         started = self._stores.commands.change(record, after)
         report.count(COMMANDS_STARTED)
+        self._news.command(record)
         return started
 
     def _replace(self, record: CommandRecord, report: RunReport) -> bool:

@@ -12,7 +12,7 @@ from core.gc_pause import collector_paused
 from core.launch.denials.telling import with_refusals
 from core.ledger.entry import PROVISION
 from core.ledger.search_time import RecordedTime
-from core.ledger.summary import of_provisioning
+from core.ledger.summary import DecisionSummary, of_provisioning
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan
 from core.model.snapshot import Snapshot
@@ -93,13 +93,21 @@ class PlanDecision:
             return planner.outcome().plan, SearchBound()
         return plan, SearchBound(steps, tuple(time.elapsed))
 
-    def keep(self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport) -> None:
-        """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails."""
+    def keep(
+        self, draft: DecisionDraft, records: Iterable[ClaimRecord], plan: Plan, report: RunReport
+    ) -> DecisionSummary:
+        """Write the decision to the ledger before anything of it is done; pods do not wait for a ledger that fails.
+
+        Returns:
+            What the ledger says of it.
+        """
         report.decision_id = draft.id
+        bindings = ((binding.pod, binding.node) for binding in plan.bindings)
+        refused = ((found.pod, found.reason) for found in plan.unschedulable)
+        summary = of_provisioning([record.plan for record in records], bindings, refused)
         try:
-            bindings = ((binding.pod, binding.node) for binding in plan.bindings)
-            refused = ((found.pod, found.reason) for found in plan.unschedulable)
-            self._ledger.write(draft, of_provisioning([record.plan for record in records], bindings, refused))
+            self._ledger.write(draft, summary)
         except PortError as error:
             report.count(LEDGER_FAILURES)
             report.decide(DecisionKind.SKIP, "ledger", RunReason.LEDGER_NOT_WRITTEN, str(error))
+        return summary

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
+from core.ledger.summary import DecisionSummary
 from core.lifecycle.records import ClaimRecord
 from core.model.plan import Plan, Unschedulable
 from core.reasons.claim import ClaimReason
 from core.reasons.decision import DecisionKind
 from core.reasons.pod import PodReason
+from lambdas.controllers.decision_events import DecisionEvents
 from lambdas.controllers.launching.launching import refused as refused_claim
 from lambdas.controllers.provisioning.unschedulable_events import UnschedulableEvents
 from lambdas.controllers.status.buffer_status import BufferStatus
@@ -28,9 +30,16 @@ class PlanNews:
     """Tells it."""
 
     def __init__(
-        self, events: UnschedulableEvents, buffers: BufferStatus, nominations: Nominations, clock: Clock
+        self,
+        events: UnschedulableEvents,
+        decisions: DecisionEvents,
+        buffers: BufferStatus,
+        nominations: Nominations,
+        clock: Clock,
     ) -> None:
         self._events = events
+        self._decisions = decisions
+        self._told: DecisionSummary | None = None
         self._buffers = buffers
         self._nominations = nominations
         self._clock = clock
@@ -41,6 +50,12 @@ class PlanNews:
             report.decide(DecisionKind.BIND, binding.pod, ClaimReason.FITS_EXISTING, f"expected on {binding.node}")
         self.expect_pods_on([binding.node for binding in plan.bindings], view.claims.values())
         self._buffers.write(view, plan, report)
+
+    def decided(self, decision: str, summary: DecisionSummary) -> None:
+        """Say on pods and claims what was decided about them; what was said of the last plan is no news."""
+        if summary.parts or summary != self._told:
+            self._told = summary
+            self._decisions.launches(decision, summary)
 
     def expect_pods_on(self, nodes: Iterable[str], records: Iterable[ClaimRecord]) -> None:
         """Keep these nodes, and those on their way, from being disrupted before their pods are there."""
@@ -70,4 +85,4 @@ class PlanNews:
         for found in unschedulable:
             report.decide(DecisionKind.UNSCHEDULABLE, found.pod, PodReason.of(found.reason), found.message)
         report.count("unschedulablePods", len(unschedulable))
-        self._events.tell(unschedulable)
+        self._events.tell(unschedulable, report.decision_id)

@@ -120,13 +120,14 @@ class Provisioning:
             plan, draft = self.decision.plan(view, world, report)
             records, plan = self.claim_records.of_plan(plan, draft.id, view, lease, used=used, heard_at=heard_at)
             used += len(records)
-            self.decision.keep(draft, records, plan, report)
+            summary = self.decision.keep(draft, records, plan, report)
             limits = {pool.name: pool.limits for pool in view.snapshot.node_pools}
             requested = self.stores.claims.request(records, limits, lease) if records else Requested(())
             note_launches(self.stores.moves, requested.accepted, view, self.clock.now(), report)
             refused = self.launches.launch(requested.accepted, view, report, deadline)
             self.replacing.note(plan, requested, refused, view, report)
             self.news.nominate(plan, view, report)
+            self.news.decided(draft.id, summary)
             if not refused:
                 self.news.report(plan, requested.refused, report)
                 return

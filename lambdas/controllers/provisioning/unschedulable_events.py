@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from core.model.plan import Unschedulable
+from lambdas.controllers.decision_events import with_decision_id
 from lambdas.controllers.kube_events import about_pod, warning, write
 from lambdas.ports import Clock, JsonObject, Kubernetes
 
@@ -23,18 +24,18 @@ class UnschedulableEvents:
         self._clock = clock
         self._told: set[tuple[str, str]] = set()
 
-    def tell(self, unschedulable: Iterable[Unschedulable]) -> None:
-        """Write an event for each pod and reason that has none yet."""
-        events = [self._event(found) for found in unschedulable]
+    def tell(self, unschedulable: Iterable[Unschedulable], decision: str) -> None:
+        """Write an event for each pod and reason that has none yet; `decision` is the id of the first that said so."""
+        events = [self._event(found, decision) for found in unschedulable]
         fresh = [event for event in events if _key(event) not in self._told][:PER_RUN]
         if len(self._told) > REMEMBERED:
             self._told.clear()
         written = write(self._kubernetes, fresh)
         self._told.update(_key(event) for event in fresh[:written])
 
-    def _event(self, found: Unschedulable) -> JsonObject:
+    def _event(self, found: Unschedulable, decision: str) -> JsonObject:
         namespace, _, pod = found.pod.partition("/")
-        message = f"{found.reason}: {found.message}"
+        message = with_decision_id(f"{found.reason}: {found.message}", decision)
         identity = f"{found.reason}/{found.message}"
         return warning(about_pod(namespace, pod), "FailedScheduling", message, self._clock.now(), identity=identity)
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import datetime
 from typing import Final
 
 from core.lifecycle.binding.turn import DecidedBinding
-from lambdas.controllers.kube_events import about_pod, normal, write
+from lambdas.controllers.kube_events import about_pod, normal, write_together
 from lambdas.ports import Clock, Kubernetes
 from lambdas.side_by_side import RunTasks
 
 EVENTS_AT_MOST: Final = 500
 """Pods of a turn that get an event: they are for people, who read no more, and each is a call."""
-
-WRITE_WITHIN: Final = timedelta(seconds=5)
-AT_A_TIME: Final = 25
 
 
 class BindingEvents:
@@ -29,12 +25,9 @@ class BindingEvents:
 
     def tell(self, bindings: Sequence[DecidedBinding]) -> None:
         """Write them; one that cannot be written is logged."""
-        now, told = self._clock.now(), bindings[:EVENTS_AT_MOST]
-        parts = [told[start : start + AT_A_TIME] for start in range(0, len(told), AT_A_TIME)]
-        self._run_tasks([partial(self._write, part, now) for part in parts], WRITE_WITHIN)
-
-    def _write(self, bindings: Sequence[DecidedBinding], now: datetime) -> None:
-        write(self._kubernetes, [_scheduled(binding, now) for binding in bindings])
+        now = self._clock.now()
+        events = [_scheduled(binding, now) for binding in bindings[:EVENTS_AT_MOST]]
+        write_together(self._kubernetes, events, self._run_tasks)
 
 
 def _scheduled(binding: DecidedBinding, now: datetime) -> dict[str, object]:

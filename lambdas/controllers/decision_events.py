@@ -1,0 +1,85 @@
+"""Says on pods, nodes and claims what was decided about them: the sentence of `fleetwright log`, with the decision's id.
+
+One event for each object and decision: its name comes of the decision's id, so a run that repeats a step is refused a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from core.ledger.summary import DecisionSummary, command_sentence
+from core.lifecycle.commands import replacement_names
+from core.lifecycle.records import CommandRecord
+from core.reasons.claim import ClaimReason
+from lambdas.controllers.kube_events import about_node, about_node_claim, about_pod, normal, write_together
+from lambdas.ports import Clock, JsonObject, Kubernetes
+from lambdas.side_by_side import RunTasks
+
+EVENTS_AT_MOST: Final = 200
+"""Of one decision: they are for people, and each is a call. What has none is in the ledger all the same."""
+
+
+class DecisionEvents:
+    """Writes them. An event that cannot be written is logged: nothing hangs on it."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock, run_tasks: RunTasks) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._run_tasks = run_tasks
+
+    def launches(self, decision: str, summary: DecisionSummary) -> None:
+        """Tell the claims that are launched, the pods that they are for, and the pods that have room elsewhere.
+
+        Args:
+            decision: Its id, empty where no ledger is kept.
+            summary: What the ledger says of it.
+        """
+        pods = {pod: part.id for part in summary.parts for pod in part.pods} | dict(summary.bindings)
+        self._write(
+            [
+                *(
+                    self._event(about_node_claim(part.id), ClaimReason.LAUNCHED, summary.what, decision)
+                    for part in summary.parts
+                ),
+                *(
+                    self._event(_pod(pod), summary.reason, f"{summary.what}; this pod is expected on {place}", decision)
+                    for pod, place in pods.items()
+                ),
+            ]
+        )
+
+    def command(self, record: CommandRecord) -> None:
+        """Tell the nodes that go, their claims, and the pods that move."""
+        command, sentence = record.command, command_sentence(record.command)
+        named = zip(command.replacements, replacement_names(record), strict=True)
+        launched = {planned.name: name for planned, name in named}
+
+        def events() -> Iterator[JsonObject]:
+            for node in command.nodes:
+                yield self._event(about_node(node), command.reason, sentence, record.decision)
+            for claim in command.claims:
+                yield self._event(about_node_claim(claim), command.reason, sentence, record.decision)
+            for move in command.moves:
+                message = f"{sentence}; this pod is expected on {launched.get(move.to, move.to)}"
+                yield self._event(_pod(move.pod), command.reason, message, record.decision)
+
+        self._write(list(islice(events(), EVENTS_AT_MOST)))
+
+    def _event(self, about: JsonObject, reason: str, message: str, decision: str) -> JsonObject:
+        told = with_decision_id(message, decision)
+        return normal(about, reason, told, self._clock.now(), identity=f"{about['kind']}/{decision or told}")
+
+    def _write(self, events: list[JsonObject]) -> None:
+        write_together(self._kubernetes, events[:EVENTS_AT_MOST], self._run_tasks)
+
+
+def with_decision_id(message: str, decision: str) -> str:
+    """The sentence with the id by which `fleetwright explain --decision` finds what was seen."""
+    return f"{message} (decision {decision})" if decision else message
+
+
+def _pod(key: str) -> JsonObject:
+    namespace, _, name = key.partition("/")
+    return about_pod(namespace, name)
