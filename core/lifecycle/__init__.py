@@ -1,1 +1,1 @@
-"""What one claim or command does next, as a pure function of its record and of the facts about it."""
+"""Pure functions that choose the next step of a claim or command from its record and the facts about it."""

@@ -1,4 +1,4 @@
-"""When to check again: often at first, less often the longer something takes."""
+"""Recheck delays that grow with the time already waited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one claim does next."""
+"""Chooses the next step of one claim."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ REGISTRATION_TIMEOUT: Final = timedelta(minutes=15)
 """Karpenter's liveness limits."""
 
 INITIALIZATION_TIMEOUT: Final = timedelta(minutes=15)
-"""As long again as a node may take to join. Karpenter knows no such limit: a node that never becomes ready stays with it."""
+"""Added to the time that a node may take to join. Karpenter has no such limit: it keeps a node that never becomes ready."""
 
 BOOT_AT_LEAST: Final = timedelta(seconds=15)
-"""No instance joins sooner."""
+"""Shortest boot of an instance."""
 
 BOOT_RECHECKED: Final = timedelta(seconds=1)
 BOOT_RECHECKED_FOR: Final = timedelta(minutes=1)
-"""In the minute after the earliest boot nodes join and become ready, and pods wait for each of them: a look each second,
-shared by all claims of a plan. Later `recheck_after` decides."""
+"""In the minute after the earliest boot nodes become ready while pods wait: the claims of a plan are checked every second.
+Afterwards `recheck_after` decides."""
 
 INSTANCE_CHECK_AFTER: Final = timedelta(minutes=2)
-"""A launch this old that has not joined may have died; younger ones EC2 itself may not list yet."""
+"""A launch this old that has not joined may have died; EC2 itself may not yet list younger ones."""
 
 
 def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, binds: bool = False) -> ClaimStep:
-    """The next step of a claim: the same record and facts give the same step. `binds`: pods are bound by us where may be."""
+    """The next step of a claim: the same record and facts give the same step.
+
+    `binds`: our functions bind pods where they may.
+    """
     if record.deletion is not None:
         return next_termination_step(record, facts, now)
     if record.phase is ClaimPhase.REQUESTED:
@@ -68,7 +71,7 @@ def next_claim_step(record: ClaimRecord, facts: ClaimFacts, now: datetime, *, bi
 
 
 def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
-    """The report of a working node that is smaller than what was launched, None where there is nothing new to report."""
+    """Return a report that a working node is smaller than what was launched, None where there is nothing new to report."""
     found = shortfall(record, node)
     if not found or (record.reason, record.message) == (ClaimReason.FAILED_CONSISTENCY_CHECK, found):
         return None
@@ -76,7 +79,7 @@ def inconsistency(record: ClaimRecord, node: Node) -> ReportNode | None:
 
 
 def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> bool:
-    """Whether EC2 must be asked about the claim's instance before its next step. The call is slow, so only then."""
+    """Whether the claim's instance must be looked up in EC2 before its next step. The call is slow, so it is made only then."""
     if record.machine is None:
         return record.deletion is not None or record.attempts > 0
     if record.deletion is not None:
@@ -87,13 +90,13 @@ def needs_instance(record: ClaimRecord, node: Node | None, now: datetime) -> boo
 
 
 def is_late_to_initialize(record: ClaimRecord, now: datetime) -> bool:
-    """Whether its node joined long ago and is not ready: its pods are planned elsewhere, and it goes if it is empty."""
+    """Whether the node joined long ago and is still not ready: its pods are planned elsewhere, and an empty node is removed."""
     overdue = now - record.phase_since >= INITIALIZATION_TIMEOUT
     return record.phase is ClaimPhase.REGISTERED and record.deletion is None and overdue
 
 
 def _keeps(pod: Pod) -> bool:
-    """Whether a node that never became ready stays for this pod, which runs on it all the same."""
+    """Whether a node that never became ready is kept because this pod runs on it."""
     return pod.is_active and not pod.is_daemon and not pod.is_static
 
 
@@ -156,7 +159,7 @@ def _initialize(record: ClaimRecord, node: Node, facts: ClaimFacts, now: datetim
 
 
 def _open(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
-    """Let pods onto a node that has started: first those that it was launched for, if the scheduler is kept off it."""
+    """Open a node that has started to pods: first to those that it was launched for, if the scheduler is kept off it."""
     if not is_held(node):
         return MarkInitialized(node.name)
     is_over = record.is_bound or not record.plan.pods
@@ -169,5 +172,5 @@ def _open(record: ClaimRecord, node: Node, now: datetime) -> ClaimStep:
 
 
 def _boot_recheck(since: datetime, now: datetime) -> timedelta:
-    """When to look again for a node that may be there any moment since then."""
+    """Return when to check again for a node that may join at any moment."""
     return BOOT_RECHECKED if now - since < BOOT_RECHECKED_FOR else recheck_after(since, now)

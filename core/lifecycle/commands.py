@@ -1,4 +1,4 @@
-"""What one disruption command does next (Karpenter, orchestration queue)."""
+"""Chooses the next step of one disruption command (Karpenter, orchestration queue)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.reasons.command import CommandReason
 
 VERIFY_AFTER: Final = timedelta(seconds=15)
 STALE_AFTER: Final = timedelta(minutes=5)
-"""A command that could not even be verified for so long was decided on a world that has passed."""
+"""A command that could not be verified for this long was decided on an outdated cluster state."""
 
 REPLACEMENTS_RECHECKED: Final = timedelta(seconds=5)
 """Instances take most of a minute to boot. A check costs a read for the command and for each of its claims."""
@@ -42,9 +42,9 @@ def next_command_step(record: CommandRecord, facts: CommandFacts, now: datetime)
 
 
 def replacement_names(record: CommandRecord) -> tuple[str, ...]:
-    """Names of the claims that take the place of the command's nodes, none before it has started.
+    """Return the names of the claims that replace the command's nodes, none before the command has started.
 
-    They follow from the command alone: a run that finds it half started requests the same claims again, or ends them.
+    They follow from the command alone: a run that finds it half started requests the same claims again, or terminates them.
     """
     if not record.has_started:
         return ()
@@ -53,7 +53,7 @@ def replacement_names(record: CommandRecord) -> tuple[str, ...]:
 
 
 def time_limit(queued: int) -> timedelta:
-    """How long replacements may take: 80 ms for each node in the queue, at least 10 minutes and at most an hour (Karpenter)."""
+    """Return how long replacements may take: 80 ms for each queued node, at least 10 minutes, at most an hour (Karpenter)."""
     return min(_LONGEST, max(SHORTEST, queued * _PER_CANDIDATE))
 
 

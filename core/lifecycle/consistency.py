@@ -1,4 +1,4 @@
-"""Whether a node is as large as what was launched for it (Karpenter, consistency checks)."""
+"""Checks that a node is as large as what was launched for it (Karpenter, consistency checks)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from core.model.node import Node
 from core.model.values import resources
 
 AT_LEAST_PERCENT: Final = 90
-"""Of what its type was expected to have; memory is estimated before the first boot, so some less is no finding (Karpenter)."""
+"""Share of the expected capacity; memory is estimated before the first boot, so slightly less is no finding (Karpenter)."""
 
 
 def shortfall(record: ClaimRecord, node: Node) -> str:
-    """Which requested resources the node has too little of, empty where it has enough of all.
+    """Return the requested resources of which the node has too little, empty where it has enough of all.
 
-    Only what the claim's pods request is compared (Karpenter). Pods were planned for what is missing and wait for it in vain.
+    Only what the claim's pods request is compared (Karpenter). Pods planned for the missing capacity would wait for it in vain.
     """
     expected = record.machine.capacity if record.machine is not None else {}
     missing = [

@@ -1,4 +1,4 @@
-"""What is known of one claim or command when its next step is chosen."""
+"""Facts about one claim or command from which its next step is chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from core.model.storage import VolumeAttachment
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What Kubernetes and EC2 say of one claim.
+    """What Kubernetes and EC2 report about one claim.
 
     Attributes:
         nodes: The nodes with its provider id: one, none, or by mistake several.
@@ -22,8 +22,8 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         budgets: PodDisruptionBudgets, where the node may still be given back and pods are on it.
         attachments: Volumes still attached to its node, but for those of pods that stay until the end.
         tagged_instance: Id of an instance that carries the claim's tag while the record has none; empty for none.
-        has_replacements: Whether everything that was planned for its pods is ready; asked while its drain waits for that.
-        is_instance_gone: Whether EC2 no longer has the instance; None where it was not asked.
+        has_replacements: Whether everything planned for its pods is ready; looked up while its drain waits for that.
+        is_instance_gone: Whether EC2 no longer has the instance; None where EC2 was not asked.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -36,12 +36,12 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def node(self) -> Node | None:
-        """The claim's only node, None where there is none or where several claim to be it."""
+        """The claim's only node; None where there is none, or where several carry its provider id."""
         return self.nodes[0] if len(self.nodes) == 1 else None
 
 
 class CommandFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The claims that a command is about, by name; one that is gone is missing.
+    """queued: How many nodes all commands together are removing; replacements get more time in a long queue (Karpenter).
 
     Attributes:
         queued: How many nodes all commands together are removing; long queues are given more time (Karpenter).

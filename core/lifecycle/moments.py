@@ -1,4 +1,4 @@
-"""Where the time from a pod to its open node goes."""
+"""Splits the time from a pod's creation to its open node into parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from core.lifecycle.records import ClaimRecord
 
 
 def seconds_since_pods(record: ClaimRecord) -> dict[str, float]:
-    """Seconds from the creation of the claim's first pod to each later moment that is known, in their usual order."""
+    """Return the seconds from the creation of the claim's first pod to each later known moment, in their usual order."""
     moments = record.moments
     began = moments.pods_created_at
     if began is None:

@@ -1,7 +1,7 @@
-"""When a pod last came to a node or left it, without a watch: successive lists are compared.
+"""Detects without a watch when a pod last came to a node or left it, by comparing successive lists.
 
-Each claim's record keeps a digest of the pods on its node. Where the digest has changed since the last list, a pod came or
-left, and the time of this list counts. So consolidateAfter starts at most one list late, never early. DaemonSets' pods do not
+Each claim's record keeps a digest of the pods on its node. If the digest differs from the last list's, a pod came or left, and
+the time of this list counts. consolidateAfter therefore starts at most one list late, never early. DaemonSets' pods do not
 count, nor do pods that have finished or are being deleted (Karpenter).
 """
 
@@ -18,7 +18,7 @@ from core.model.pod import Pod
 
 
 def with_pod_events(records: Sequence[ClaimRecord], pods: Iterable[Pod], now: datetime) -> tuple[ClaimRecord, ...]:
-    """The records, in their order, with the time of the last pod event; the same object where nothing happened."""
+    """Return the records, in order, with the time of the last pod event; the same object where nothing happened."""
     by_node: dict[str, list[str]] = {}
     waiting: set[str] = set()
     for pod in pods:
@@ -40,6 +40,6 @@ def _observed(record: ClaimRecord, pods: Iterable[str], waiting: Collection[str]
 
 
 def _digest(pods: Iterable[str]) -> str:
-    """Stands for the set; empty for no pods, so that an empty new node needs no write."""
+    """Return a digest of the set; empty for no pods, so that an empty new node needs no write."""
     names = sorted(pods)
     return blake2b("\n".join(names).encode(), digest_size=8).hexdigest() if names else ""

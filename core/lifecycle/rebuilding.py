@@ -1,9 +1,9 @@
-"""Rebuilds a claim whose row is lost from its instance and its node.
+"""Rebuilds a claim whose row is lost, from its instance and its node.
 
-The instance's tags say which claim it was launched for, from which NodePool and EC2NodeClass, and with which drift hashes.
-What the claim was launched for besides is written on its node when it registers, and read back from there; where it cannot
-be, the NodePool's template of today stands in. A node may write its own annotations, so nothing that identifies a claim is
-taken from them.
+The instance's tags name the claim it was launched for, the NodePool, the EC2NodeClass and the drift hashes. The rest of what
+the claim was launched for is written to its node at registration and read back from there; where it cannot be read, the
+NodePool's current template stands in. A node may write its own annotations, so nothing that identifies a claim is read from
+them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ HASHES: Final = (
     labels.NODECLASS_HASH,
     labels.NODECLASS_HASH_VERSION,
 )
-"""Annotations of a claim that its instance carries as tags: with today's hash in their place a drifted node would look new."""
+"""Annotations of a claim that its instance carries as tags: with the current hash instead, a drifted node would look new."""
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What of a claim's plan can be read from nowhere but its node's annotation `labels.CLAIM_SPEC`."""
+    """The parts of a claim's plan that only its node's annotation `labels.CLAIM_SPEC` keeps."""
 
     labels: dict[str, str] = {}
     startup_taints: tuple[Taint, ...] = ()
@@ -46,12 +46,15 @@ class ClaimSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def claim_tags(plan: PlannedClaim) -> dict[str, str]:
-    """The drift hashes and the decision, as tags of the instance."""
+    """Return the drift hashes and the decision, as tags of the instance."""
     return {key: plan.annotations[key] for key in (*HASHES, labels.DECISION) if key in plan.annotations}
 
 
 def claim_annotations(record: ClaimRecord) -> dict[str, str]:
-    """What a node says of its claim. Instance types are left out: they fill kilobytes, and the node has become one of them."""
+    """Return the annotations in which a node records its claim.
+
+    Instance types are left out: they take kilobytes, and the type of the node is already fixed.
+    """
     plan = record.plan
     spec = ClaimSpec(
         labels=plan.labels,
@@ -65,10 +68,10 @@ def claim_annotations(record: ClaimRecord) -> dict[str, str]:
 
 
 def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: NodePool) -> PlannedClaim:
-    """The plan that an instance with these tags was launched by, as far as it still matters.
+    """Return the plan that an instance with these tags was launched from, as far as it still matters.
 
     Args:
-        name: The claim's.
+        name: The claim's name.
         tags: The instance's.
         node: Its node, None where it has not joined.
         pool: The NodePool that the tags name; one without a template where that is gone.
@@ -98,7 +101,7 @@ def rebuilt_plan(name: str, tags: Mapping[str, str], node: Node | None, pool: No
 def rebuilt(
     plan: PlannedClaim, machine: Machine, node: Node | None, launched_at: datetime, now: datetime
 ) -> ClaimRecord:
-    """The claim in the phase of its node. consolidateAfter starts again."""
+    """Return the claim in the phase of its node."""
     capacity = machine.capacity or (node.capacity if node else {})
     if not machine.capacity and node is not None:
         machine = msgspec.structs.replace(machine, capacity=node.capacity, allocatable=node.allocatable)
@@ -118,10 +121,10 @@ def rebuilt(
 
 
 def with_labels_of(record: ClaimRecord, node: Node) -> ClaimRecord:
-    """A claim that was rebuilt before its node joined, with what only the node can tell.
+    """Return a claim that was rebuilt before its node joined, completed with what only the node knows.
 
-    Where the NodePool leaves a label open the plan had chosen a value, which the kubelet brings. Without it the node would
-    look drifted. A claim that was not rebuilt has a launch token, and is left as it is.
+    Where the NodePool leaves a label open, the plan chose a value, which the kubelet reports. Without it the node would look
+    drifted. A claim that was not rebuilt has a launch token and is returned unchanged.
     """
     if record.token:
         return record
@@ -138,7 +141,7 @@ def _phase(node: Node | None) -> ClaimPhase:
 
 
 def _spec(node: Node | None) -> ClaimSpec | None:
-    """What the node's annotation says, None where it has none that can be read."""
+    """Return the spec in the node's annotation, None where there is no readable one."""
     written = node.annotations.get(labels.CLAIM_SPEC, "") if node is not None else ""
     try:
         return msgspec.json.decode(written, type=ClaimSpec) if written else None
@@ -147,7 +150,7 @@ def _spec(node: Node | None) -> ClaimSpec | None:
 
 
 def _stand_in(node: Node | None, pool: NodePool) -> ClaimSpec:
-    """From the template of today, with the node's values for the labels that the template leaves open."""
+    """Return a spec from the current template, with the node's values for the labels that the template leaves open."""
     wanted = {*template_labels(pool), *(requirement.key for requirement in pool.requirements)}
     own = {key: value for key, value in (node.labels if node else {}).items() if key in wanted}
     return ClaimSpec(

@@ -1,4 +1,4 @@
-"""What is stored of a claim and of a command between two runs: the rows of the table."""
+"""Rows of the table: the stored state of a claim and of a command between two runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.plan import Command, PlannedClaim
 
 
 class ClaimPhase(StrEnum):
-    """The phase of a claim. Its end is no phase: `ClaimRecord.deletion` may be set in any of them."""
+    """The phase of a claim. Removal is not a phase: `ClaimRecord.deletion` may be set in any of them."""
 
     REQUESTED = "requested"
     LAUNCHED = "launched"
@@ -30,12 +30,12 @@ class CommandPhase(StrEnum):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The instance that a claim became.
+    """The instance launched for a claim.
 
     Attributes:
-        labels: What its type, zone and capacity type say of it; the claim's own labels are not in here.
-        subnet_id: Where it was launched; empty in rows from before this was written down.
-        security_groups: With which it was launched, by id; empty likewise.
+        labels: The labels that follow from its type, zone and capacity type; the claim's own labels are not included.
+        subnet_id: The subnet in which it was launched; empty in rows older than this field.
+        security_groups: The ids of its security groups at launch; empty in rows older than this field.
     """
 
     instance_id: str
@@ -50,15 +50,15 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When things happened to a claim and its pods, beside its phases; None for not yet, or not known.
+    """When things happened to a claim and its pods, besides its phases; None for not yet, or unknown.
 
     Attributes:
         pods_created_at: When the first of its pods was created.
         pods_marked_at: When kube-scheduler first said of one of them that it fits nowhere.
-        heard_at: When the run that planned it began to look.
+        heard_at: When the run that planned it started to list.
         launched_at: When EC2's answer to its launch came.
         seen_at: When its node was first seen.
-        usable_at: When its node was first found ready to take its pods, and these had their first turn.
+        usable_at: When its node was first found ready for its pods, which then had their first turn.
         bound_at: When we last bound a pod to it, or found that there is none to be bound.
         opened_at: When its node was opened to all pods.
     """
@@ -82,17 +82,17 @@ class EvictionTry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Deletion(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim is to go: why, and what has been done so far.
+    """The removal of a claim: why, and what has been done so far.
 
     Attributes:
         deadline: When pods are forced off, None for never: terminationGracePeriod after the node was tainted.
-        tainted_at: When its node was first seen kept from new pods.
+        tainted_at: When its node was first seen closed to new pods.
         tries: UID of each pod whose eviction failed → its tries. About 100 bytes a pod; pods that left are dropped.
         escalation_level: The level of a blocked drain that was reported last (`core.lifecycle.draining.escalation`).
         is_final: The node cannot be given back any more.
         ends_at: When AWS takes the instance away; its pods wait for replacements until shortly before. None: drain at once.
-        replacements: The claims that its pods wait for, as planned last; None as long as one of them has no place.
-        evicted_at: When a pod last left because we asked or forced it, None while none has.
+        replacements: The claims that its pods wait for, as last planned; None as long as one of them has no place.
+        evicted_at: When a pod last left because it was evicted or forced off, None while none has.
         terminated_at: When EC2 was last asked to terminate the instance.
     """
 
@@ -117,18 +117,18 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
         plan: What was asked for. `pods` and `instance_types` are kept only until they have served.
         token: Idempotency token of the launch; a new one after each definite refusal.
         offerings: The launch order's places, stored so that the same token always means the same request.
-        is_ranked: Their prices are the NodePool's own, so the launch goes by their order and not by EC2's prices.
+        is_ranked: Their prices are the NodePool's own, so the launch follows their order instead of EC2's prices.
         awaits_pods: Its pods waited for a node when it was requested; those of a replacement run on the node that goes.
             Kept only until the launch.
         reserved: What it holds of its NodePool's limits; empty once it is leaving.
-        is_disrupting: It holds a place in the count of its NodePool's nodes that go, against which budgets are held.
+        is_disrupting: Whether it holds a place in the count of its NodePool's leaving nodes, which budgets bound.
         version: Grows by one with each write; zero before the first.
-        pods_digest: Stands for the pods seen on its node, to notice that one came or went.
-        nominated: Pods (`namespace/name`) whose status names its node because we wrote so, until they are bound.
-        is_bound: We bind no more pods to its node; those that still wait are kube-scheduler's.
-        hold: Until when it is not disrupted voluntarily, because its drain was given back; None for never yet.
+        pods_digest: Digest of the pods seen on its node, to notice that one came or left.
+        nominated: Pods (`namespace/name`) whose status names its node because we wrote it there, until they are bound.
+        is_bound: Whether binding has ended for its node; pods that still wait are left to kube-scheduler.
+        hold: Until when it is exempt from voluntary disruption because its drain was given back; None where it never was.
         given_back: How often that happened.
-        retires_at: When AWS retires or restarts its instance, the earliest date announced; None for never.
+        retires_at: When AWS retires or restarts its instance, the earliest announced date; None for no date.
         reason, message: The last thing that went wrong, for people.
     """
 
@@ -162,7 +162,7 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels its node gets: the machine's, overlaid by the claim's own."""
+        """The labels that its node gets: the machine's, overlaid by the claim's own."""
         return {**(self.machine.labels if self.machine else {}), **self.plan.labels}
 
     @property
@@ -182,12 +182,12 @@ class ClaimRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing is left to do for it: its node works and is to stay."""
+        """Whether nothing is left to do for it: its node works and stays."""
         return self.phase is ClaimPhase.INITIALIZED and self.deletion is None
 
 
 class CommandRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One disruption command under way.
+    """One disruption command in progress.
 
     Attributes:
         verify_at: When it is checked on a new snapshot (Karpenter: 15 s after it was decided).

@@ -1,4 +1,4 @@
-"""From an instance to a working node (Karpenter, registration and initialization)."""
+"""Registers and initializes a node: from an instance to a working node (Karpenter, registration and initialization)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ STARTED: Final = "Started"
 
 
 def has_registered(record: ClaimRecord, node: Node) -> bool:
-    """Whether pods may be on the node: the claim says that it registered, or the node does.
+    """Whether pods may be on the node: either the claim or the node is marked as registered.
 
-    A node is opened to pods before its claim's row says so, and a run may die in between; a row may be older than the node.
+    A node is opened to pods before its claim's row is updated, and a run may die in between; a row may also be older than the
+    node.
     """
     return record.is_registered or node.labels.get(labels.REGISTERED) == "true"
 
 
 def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> Register:
-    """What the node that joined must be given.
+    """Return the step that gives a node that joined its labels, annotations, taints and finalizers.
 
-    Taints and startup taints are merged unless the node asks to be left alone with `karpenter.sh/do-not-sync-taints`; a
-    taint that it already has, by key and effect, is left as it is. The unregistered taint goes in the same patch. A node that
-    is registered already, by a run that died before it could say so or before the table was restored, gets no taints: its
-    startup taints may have been taken off since. `binds`: the scheduler is kept off until the claim's pods are bound.
+    Taints and startup taints are merged unless the node opts out with `karpenter.sh/do-not-sync-taints`; a taint that it
+    already has, by key and effect, is left unchanged. The same patch removes the unregistered taint. A node already registered
+    by a run that died before it could record that, or before the table was restored, gets no taints: its startup taints may
+    have been removed since. `binds`: the scheduler is kept off until the claim's pods are bound.
     """
     taints: list[Taint] = [taint for taint in node.taints if taint.key != UNREGISTERED.key]
     if labels.REGISTERED not in node.labels and node.labels.get(labels.DO_NOT_SYNC_TAINTS) != "true":
@@ -48,10 +49,10 @@ def registration_of(record: ClaimRecord, node: Node, *, binds: bool = False) -> 
 
 
 def waits_for(record: ClaimRecord, node: Node) -> str:
-    """What a registered node still lacks to be initialized, `STARTED` if nothing.
+    """Return what a registered node still lacks to be initialized, `STARTED` if nothing.
 
-    In Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised. The
-    taint that keeps the scheduler off is ours, and taken off last.
+    Checked in Karpenter's order: ready, startup taints gone, no taint of a booting node, every requested resource advertised.
+    The taint that keeps the scheduler off is ours, and is removed last.
     """
     if not node.is_ready:
         return "the node is not ready"
@@ -70,7 +71,7 @@ def waits_for(record: ClaimRecord, node: Node) -> str:
 
 
 def _finalizers(node: Node) -> tuple[str, ...]:
-    """With ours; the API server adds none to what is being deleted."""
+    """Return the finalizers including ours; the API server accepts no new ones on an object that is being deleted."""
     if node.deleted_at is not None or labels.TERMINATION_FINALIZER in node.finalizers:
         return node.finalizers
     return (*node.finalizers, labels.TERMINATION_FINALIZER)

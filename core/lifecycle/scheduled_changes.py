@@ -1,4 +1,4 @@
-"""When claims go whose instance AWS retires or restarts at a date announced days ahead (docs/adr/0031)."""
+"""Spreads out the removal of claims whose instance AWS retires or restarts on a date announced days ahead (docs/adr/0031)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from core.lifecycle.draining.giving_back import is_voluntary
 from core.lifecycle.records import ClaimRecord
 
 BEGINS_BEFORE: Final = timedelta(hours=72)
-"""Three nights, so that a budget whose window is at night is open at least twice."""
+"""Three nights, so that a budget whose window is at night opens at least twice."""
 
 SPREAD: Final = timedelta(hours=24)
-"""Over which the claims with one date begin to go: AWS may announce a date for a whole rack."""
+"""Period over which the claims with the same date begin to go: AWS may announce one date for a whole rack."""
 
 DUE_BEFORE: Final = timedelta(hours=6)
-"""This long before the date budgets no longer count."""
+"""From this long before the date, budgets no longer count."""
 
 
 def is_due(record: ClaimRecord, now: datetime) -> bool:
@@ -27,11 +27,11 @@ def is_due(record: ClaimRecord, now: datetime) -> bool:
 
 
 def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: datetime) -> tuple[str, ...]:
-    """Names of the claims that may go now within budgets, the nearest date first, ties by name.
+    """Return names of the claims that may go now within budgets, the nearest date first, ties by name.
 
     Args:
         records: All claims.
-        removed: Names of claims that commands are removing already.
+        removed: Names of claims that commands are already removing.
         now: The moment.
     """
     found = [
@@ -47,6 +47,6 @@ def approaching(records: Iterable[ClaimRecord], removed: Collection[str], now: d
 
 
 def begins_at(name: str, retires_at: datetime) -> datetime:
-    """From when the claim of this name may go: the same each time it is asked."""
+    """Return when the claim of this name may begin to go; always the same for the same arguments."""
     draw = int.from_bytes(blake2b(name.encode(), digest_size=4).digest())
     return retires_at - BEGINS_BEFORE + timedelta(microseconds=SPREAD // timedelta(microseconds=1) * draw >> 32)

@@ -1,4 +1,7 @@
-"""What to do next, as data. A controller carries a step out and stores the new record, before acting where intent is first."""
+"""The next step of a claim or command, as data.
+
+A controller carries a step out and stores the new record; where intent is written first, it stores before it acts.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from core.reasons.termination import TerminationReason
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Look again after `delay`."""
+    """Check again after `delay`."""
 
     delay: timedelta
     reason: str
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """Nothing more to do until something else happens."""
+    """Nothing to do until something else happens."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -30,13 +33,13 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Adopt(msgspec.Struct, frozen=True):
-    """Take over an instance that a lost or repeated launch left behind."""
+    """Take over an instance left behind by a lost or repeated launch."""
 
     instance_id: str
 
 
 class Register(msgspec.Struct, frozen=True):
-    """Give the node that joined its labels, annotations, taints and finalizers; of the last two the whole new lists."""
+    """Give the node that joined its labels, annotations, taints and finalizers; of the last two the complete lists."""
 
     node: str
     labels: dict[str, str]
@@ -46,7 +49,7 @@ class Register(msgspec.Struct, frozen=True):
 
 
 class NoteUsable(msgspec.Struct, frozen=True):
-    """Note that the node was found ready: pods are bound to it once its kubelet has seen the same."""
+    """Record that the node was found ready: pods are bound to it once its kubelet has seen the same state."""
 
     node: str
 
@@ -58,7 +61,7 @@ class BindPods(msgspec.Struct, frozen=True):
 
 
 class MarkInitialized(msgspec.Struct, frozen=True):
-    """Label the node as fully started, and let kube-scheduler in if it was kept off."""
+    """Label the node as fully started, and open it to kube-scheduler if that was kept off."""
 
     node: str
 
@@ -73,7 +76,7 @@ class ReportNode(msgspec.Struct, frozen=True):
 
 
 class BeginTermination(msgspec.Struct, frozen=True):
-    """Let the claim go."""
+    """Start to remove the claim."""
 
     reason: TerminationReason
     message: str
@@ -97,7 +100,7 @@ class Drain(msgspec.Struct, frozen=True):
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """Let the node stay: its drain would come to nothing. `reason` says why it is left alone for a while."""
+    """Let the node stay: its drain cannot finish. `reason` says why it is left alone for a while."""
 
     node: str
     reason: NodeReason
@@ -105,7 +108,7 @@ class GiveBack(msgspec.Struct, frozen=True):
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """A pod that keeps its node: a code, and one sentence for people."""
+    """A pod that blocks the drain of its node: a code, and one sentence for people."""
 
     pod: Pod
     reason: ReasonCode
@@ -121,7 +124,7 @@ class Escalate(msgspec.Struct, frozen=True):
 
 
 class TerminateInstance(msgspec.Struct, frozen=True):
-    """Tell EC2 to terminate the instance, as often as it takes."""
+    """Ask EC2 to terminate the instance, repeatedly if needed."""
 
 
 class DeleteNode(msgspec.Struct, frozen=True):
@@ -159,7 +162,7 @@ ClaimStep = (
 
 
 class Verify(msgspec.Struct, frozen=True):
-    """Check the command on a new snapshot, then start it or drop it."""
+    """Check the command against a new snapshot, then start or drop it."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -167,13 +170,13 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class RemoveCandidates(msgspec.Struct, frozen=True):
-    """Let the candidates' claims go; the command is done with that."""
+    """Start to remove the candidates' claims; this completes the command."""
 
     claims: tuple[str, ...]
 
 
 class Abandon(msgspec.Struct, frozen=True):
-    """Give the command up: free its candidates again, and let replacements go that nobody needs."""
+    """Give the command up: release its candidates, and remove replacements that are not needed."""
 
     reason: ReasonCode
     message: str

@@ -1,4 +1,4 @@
-"""A claim's record as the NodeClaim that decisions read."""
+"""Presents a claim's record as the NodeClaim that decisions read."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from core.reasons.claim import ClaimReason
 
 
 def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: datetime) -> NodeClaim:
-    """The NodeClaim that stands for `record`.
+    """Return the NodeClaim for `record`.
 
     Args:
-        record: What is remembered.
+        record: The stored claim.
         consolidate_after: The NodePool's consolidateAfter, None for Never: decides the Consolidatable condition.
         now: The moment of the snapshot.
     """
@@ -59,9 +59,9 @@ def node_claim(record: ClaimRecord, consolidate_after: timedelta | None, now: da
 
 
 def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
-    """A claim that is stored and not launched yet as a node on its way: full of its own pods, with no room for others.
+    """Return a stored, not yet launched claim as a node on its way: filled with its own pods, with no room for others.
 
-    Its pods count where the node will be: in the zone, type and capacity type on which all places of its order agree.
+    Its pods count in the zone, type and capacity type on which all offerings of its order agree.
     """
     own = {**record.plan.labels, **_agreed(record)}
     return msgspec.structs.replace(
@@ -75,7 +75,7 @@ def requested_claim(record: ClaimRecord, now: datetime) -> NodeClaim:
 
 
 def _agreed(record: ClaimRecord) -> dict[str, str]:
-    """The labels of which all offerings have the same value."""
+    """Return the labels for which all offerings have the same value."""
     offered = (
         (labels.ZONE, {offering.zone for offering in record.offerings}),
         (labels.INSTANCE_TYPE, {offering.instance_type for offering in record.offerings}),

@@ -1,4 +1,4 @@
-"""Which pods may be bound to the node that was launched for them, while kube-scheduler is kept off it (docs/adr/0050).
+"""Decides which pods to bind to the node launched for them while kube-scheduler is kept off it (docs/adr/0050).
 
-The rules are those of kube-scheduler's filters, for pods that ask for nothing else; all other pods are left to it.
+Applies the rules of kube-scheduler's filters to pods that need nothing else; kube-scheduler places all other pods.
 """

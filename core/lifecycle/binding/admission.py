@@ -1,4 +1,4 @@
-"""May this pod be bound to this node now, and if not, what keeps it out?"""
+"""Checks whether a pod may be bound to a node now, and names the obstacle if not."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.model.pod import Pod
 from core.reasons.binding import BindingReason
 
 AWAITS_OTHERS = frozenset({BindingReason.TOPOLOGY_SPREAD, BindingReason.POD_AFFINITY})
-"""What other pods change by being bound: such a pod has its turn when they have had theirs."""
+"""Obstacles that the binding of other pods may remove; such a pod is tried again after them."""
 
 
 def obstacle(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
-    """What keeps the pod from being bound to the node, None if nothing does."""
-    has_another = pod.nominated_node_name not in ("", node.name)  # the scheduler makes it room there
+    """Return what keeps the pod from being bound to the node, None if nothing does."""
+    has_another = pod.nominated_node_name not in ("", node.name)  # kube-scheduler is making room for it there
     if has_another or is_left_to_scheduler(pod):
         return BindingReason.LEFT_TO_SCHEDULER
     found = obstacle_on_node(pod, node, placed)
@@ -33,9 +33,9 @@ def obstacle(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
 
 
 def outranking(waiting: Iterable[Pod], expected: Collection[str], node: Node, placed: PlacedPods) -> int | None:
-    """The highest priority of the pods that wait for no node of ours and would fit on this one, None for none.
+    """Return the highest priority of the pods that no claim of ours expects and that would fit on this node, None for none.
 
-    kube-scheduler would give them the room; bound to pods below them, it would be taken back by preemption.
+    kube-scheduler would give them the room; if lower-priority pods were bound there, preemption would evict them.
     """
     found = (
         pod.spec.priority

@@ -1,4 +1,4 @@
-"""Which bindings may be written side by side, and which only one after the other."""
+"""Splits bindings into chains: chains may be written in parallel, the bindings of one chain only in order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from core.model.pod import DO_NOT_SCHEDULE, Pod
 
 
 def in_chains(bindings: Sequence[DecidedBinding]) -> list[tuple[DecidedBinding, ...]]:
-    """Bindings that no rule connects are chains of their own; those of connected pods keep their order in one chain.
+    """Bindings that no rule connects form separate chains; those of connected pods keep their order in one chain.
 
-    Each rule then holds at each single binding, whichever chain is ahead.
+    Each rule then holds after every single binding, whichever chain is ahead.
     """
     kinds: dict[tuple[object, ...], int] = {}
     examples: list[Pod] = []
@@ -39,7 +39,7 @@ def _kind(pod: Pod) -> tuple[object, ...]:
 
 
 def _connected(pods: Sequence[Pod]) -> dict[int, int]:
-    """Position of a kind of pods → that of the first kind that it is connected with; kinds without any rule are left out."""
+    """Position of each pod group → position of the first group connected with it; groups without rules are left out."""
     groups: dict[int, int] = {}
     for position, pod in enumerate(pods):
         for selection in _selections(pod):

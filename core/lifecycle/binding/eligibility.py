@@ -1,4 +1,4 @@
-"""Pods that nobody but kube-scheduler binds, and nodes on which nobody but it may bind."""
+"""Recognizes pods that only kube-scheduler may bind, and nodes on which only it may bind."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from core.model.pod import Pod
 from core.model.values.taints import HELD, NO_EXECUTE
 
 CLOCKS_APART: Final = timedelta(seconds=1)
-"""How far the clocks of two sandboxes may be apart (docs/adr/0028): one reads the moment that another wrote."""
+"""Largest clock difference between two sandboxes (docs/adr/0028): one reads a moment that another wrote."""
 
 SETTLES_WITHIN: Final = timedelta(seconds=1) + CLOCKS_APART
-"""From a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
-refuses pods by the taints and labels that it remembers; a scheduler that sees the node open first overcommits it."""
+"""Time from a change of a node until its kubelet has certainly seen it, and from a binding until kube-scheduler has. A kubelet
+rejects pods by the taints and labels in its cache; a scheduler that sees the open node before the bindings overcommits it."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def is_left_to_scheduler(pod: Pod) -> bool:
-    """Whether the pod asks for something that only a scheduler gives or knows.
+    """Whether the pod asks for something that only a scheduler provides or knows.
 
     A profile of its own, a gate, a group that starts together, devices, volumes (their zones, attach limits and
     `selected-node`), or pods of namespaces that are selected by label.
@@ -41,20 +41,19 @@ def is_held(node: Node) -> bool:
 def may_hold(record: ClaimRecord) -> bool:
     """Whether kube-scheduler may be kept off the claim's node until its pods are bound.
 
-    Not where somebody must run there first who may not tolerate our taint: an agent that takes a startup taint off, or the
-    plugin of a device.
+    Not where an agent that may not tolerate our taint must run first: one that removes a startup taint, or a device plugin.
     """
     extended = any("/" in name and amount > 0 for name, amount in record.plan.resources.items())
     return bool(record.plan.pods) and not record.plan.startup_taints and not extended
 
 
 def accepts_bindings(node: Node, now: datetime) -> bool:
-    """Whether pods may be bound there at all: its kubelet refuses what a NoExecute taint keeps off, or kept off just now."""
+    """Whether pods may be bound to the node: its kubelet rejects pods that a NoExecute taint repels, or repelled just now."""
     is_closed = any(taint.effect == NO_EXECUTE for taint in node.taints)
     became_ready_now = node.ready_changed_at is not None and now - node.ready_changed_at < SETTLES_WITHIN
     return node.is_ready and node.deleted_at is None and is_held(node) and not is_closed and not became_ready_now
 
 
 def covers_plan(record: ClaimRecord, node: Node) -> bool:
-    """Whether the node offers all that was planned for it, its daemons included."""
+    """Whether the node offers everything planned for it, including the requests of its daemons."""
     return all(node.allocatable.get(name, 0) >= amount for name, amount in record.plan.resources.items())

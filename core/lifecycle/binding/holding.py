@@ -1,4 +1,4 @@
-"""How long a node is held: until none of its pods waits for its turn, or no turn can come."""
+"""How long a node is held: until none of its pods waits for a turn, or no turn can come any more."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Final
 from core.lifecycle.records import ClaimRecord
 
 HOLD_AT_MOST: Final = timedelta(minutes=1)
-"""From the first turn of a node. The slowest node of a plan comes within a minute of its first, or hardly ever."""
+"""Counted from the first turn of a node. The slowest node of a plan joins within a minute of its first, or hardly ever."""
 
 QUIET_FOR: Final = timedelta(seconds=3)
-"""Without a binding of the plan for so long, nobody's turn is about to come; turns are a second apart."""
+"""After this long without a binding of the plan no further turn is expected; turns are a second apart."""
 
 
 def plan_stamp(record: ClaimRecord) -> str:
-    """What the names of the claims of one plan have in common: the stamp of the lease under which they were requested."""
+    """Return the part that the claim names of one plan share: the stamp of the lease under which they were requested."""
     return record.name.rpartition("-")[0].rpartition("-")[2]
 
 
 def is_hold_over(record: ClaimRecord, now: datetime) -> bool:
-    """Whether the node has been held for as long as may be."""
+    """Whether the node has been held for the longest allowed time."""
     since = record.moments.usable_at
     return since is not None and now - since >= HOLD_AT_MOST
 
 
 def may_have_a_turn(record: ClaimRecord, records: Iterable[ClaimRecord], now: datetime) -> bool:
-    """Whether pods of the claim that wait for others may still be bound: others of its plan come, or were bound just now."""
+    """Whether waiting pods of the claim may still be bound: other nodes of its plan are coming, or took a pod just now."""
     stamp = plan_stamp(record)
     others = [other for other in records if other.deletion is None and plan_stamp(other) == stamp]
     return any(_comes(other, now) or _was_bound_to(other, now) for other in others)
 
 
 def _comes(record: ClaimRecord, now: datetime) -> bool:
-    """Whether its node has not had a turn yet and is going to."""
+    """Whether the claim's node has had no turn yet and will have one."""
     if record.is_bound or record.initialized_at is not None:
         return False
     since = record.moments.usable_at

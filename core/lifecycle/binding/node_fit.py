@@ -1,4 +1,4 @@
-"""Whether a node suits a pod, the pods of other nodes aside (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts)."""
+"""Checks whether a node suits a pod, other nodes aside (kube-scheduler: TaintToleration, NodeAffinity, Fit, NodePorts)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.reasons.binding import BindingReason
 
 
 def obstacle_on_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason | None:
-    """What of the node keeps the pod out, None if nothing does."""
+    """Return what keeps the pod off the node, None if nothing does."""
     if not tolerates(pod, node):
         return BindingReason.UNTOLERATED_TAINT
     if not selects(pod, node):
@@ -26,7 +26,7 @@ def obstacle_on_node(pod: Pod, node: Node, placed: PlacedPods) -> BindingReason 
 
 
 def tolerates(pod: Pod, node: Node) -> bool:
-    """Whether the pod tolerates the node's taints, but for the one that we keep the scheduler off with."""
+    """Whether the pod tolerates the node's taints, except the one with which we keep the scheduler off."""
     return all(
         any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
         for taint in node.taints
@@ -35,7 +35,7 @@ def tolerates(pod: Pod, node: Node) -> bool:
 
 
 def selects(pod: Pod, node: Node) -> bool:
-    """Whether the pod's node selector and required node affinity admit the node; what goes by fields admits none here."""
+    """Whether the pod's node selector and required node affinity admit the node; terms on node fields admit none here."""
     spec = pod.spec
     if not LabelSelector(spec.node_selector).matches(node.labels):
         return False

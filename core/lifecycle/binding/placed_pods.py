@@ -1,4 +1,4 @@
-"""The pods on every node, as rules among pods count them; bindings are added as they are decided."""
+"""Indexes the pods on every node the way rules among pods count them; bindings are added as they are decided."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from core.model.pod import HostPort, Pod
 
 
 class PlacedPods:
-    """Follows which pod is on which node.
+    """Tracks which pod is on which node.
 
     Attributes:
         nodes: Every node of the cluster, by name.
@@ -29,25 +29,25 @@ class PlacedPods:
                 self.place(pod, pod.node_name)
 
     def place(self, pod: Pod, node: str) -> None:
-        """The pod is on the node, or is about to be."""
+        """Add a pod that is on the node, or is about to be."""
         self._on.setdefault(node, {})[pod.key] = pod
         self._change(pod, node, 1)
 
     def remove(self, pod: Pod, node: str) -> None:
-        """The pod is not on the node after all."""
+        """Remove a pod that is not on the node after all."""
         if self._on.get(node, {}).pop(pod.key, None) is not None:
             self._change(pod, node, -1)
 
     def used(self, node: str) -> Mapping[str, int]:
-        """What the pods of a node request."""
+        """Return what the pods of a node request."""
         return self._used.get(node, Counter())
 
     def host_ports(self, node: str) -> Iterator[HostPort]:
-        """The ports of the node that its pods have."""
+        """Return the host ports of the node that its pods occupy."""
         return (port for pod in self._on.get(node, {}).values() for port in pod.spec.host_ports)
 
     def counted(self, selection: PodSelection) -> Mapping[str, int]:
-        """How many such pods each node has."""
+        """Return how many of the selected pods each node has."""
         found = self._counts.get(selection)
         if found is None:
             found = self._counts[selection] = Counter()
@@ -58,18 +58,18 @@ class PlacedPods:
         return found
 
     def repelling(self, pod: Pod) -> Iterator[tuple[str, Mapping[str, int]]]:
-        """Topology key and nodes of the pods with an anti-affinity to this one."""
+        """Return topology key and nodes of the pods that have an anti-affinity to this one."""
         for (selection, key), nodes in self._repelled.items():
             if nodes and selection.selects(pod):
                 yield key, nodes
 
     def value(self, node: str, key: str) -> str | None:
-        """A node's label; None where it has none or is gone."""
+        """Return a node's label value; None where the label is absent or the node is gone."""
         found = self.nodes.get(node)
         return found.labels.get(key) if found is not None else None
 
     def remembered(self, key: Hashable, domains: Callable[[], dict[str, str]]) -> dict[str, str]:
-        """Node → domain as first answered for the key: nodes stay as they are while bindings are decided."""
+        """Node → domain as first computed for the key: nodes do not change while bindings are decided."""
         found = self._domains.get(key)
         if found is None:
             found = self._domains[key] = domains()

@@ -11,7 +11,7 @@ from core.model.pod import Pod
 
 
 def is_attracted(pod: Pod, node: Node, placed: PlacedPods) -> bool:
-    """Whether each term of the pod's affinity finds a pod in the node's domain, or the pod is the first of its kind."""
+    """Whether each affinity term of the pod finds a pod in the node's domain, or the pod is the first of its group."""
     terms = pod.spec.affinity
     if not terms:
         return True
@@ -26,7 +26,7 @@ def is_attracted(pod: Pod, node: Node, placed: PlacedPods) -> bool:
 
 
 def is_repelled(pod: Pod, node: Node, placed: PlacedPods) -> bool:
-    """Whether the pod's anti-affinity closes the node's domain, or that of a pod that is there."""
+    """Whether the pod's anti-affinity excludes the node's domain, or that of a pod already there does."""
     for term in pod.spec.anti_affinity:
         if _is_in_domain(placed.counted(affinity_selection(pod, (term,))), term.topology_key, node, placed):
             return True

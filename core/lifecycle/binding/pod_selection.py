@@ -1,4 +1,4 @@
-"""Which other pods a rule of a pod is about."""
+"""Selects the other pods that a pod's rule applies to."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from core.model.values.requirements import Requirement
 
 
 class PodSelection(msgspec.Struct, frozen=True):
-    """Pods that several selectors select at once, each within namespaces; no namespaces stand for all of them.
+    """Pods selected by several selectors at once, each within namespaces; no namespaces means all of them.
 
     Attributes:
-        with_leaving: Whether pods whose deletion has begun count: they do for affinity, and not for spreads (kube-scheduler).
+        with_leaving: Whether pods whose deletion has begun count: they do for affinity, not for spreads (kube-scheduler).
     """
 
     parts: tuple[tuple[tuple[str, ...], LabelSelector | None], ...]
     with_leaving: bool
 
     def selects(self, pod: Pod) -> bool:
-        """Whether the pod is one of them, wherever it is."""
+        """Whether the pod is selected, wherever it is."""
         return all(
             selector is not None and (not namespaces or pod.namespace in namespaces) and selector.matches(pod.labels)
             for namespaces, selector in self.parts
@@ -33,18 +33,18 @@ class PodSelection(msgspec.Struct, frozen=True):
 
 
 def spread_selection(pod: Pod, rule: TopologySpread) -> PodSelection:
-    """The pods among which the rule spreads."""
+    """Return the pods among which the constraint spreads."""
     selector = _narrowed(rule.selector, pod.labels, rule.match_label_keys)
     return PodSelection((((pod.namespace,), selector),), with_leaving=False)
 
 
 def affinity_selection(pod: Pod, terms: Iterable[PodAffinityTerm]) -> PodSelection:
-    """The pods that all these terms of the pod select (kube-scheduler counts none that only one of them selects)."""
+    """Return the pods that all these terms of the pod select (kube-scheduler ignores a pod that only some of them select)."""
     return PodSelection(tuple(_part(pod, term) for term in terms), with_leaving=True)
 
 
 def _part(pod: Pod, term: PodAffinityTerm) -> tuple[tuple[str, ...], LabelSelector | None]:
-    """Namespaces that are selected by label are not known here, so that they stand for all: rather a pod too many stays out."""
+    """Namespaces selected by label are not known here and stand for all: better to keep one pod too many out than too few."""
     selector = _narrowed(term.selector, pod.labels, term.match_label_keys, term.mismatch_label_keys)
     if term.namespace_selector is not None:
         return (), selector

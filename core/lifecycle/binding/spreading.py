@@ -1,4 +1,4 @@
-"""Topology spread: whether a pod on a node keeps every skew within its bound (kube-scheduler, PodTopologySpread)."""
+"""Checks that a pod on a node keeps every topology skew within its bound (kube-scheduler, PodTopologySpread)."""
 
 from __future__ import annotations
 

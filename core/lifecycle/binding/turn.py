@@ -1,4 +1,4 @@
-"""One turn of binding: which pods of which claims may be bound now, in an order in which each keeps its rules."""
+"""Decides one turn of binding: which pods of which claims may be bound now, in an order that keeps every pod's rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DecidedBinding(msgspec.Struct, frozen=True):
 
 
 class BindingTurn(msgspec.Struct, frozen=True):
-    """What a turn comes to: bindings in order, and by claim the pods that are kept out with what keeps them."""
+    """The result of a turn: bindings in order, and per claim the pods kept out with the obstacle of each."""
 
     bindings: tuple[DecidedBinding, ...]
     left: Mapping[str, tuple[tuple[Pod, BindingReason], ...]]
@@ -35,18 +35,18 @@ def next_turn(
     expected: Collection[str],
     placed: PlacedPods,
 ) -> BindingTurn:
-    """Decide who enters. All claims are gone through until nobody gets further: pods may wait for those of other claims.
+    """Decide which pods enter. Goes over all claims until no further pod can be bound: pods may wait for those of other claims.
 
     Args:
-        claims: Claims whose nodes take bindings, with these nodes.
-        waiting: Pods that no node has, by key.
-        expected: Keys of the pods that any claim is for.
-        placed: The pods that have a node; those that are decided are added.
+        claims: Claims whose nodes accept bindings, with these nodes.
+        waiting: Pods that have no node yet, by key.
+        expected: Keys of the pods planned for any claim.
+        placed: The pods that have a node; the bindings decided here are added.
     """
     left = {record.name: _candidates(record, node, waiting, expected, placed) for record, node in claims}
     found: list[DecidedBinding] = []
     has_progress = True
-    while has_progress:  # each round but the last binds a pod
+    while has_progress:  # each round but the last binds at least one pod
         before = len(found)
         for record, node in claims:
             left[record.name] = _enter(record, node, left[record.name], placed, found)
@@ -60,7 +60,10 @@ _Left = list[tuple[Pod, BindingReason]]
 def _candidates(
     record: ClaimRecord, node: Node, waiting: Mapping[str, Pod], expected: Collection[str], placed: PlacedPods
 ) -> _Left:
-    """The claim's pods that wait; those that somebody outranks are marked so. The others are tried first and judged then."""
+    """Return the claim's waiting pods, with the reason each gets if it is not bound; pods outranked by others have their own.
+
+    The others are judged when they are tried.
+    """
     pods = [waiting[key] for key in record.plan.pods if key in waiting]
     if not pods:
         return []
@@ -72,7 +75,7 @@ def _candidates(
 
 
 def _enter(record: ClaimRecord, node: Node, pods: _Left, placed: PlacedPods, found: list[DecidedBinding]) -> _Left:
-    """Place those that may enter; those that may not, with what keeps them out."""
+    """Place the pods that may enter; return the others, each with its obstacle."""
     left: _Left = []
     for pod, before in pods:
         reason = before if before is BindingReason.OUTRANKED else obstacle(pod, node, placed)

@@ -1,1 +1,1 @@
-"""How a node empties: evictions, escalation, surge, and the end of the instance."""
+"""Drains a node: evictions, escalation, surge, and the termination of the instance."""

@@ -1,4 +1,4 @@
-"""What a claim on its way out still holds of its NodePool's limits and budgets.
+"""Tracks what a claim that is being removed still holds of its NodePool's limits and budgets.
 
 The share of the limits is free, and terminationGracePeriod runs, from the moment at which the node carries the disrupted
 taint; the place in the budgets is free once EC2 was asked to terminate the instance (docs/adr/0026).
@@ -20,7 +20,7 @@ from core.reasons.termination import TerminationReason
 def leaving(
     record: ClaimRecord, reason: TerminationReason, message: str, now: datetime, ends_at: datetime | None = None
 ) -> ClaimRecord:
-    """The claim, to be terminated. Its node counts in the budgets if it was ever initialized (Karpenter)."""
+    """Return the claim, marked for termination. Its node counts in the budgets if it was ever initialized (Karpenter)."""
     return msgspec.structs.replace(
         record,
         deletion=Deletion(reason=reason, message=message, asked_at=now, ends_at=ends_at),
@@ -29,9 +29,9 @@ def leaving(
 
 
 def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_at: datetime | None) -> ClaimRecord:
-    """A claim on its way out that now must go, or must go sooner; the same object where nothing changes.
+    """Return a claim that is already leaving with a reason that is mandatory or sooner; the same object where nothing changes.
 
-    A drain that may have begun does not wait for replacements because of an end that becomes known later.
+    A drain that may have begun does not wait for replacements when an end of the instance becomes known later.
     """
     deletion = record.deletion
     if deletion is None or deletion.terminated_at is not None:
@@ -48,7 +48,7 @@ def hurried(record: ClaimRecord, reason: TerminationReason, message: str, ends_a
 
 
 def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """The claim whose node carries the disrupted taint; the first time counts."""
+    """Return the claim whose node carries the disrupted taint; the time of the first call counts."""
     deletion, patience = record.deletion, record.plan.termination_grace_period
     if deletion is not None and deletion.tainted_at is None:
         deadline = deletion.deadline or (now + patience if patience is not None else None)
@@ -57,20 +57,20 @@ def tainted(record: ClaimRecord, now: datetime) -> ClaimRecord:
 
 
 def terminated(record: ClaimRecord, now: datetime) -> ClaimRecord:
-    """The claim whose instance EC2 was asked to terminate; the last time counts."""
+    """Return the claim whose instance EC2 was asked to terminate; the time of the last call counts."""
     deletion = record.deletion and msgspec.structs.replace(record.deletion, terminated_at=now)
     return msgspec.structs.replace(record, deletion=deletion, reserved={}, is_disrupting=False)
 
 
 def untainted(record: ClaimRecord) -> ClaimRecord:
-    """The claim whose node stays and is to lose its taint: it holds its share of the limits again."""
+    """Return the claim whose node stays and is to lose its taint: it holds its share of the limits again."""
     if record.machine is None or record.reserved:
         return record
     return msgspec.structs.replace(record, reserved=resources.add(record.machine.capacity, {"nodes": 1}))
 
 
 def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
-    """The claim whose drain is given back: it holds its share of the limits again and is left alone."""
+    """Return the claim whose drain is called off: it holds its share of the limits again and is left alone for a while."""
     stays = msgspec.structs.replace(
         record, deletion=None, is_disrupting=False, hold=hold, given_back=record.given_back + 1
     )
@@ -78,5 +78,5 @@ def given_back(record: ClaimRecord, hold: Hold) -> ClaimRecord:
 
 
 def staying(record: ClaimRecord) -> ClaimRecord:
-    """The claim whose node has lost its taint: it counts in the budgets no longer."""
+    """Return the claim whose node has lost its taint: it no longer counts in the budgets."""
     return msgspec.structs.replace(untainted(record), is_disrupting=False)

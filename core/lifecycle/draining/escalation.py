@@ -1,7 +1,7 @@
-"""What happens to a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
+"""Escalates a drain that makes no progress: levels with deadlines, for nodes without a terminationGracePeriod.
 
-Time counts from the last pod that left: a long drain that goes on is not blocked. Nothing is forced here; a
-terminationGracePeriod does that.
+Time counts from the last pod that left, so a long drain that still makes progress is not blocked. Escalation forces no pod off;
+only a terminationGracePeriod does that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.reasons.node import NodeReason
 
 
 class EscalationLevel(IntEnum):
-    """How long a drain has made no progress."""
+    """How long a drain has made no progress, as levels."""
 
     SLOW = 1
     BLOCKED = 2
@@ -37,14 +37,14 @@ DEADLINES: Final = {
     EscalationLevel.LASTING: timedelta(hours=1),
     EscalationLevel.ALARMING: timedelta(hours=24),
 }
-"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back where the node may stay, else
-reported once more. ALARMING: the metric of an alarm; evictions of a node that must go are tried further."""
+"""SLOW: events on the pods and the node. BLOCKED: counted in metrics. LASTING: given back where the node may stay, otherwise
+reported once more. ALARMING: raises the metric of an alarm; evictions from a node that must go continue."""
 
 
 def next_escalation(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
 ) -> Escalate | GiveBack | None:
-    """The step for a level that the drain has reached since the last check, None where it has reached none."""
+    """Return the step for a level that the drain has reached since the last check, None where it has reached none."""
     deletion, node = record.deletion, facts.node
     if deletion is None or deletion.tainted_at is None or deletion.deadline is not None or node is None or not waiting:
         return None
@@ -75,10 +75,10 @@ def _blocker(pod: Pod, deletion: Deletion, now: datetime) -> Blocker:
 
 
 _PASSING: Final = (HeldPodReason.NOT_ASKED, HeldPodReason.TERMINATING)
-"""What ends by itself, and so explains a blocked drain only where nothing else does."""
+"""Obstacles that end without help and so explain a blocked drain only where nothing else does."""
 
 _BLOCKED_BY: Final[Mapping[ReasonCode, NodeReason]] = {
     HeldPodReason.DO_NOT_DISRUPT: NodeReason.DO_NOT_DISRUPT,
     EvictionReason.POD_DISRUPTION_BUDGET: NodeReason.POD_DISRUPTION_BUDGET,
 }
-"""What keeps a pod → why its node is left alone once its drain is given back; else `DRAIN_BLOCKED`."""
+"""What keeps a pod → why its node is left alone once its drain is given back; `DRAIN_BLOCKED` for others."""

@@ -1,7 +1,7 @@
-"""The queue of evictions of one node: which pods are evicted now, which are forced off, and when the others are tried again.
+"""The eviction queue of one node: which pods are evicted now, which are deleted by force, and when the others are retried.
 
-Each pod has its own entry, so a pod that cannot be evicted does not delay the others. No pod is forced off before an
-eviction was tried.
+Each pod has its own entry, so a pod that cannot be evicted does not delay the others. No pod is deleted by force before an
+eviction of it was tried.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from core.reasons.drain import EvictionReason
 
 FIRST_WAIT: Final = timedelta(seconds=1)
 LONGEST_WAIT: Final = timedelta(seconds=10)
-"""Between two tries of one pod: twice as long each time, up to this (Karpenter: from 100 ms to 10 s)."""
+"""Longest time between two tries of one pod; the time doubles up to it (Karpenter: from 100 ms to 10 s)."""
 
 PATIENT_AFTER: Final = 30
 PATIENT_WAIT: Final = timedelta(seconds=30)
-"""After so many tries, about five minutes, a pod is tried less often."""
+"""After this many tries, about five minutes, a pod is tried less often."""
 
 SOONEST: Final = timedelta(seconds=1)
-"""The least time between two checks of a node."""
+"""Shortest time between two checks of a node."""
 
 FORCED_ANYWAY_AFTER: Final = timedelta(minutes=1)
-"""A pod is forced off this long after the deadline even if no eviction of it was tried."""
+"""A pod is deleted by force this long after the deadline even if no eviction of it was tried."""
 
 _CRITICAL: Final = ("system-cluster-critical", "system-node-critical")
 
 
 class EvictionRefusal(msgspec.Struct, frozen=True):
-    """What the API server said to one eviction; `retry_after` is how long it wants to be left alone."""
+    """The API server's refusal of one eviction; `retry_after` is the delay that it asks for."""
 
     reason: EvictionReason
     retry_after: timedelta = timedelta(0)
 
 
 def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
-    """Which of the pods that hold up the node leave now.
+    """Choose the pods blocking the drain that are removed now.
 
-    Overdue pods are evicted at once, whatever their tier, and forced off if that fails. Of the others only the first tier is
-    evicted. Pods with the fewest tries come first, so pods that keep failing do not displace the rest of a round.
+    Overdue pods are evicted at once, whatever their tier, and deleted by force if that fails. Of the others only the first tier
+    is evicted. Pods with the fewest tries come first, so pods that keep failing do not displace the others in a round.
     """
     overdue = [pod for pod in waiting if is_overdue(pod, deletion, now)]
     late = {pod.key for pod in overdue}
@@ -62,7 +62,7 @@ def drain(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> Drain:
 
 
 def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> timedelta:
-    """When to check the node again: when the next pod may be evicted or forced off, at the latest after `recheck_after`.
+    """Return when to check the node again: when the next pod may be evicted or forced off, at the latest after `recheck_after`.
 
     Time counts from the last pod that left, so a long drain whose pods leave one by one is checked as often as a new one.
     """
@@ -79,12 +79,12 @@ def next_check(deletion: Deletion, waiting: Iterable[Pod], now: datetime) -> tim
 def after_tries(
     deletion: Deletion, waiting: Iterable[Pod], refused: Mapping[str, EvictionRefusal], now: datetime, *, moved: bool
 ) -> Deletion:
-    """The deletion with what came of a round of evictions; the same object where nothing is new.
+    """Return the deletion with the results of a round of evictions; the same object where nothing is new.
 
     Args:
-        deletion: As it was before.
-        waiting: The pods that still hold up the node; entries of others are dropped, which bounds the record.
-        refused: Key of a pod → what was said to its eviction.
+        deletion: The deletion before the round.
+        waiting: The pods that still block the drain; entries of others are dropped, which bounds the record.
+        refused: Key of a pod → the refusal of its eviction.
         now: The moment of the round.
         moved: Whether any pod was evicted or forced off.
     """
@@ -104,7 +104,7 @@ def after_tries(
 
 
 def back_off(attempts: int) -> timedelta:
-    """How long to wait after so many failed tries."""
+    """Return how long to wait after this many failed tries."""
     if attempts > PATIENT_AFTER:
         return PATIENT_WAIT
     return min(LONGEST_WAIT, FIRST_WAIT * (1 << (attempts - 1)))
@@ -113,20 +113,20 @@ def back_off(attempts: int) -> timedelta:
 def needs_surge(tried: EvictionTry) -> bool:
     """Whether to restart the pod's Deployment, where its owner opted in: after two, four, eight … tries.
 
-    A second failure tells a budget that never allows an eviction from one that another eviction has just used up. Later
-    tries repeat the restart in case a crash came between.
+    A second failure tells a budget that never allows an eviction from one that another eviction has just used up. Later tries
+    repeat the restart in case a run crashed in between.
     """
     attempts = tried.attempts
     return tried.reason == EvictionReason.POD_DISRUPTION_BUDGET and attempts > 1 and not attempts & (attempts - 1)
 
 
 def identity(pod: Pod) -> str:
-    """The key of a pod's entry: its UID, so that a successor of the same name has none."""
+    """Return the key of a pod's entry: its UID, so that a successor of the same name starts without one."""
     return pod.uid or pod.key
 
 
 def is_overdue(pod: Pod, deletion: Deletion, now: datetime) -> bool:
-    """Whether the pod would outlive terminationGracePeriod unless it goes now, whatever protects it."""
+    """Whether the pod would outlive terminationGracePeriod unless it is removed now, whatever protects it."""
     deadline = deletion.deadline
     if deadline is None:
         return False
@@ -136,10 +136,10 @@ def is_overdue(pod: Pod, deletion: Deletion, now: datetime) -> bool:
 
 
 def _due_at(pod: Pod, deletion: Deletion) -> datetime:
-    """From when the pod is overdue: its own grace before the deadline (Karpenter).
+    """Return the moment from which the pod is overdue: its own grace period before the deadline (Karpenter).
 
-    A pod that asks for as much grace as there is time, or more, cannot have all of it. Karpenter forces it off at once; here
-    PodDisruptionBudgets have the first half of the time, else they would protect nobody on such a node.
+    A pod whose grace period is as long as the whole time, or longer, cannot have all of it. Karpenter forces it off at once;
+    here PodDisruptionBudgets apply for the first half of the time, otherwise they would protect no pod on such a node.
     """
     deadline = deletion.deadline
     assert deadline is not None  # noqa: S101 - callers have asked; tells the type checker
@@ -149,7 +149,7 @@ def _due_at(pod: Pod, deletion: Deletion) -> datetime:
 
 
 def _is_forced(pod: Pod, deletion: Deletion, now: datetime) -> bool:
-    """Whether an overdue pod has been asked before, or cannot be any more."""
+    """Whether eviction of an overdue pod has been tried before, or can no longer be tried."""
     if not pod.is_active or identity(pod) in deletion.tries:
         return True
     return deletion.deadline is not None and now > deletion.deadline + FORCED_ANYWAY_AFTER
@@ -170,7 +170,7 @@ def _next_at(pod: Pod, deletion: Deletion, now: datetime) -> datetime:
 
 
 def _first_tier(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods that go first: ordinary before critical, and of each the others before DaemonSets' (Karpenter)."""
+    """Return the pods that go first: ordinary before critical, and in each group DaemonSets' pods last (Karpenter)."""
     if not pods:
         return []
     first = min(_tier(pod) for pod in pods)

@@ -1,7 +1,7 @@
-"""Whether a node that goes by our own choice stays after all: checked once more before the first eviction.
+"""Decides whether a node that we chose to remove stays after all; checked once more before the first eviction.
 
-Between the decision and the drain a pod may have arrived that must not be disrupted, or a PodDisruptionBudget that never
-allows an eviction. The drain would stop half-way and leave a node that takes no pods.
+Between decision and drain a pod that must not be disrupted may have arrived, or a PodDisruptionBudget that never allows an
+eviction. The drain would stop half-way and leave a node that accepts no pods.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ LASTING: Final = (
     TerminationReason.SCHEDULED_CHANGE,
 )
 VOLUNTARY: Final = (*CONSOLIDATION, *LASTING)
-"""Reasons for which a node goes although it could stay. A pod's objection counts for `LASTING` only where no
+"""Termination reasons for which a node is removed although it could stay. A pod's objection counts for `LASTING` only where no
 terminationGracePeriod bounds the drain (Karpenter)."""
 
 FIRST_HOLD: Final = timedelta(minutes=15)
 LONGEST_HOLD: Final = timedelta(hours=24)
-"""How long a node is left alone after its drain was given back: twice as long each time."""
+"""How long a node is left alone after its drain was given back; doubles each time."""
 
 
 def may_be_given_back(record: ClaimRecord) -> bool:
-    """Whether the claim is going by our own choice, is past its taint, and could stay."""
+    """Whether the claim is leaving by our own choice, has its taint, and could stay."""
     deletion = record.deletion
     if deletion is None or deletion.tainted_at is None or deletion.terminated_at is not None or deletion.is_final:
         return False
@@ -44,7 +44,7 @@ def may_be_given_back(record: ClaimRecord) -> bool:
 
 
 def is_last_check_due(record: ClaimRecord) -> bool:
-    """Whether budgets are to be read for the last check: nothing has left the node yet."""
+    """Whether PodDisruptionBudgets must be read for the last check: no pod has left the node yet."""
     return may_be_given_back(record) and record.deletion is not None and record.deletion.evicted_at is None
 
 
@@ -64,10 +64,10 @@ def last_check(record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], n
 
 
 def hold_for(given_back: int) -> timedelta:
-    """How long a node is left alone that was given back `given_back` times before."""
+    """Return how long a node whose drain was given back `given_back` times before is left alone."""
     return min(LONGEST_HOLD, FIRST_HOLD * (1 << min(given_back, 10)))
 
 
 def is_voluntary(deletion: Deletion) -> bool:
-    """Whether the claim goes by our own choice."""
+    """Whether the claim is leaving by our own choice."""
     return deletion.reason in VOLUNTARY

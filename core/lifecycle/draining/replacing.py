@@ -1,6 +1,6 @@
-"""When to drain a node whose end is known and not yet due: replacements first (docs/adr/0031).
+"""Decides when to drain a node whose end is known and not yet due: its replacements come first (docs/adr/0031).
 
-Its pods run on until their replacements are ready, or until the time left is just enough to drain.
+Its pods keep running until their replacements are ready, or until the remaining time is just enough to drain.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from core.reasons.node import NodeReason
 from core.reasons.termination import TerminationReason
 
 SPOT_NOTICE: Final = timedelta(minutes=2)
-"""From EC2's warning to the end of a spot instance."""
+"""Time from EC2's warning to the end of a spot instance."""
 
 REPLACED_WITHIN: Final = timedelta(minutes=5)
-"""How long to wait for replacements where the end of the instance is not announced: several times a node's boot."""
+"""How long to wait for replacements where the end of the instance is not announced: several times the boot time of a node."""
 
 EXPIRED_WAITS: Final = timedelta(minutes=20)
-"""How long an expired node waits for its pods' replacements: as long as an instance may take to join, and some more."""
+"""How long an expired node waits for its pods' replacements: the time an instance may take to join, plus a margin."""
 
 MARGIN: Final = timedelta(seconds=15)
-"""Added to the longest grace of its pods: for the evictions themselves, and for a run that comes late."""
+"""Added to the longest grace period of its pods: time for the evictions themselves, and for a run that starts late."""
 
 SHORTEST_DRAIN: Final = timedelta(seconds=45)
-"""The least time kept for the drain: PodDisruptionBudgets let pods go one after the other."""
+"""Shortest time kept for the drain: PodDisruptionBudgets let pods go one after the other."""
 
 
 def awaits_replacements(record: ClaimRecord) -> bool:
@@ -47,9 +47,9 @@ def awaits_replacements(record: ClaimRecord) -> bool:
 def wait_for_replacements(
     record: ClaimRecord, facts: ClaimFacts, waiting: Sequence[Pod], now: datetime
 ) -> Wait | GiveBack | None:
-    """Wait while no replacement is ready and there is time to drain later; None: drain now.
+    """Return a wait while no replacement is ready and there is time to drain later; None to drain now.
 
-    An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. One in
+    An expired node whose pods find no other place in time stays for now, unless a terminationGracePeriod ends sooner. A node in
     a capacity reservation goes first: its own slot may be the only one for what replaces it.
     """
     deletion, node = record.deletion, facts.node
@@ -66,7 +66,7 @@ def wait_for_replacements(
 
 
 def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> GiveBack | None:
-    """What becomes of a node that has waited in vain; None: drain it."""
+    """Return the step for a node that has waited in vain; None to drain it."""
     is_forced = deletion.deadline is not None and deletion.ends_at is not None and deletion.deadline < deletion.ends_at
     is_reserved = record.machine is not None and record.machine.offering.capacity_type == labels.RESERVED
     if deletion.reason != TerminationReason.EXPIRED or deletion.is_final or is_forced or is_reserved:
@@ -75,7 +75,7 @@ def _unreplaced(record: ClaimRecord, deletion: Deletion, node: str) -> GiveBack 
 
 
 def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:
-    """When the drain must begin, so that every pod has its grace before the node ends or pods are forced off it."""
+    """Return when the drain must begin so that every pod has its grace period before the node ends or pods are forced off."""
     graces = [timedelta(seconds=pod.spec.termination_grace_seconds) for pod in waiting if pod.is_active]
     ends = min(moment for moment in (deletion.ends_at, deletion.deadline) if moment is not None)
     return ends - max(SHORTEST_DRAIN, max(graces, default=timedelta(0)) + MARGIN)
@@ -84,12 +84,12 @@ def drain_by(deletion: Deletion, waiting: Iterable[Pod]) -> datetime:
 def replacements(
     pods: Iterable[str], records: Iterable[ClaimRecord], bindings: Iterable[Binding], unplaced: Collection[str]
 ) -> tuple[str, ...] | None:
-    """The claims that a node's pods wait for, none where all of them fit on nodes that work; None where one has no place.
+    """Return the claims that a node's pods wait for: none where all fit on working nodes, None where a pod has no place.
 
     Args:
-        pods: Those that must move; pods that can never be evicted are in no plan and do not count.
+        pods: Pods that must move; pods that can never be evicted are in no plan and do not count.
         records: The claims, those of the new plan included.
-        bindings: Where the plan expects pods on what exists or is on its way.
+        bindings: Where the plan expects pods on existing nodes or on nodes on their way.
         unplaced: Pods for which the plan has no place, or whose new claim was refused.
     """
     wanted = set(pods)

@@ -1,7 +1,7 @@
-"""Opt-in for single replicas: a rollout restart brings the new pod up elsewhere before the old one goes.
+"""Rollout restarts for single replicas, by opt-in: the new pod starts elsewhere before the old one goes.
 
-A PodDisruptionBudget over one replica never lets it be evicted. Its Deployment, restarted while the node is closed to new
-pods, starts the new pod on another node first, and takes the old one away once that is ready: no moment without a pod.
+A PodDisruptionBudget over one replica never allows its eviction. Restarting its Deployment while the node is closed to new pods
+starts the new pod on another node, and removes the old one once the new one is ready: the workload always has a pod.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final
 from core.manifests.wire.workloads import WireWorkload
 
 RESTARTED_FOR: Final = "fleetwright.dev/restarted-for"
-"""Annotation of the pod template: the claim for whose drain the Deployment was restarted last, so once for each drain."""
+"""Annotation of the pod template: the claim for whose drain the Deployment was last restarted, once per drain."""
 
 _ROLLING: Final = "RollingUpdate"
 
 
 def is_restarted(deployment: WireWorkload, claim: str) -> bool:
-    """Whether the Deployment was restarted for the drain of `claim` already."""
+    """Whether the Deployment was already restarted for the drain of `claim`."""
     return deployment.spec.template.metadata.annotations.get(RESTARTED_FOR) == claim
 
 
 def hindrance(deployment: WireWorkload) -> str:
-    """Why the Deployment is not to be restarted, in one sentence; empty where it may be."""
+    """Return in one sentence why the Deployment must not be restarted; empty where it may be."""
     spec, status = deployment.spec, deployment.status
     if spec.replicas != 1:
         return f"it has {spec.replicas} replicas, and only a single one is brought up elsewhere first"
@@ -39,13 +39,13 @@ def hindrance(deployment: WireWorkload) -> str:
 
 
 def restart(deployment: WireWorkload, claim: str) -> dict[str, Any]:
-    """The merge patch that restarts the Deployment, as `kubectl rollout restart` does; for the version that was read."""
+    """Return the merge patch that restarts the Deployment, as `kubectl rollout restart` does, for the version that was read."""
     template = {"metadata": {"annotations": {RESTARTED_FOR: claim}}}
     return {"metadata": {"resourceVersion": deployment.metadata.resource_version}, "spec": {"template": template}}
 
 
 def _amount(given: int | str, *, round_up: bool) -> int:
-    """A number, or a percentage of the one replica (Kubernetes rounds surge up and unavailability down)."""
+    """Return a number, or a percentage of the one replica (Kubernetes rounds surge up and unavailability down)."""
     text = str(given)
     if not text.endswith("%"):
         return int(text)

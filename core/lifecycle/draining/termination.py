@@ -1,4 +1,4 @@
-"""From a working node to nothing left of it (Karpenter, termination)."""
+"""Terminates a claim: from a working node until nothing is left of it (Karpenter, termination)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ SETTLE: Final = timedelta(seconds=5)
 
 TERMINATE_AGAIN: Final = timedelta(seconds=30)
 FINALIZERS_FOR: Final = timedelta(minutes=10)
-"""How long a claim is kept while its Node waits for others' finalizers; its instance is gone by then."""
+"""How long a claim is kept while its Node waits for finalizers of others; its instance is already gone."""
 
 EXCLUDED_BY_US: Final = "karpenter"
-"""Value of the label that keeps a node out of load balancers (Karpenter); a user's has another, and stays."""
+"""Value of the label that keeps a node out of load balancers (Karpenter); a user's own label has another value and stays."""
 
 REASON_ANNOTATION: Final = "fleetwright.dev/disruption-reason"
-"""Says on the node why it carries the disrupted taint, which itself has no value (Karpenter)."""
+"""Annotation that says why the node carries the disrupted taint, which itself has no value (Karpenter)."""
 
 
 def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime) -> ClaimStep:
-    """Taint, wait for replacements, drain tier by tier, wait for volumes, terminate the instance, delete the node, forget."""
+    """Choose the step: taint, wait for replacements, drain by tier, wait for volumes, terminate, delete the node, forget."""
     deletion = record.deletion
     invariant(deletion is not None, f"claim {record.name} is not to go")
     assert deletion is not None  # noqa: S101 - tells the type checker what the line above ensures
@@ -54,7 +54,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
     node = facts.node
     waiting = [pod for pod in facts.pods if is_drainable(pod, now)]
     if node is None and record.is_registered and not facts.nodes:
-        # Somebody deleted the Node while its pods run on: they are evicted like others, until Kubernetes clears them away.
+        # The Node was deleted while its pods still run: they are evicted like others until Kubernetes removes them.
         return _empty(deletion, waiting, now) or TerminateInstance()
     if node is None or not has_registered(record, node):
         return TerminateInstance()
@@ -70,7 +70,7 @@ def next_termination_step(record: ClaimRecord, facts: ClaimFacts, now: datetime)
 
 
 def taint_of(node: Node, reason: str) -> TaintNode:
-    """How to keep new pods off a node: the disrupted taint in place of any with the same key, and out of load balancers."""
+    """Return the step that keeps new pods and load balancers off the node; our taint replaces any with the same key."""
     others = tuple(taint for taint in node.taints if taint.key != DISRUPTED.key)
     return TaintNode(
         node=node.name,
@@ -81,7 +81,7 @@ def taint_of(node: Node, reason: str) -> TaintNode:
 
 
 def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
-    """Ask once for each node's deletion, then wait for those whose finalizers it waits for, but not for ever."""
+    """Request each node's deletion once, then wait for its finalizers, for a bounded time."""
     for node in nodes:
         if node.deleted_at is None or labels.TERMINATION_FINALIZER in node.finalizers:
             return DeleteNode(node.name)
@@ -95,7 +95,7 @@ def _remove_nodes(nodes: Sequence[Node], now: datetime) -> ClaimStep | None:
 
 
 def awaited_finalizers(node: Node) -> str:
-    """Whose work a deleted node waits for, in one sentence."""
+    """Name in one sentence the finalizers that a deleted node waits for."""
     return f"node {node.name} is deleted and waits for its finalizers {', '.join(node.finalizers) or '(none)'}"
 
 
@@ -111,7 +111,7 @@ def _lacks_marks(node: Node) -> bool:
 
 
 def _empty(deletion: Deletion, waiting: Sequence[Pod], now: datetime) -> ClaimStep | None:
-    """What to do about the pods that must leave first, None where there are none."""
+    """Return the step for the pods that must leave first, None where there are none."""
     if not waiting:
         return None
     step = drain(deletion, waiting, now)
