@@ -1,4 +1,4 @@
-"""Which nodes go, and when: candidates, budgets, the methods that find commands, and what must hold to carry one out."""
+"""Decides which nodes are disrupted, and when: candidates, budgets, methods that find commands, and validation."""
 
 from core.disruption.budgets.window_schedules import window_schedules
 from core.disruption.conditions.expiration import expired

@@ -1,4 +1,4 @@
-"""The snapshot after a command: its nodes are gone, their pods moved, the replacements ready."""
+"""Applies commands to a snapshot: their nodes are gone, their pods moved, their replacements ready."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ _READY: Final = (node_claim.LAUNCHED, node_claim.REGISTERED, node_claim.INITIALI
 
 
 def carried_out(snapshot: Snapshot, *commands: Command) -> Snapshot:
-    """The snapshot with the commands' effects, as far as later decisions depend on them.
+    """Return the snapshot with the commands' effects, as far as later decisions depend on them.
 
-    No command moves pods to nodes or replacements of another.
-    Nodes that go count no longer as room, so the result says nothing about budgets. Replacements are what their cheapest
-    offering would become, ready to take more pods.
+    No command moves pods to the nodes or replacements of another. Removed nodes no longer count as room, so the result says
+    nothing about budgets. Each replacement becomes its cheapest offering, ready to take more pods.
     """
     going = {name for command in commands for name in command.nodes}
     claims = {name for command in commands for name in command.claims}
@@ -49,7 +48,7 @@ def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
 
 
 def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
-    """The claim and node that the cheapest offering would become."""
+    """Return the claim and the node that the cheapest offering would become."""
     instance_type, offerings = ReplacementOptions.of(planned, snapshot).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))
     own = {

@@ -1,4 +1,4 @@
-"""What keeps each node that stays, in the words of `blocked[]`."""
+"""Collects what keeps each node that stays, for `blocked[]` of the output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.reasons.termination import TerminationReason
 
 
 def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[Blocked, ...]:
-    """What keeps each node of the snapshot that stays, by node; each code once for a node."""
+    """Return what keeps each node of the snapshot that stays, by node; each code once per node."""
     present = {node.name for node in snapshot.nodes}
     found = list(disruption_pass.survey.blocked)
     for candidate in disruption_pass.survey.candidates:
@@ -23,7 +23,7 @@ def blocked_nodes(disruption_pass: DisruptionPass, snapshot: Snapshot) -> tuple[
 
 
 def blocks(candidate: Candidate, disruption_pass: DisruptionPass) -> list[Blocked]:
-    """What keeps a candidate: its pods' objections, else its pool's rules, else budgets, else what the methods found."""
+    """Return what keeps a candidate: its pods' objections, else its pool's rules, else budgets, else what the methods found."""
     ill = disruption_pass.refusals.get(candidate.name)
     found = list(candidate.protected)
     if candidate.drift and candidate.may_drift:
@@ -46,7 +46,7 @@ def _method_block(candidate: Candidate, disruption_pass: DisruptionPass) -> Bloc
 
 
 def _spent(candidate: Candidate, disruption_pass: DisruptionPass, reason: str) -> Blocked | None:
-    """What budgets or commands of this pass keep it; None for nothing."""
+    """Return what keeps the candidate in budgets or commands of this pass; None for nothing."""
     name, pool = candidate.name, candidate.pool.name
     if not disruption_pass.has_node_budget(candidate, reason):
         problem = unreadable(candidate.pool)

@@ -1,4 +1,4 @@
-"""The decision: which nodes go now, in which order, and what keeps the others."""
+"""Decides which nodes go now, in which order, and what keeps the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from core.scheduling.planner import Planner
 Method = Callable[[DisruptionPass], list[Command]]
 
 REPAIR: Final[tuple[Method, ...]] = (repair.find,)
-"""Before all others, where the feature gate NodeRepair is on."""
+"""Comes before all others, where the feature gate NodeRepair is on."""
 
 KARPENTER: Final[tuple[Method, ...]] = (
     emptiness.find,
@@ -29,13 +29,13 @@ KARPENTER: Final[tuple[Method, ...]] = (
 """Karpenter's methods in its order."""
 
 BEFORE_THE_TARGET: Final[tuple[Method, ...]] = (emptiness.find, static_drift.find)
-"""What needs no place for its pods goes first; one target decides about all other nodes."""
+"""Methods whose nodes need no place for their pods go first; one target decides about all other nodes."""
 
 ROLLOUT: Final[tuple[Method, ...]] = (drift.find,)
-"""What has drifted goes before the target, too, where it goes now: a rollout has a canary and may be stopped."""
+"""Drift that may go now precedes the target: a rollout has a canary and may be stopped."""
 
 STEPS_DEFAULT: Final = 40
-"""Steps of the search for cheaper new nodes where neither steps nor time are bounded."""
+"""Steps of the search for cheaper new nodes where the caller bounds neither steps nor time."""
 
 
 def disrupt(
@@ -43,16 +43,16 @@ def disrupt(
 ) -> DisruptionPlan:
     """Decide which nodes go at this moment, or with budgets ignored on the whole way to the target.
 
-    Under Karpenter's policy the methods are asked in their order. The commands of the first that finds any are carried out in
-    memory, and all methods are asked again, until none finds a command that pays and that budgets allow. Each time at least one
-    node goes, so the loop is bounded by the number of nodes. A later command may count on replacements of an earlier one, see
+    Under Karpenter's policy the methods run in Karpenter's order. The commands of the first method that finds any are applied
+    in memory, and all methods run again, until none finds a command that pays and that budgets allow. Each round removes at
+    least one node, so the number of nodes bounds the loop. A later command may rely on replacements of an earlier one, see
     `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`).
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
-        planner: A planner on this very snapshot, if one was made already.
-        out_of_time: Bounds the search for a cheaper target, as `options.improve_iterations` does; says which share of its time
-            is over.
+        planner: A planner for exactly this snapshot, if one exists already.
+        out_of_time: Bounds the search for a cheaper target, as `options.improve_iterations` does; returns whether a share of
+            its time is over.
     """
     first = DisruptionPass(snapshot, planner)
     floor, before = _floor(first), fleet_price(snapshot)
@@ -67,9 +67,9 @@ def disrupt(
 
 
 def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
-    """The commands that can begin at once.
+    """Return the commands that can begin at once.
 
-    A command has to wait that moves pods to another's replacement, or takes a node to which an earlier one moves pods.
+    A command waits if it moves pods to another's replacement, or removes a node to which an earlier one moves pods.
     """
     launched: set[str] = set()
     expecting: set[str] = set()
@@ -86,7 +86,7 @@ def startable(plan: DisruptionPlan) -> tuple[Command, ...]:
 def run(
     snapshot: Snapshot, planner: Planner | None = None, out_of_time: Callable[[], float] | None = None
 ) -> DisruptionPass:
-    """The pass behind `disrupt`, with what it found out about each node."""
+    """Run the pass behind `disrupt`, and return it with its findings about each node."""
     karpenter_only = snapshot.options.karpenter_moves_only
     own = BEFORE_THE_TARGET if snapshot.options.ignore_budgets else BEFORE_THE_TARGET + ROLLOUT
     methods = REPAIR + (KARPENTER if karpenter_only else own)

@@ -1,4 +1,4 @@
-"""One pass of disruption: the snapshot as the commands decided so far leave it, and what budgets still allow."""
+"""State of one disruption pass: the snapshot after the commands decided so far, and what budgets still allow."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from core.reasons.termination import TerminationReason
 from core.scheduling.planner import Planner
 
 SIMULATIONS_MAX: Final = 2000
-"""Bound on the simulations of one pass; nodes that were not reached wait for the next."""
+"""Most simulations of one pass; nodes that were not reached wait for the next."""
 
 
 class DisruptionPass:
-    """What the methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds their commands."""
+    """The state that methods read and write: candidates, budgets, simulations, refusals. `carry_out` adds their commands."""
 
     def __init__(self, snapshot: Snapshot, planner: Planner | None = None) -> None:
         self.snapshot = snapshot
@@ -56,9 +56,9 @@ class DisruptionPass:
         return self._simulations >= SIMULATIONS_MAX
 
     def candidates(self, reason: str) -> list[Candidate]:
-        """Those that may go for this reason as far as pods, budgets and commands under way have a say, by name.
+        """Return, by name, the nodes that pods, budgets and commands in progress let go for this reason.
 
-        What only the method knows (emptiness, policy, drift) it filters itself.
+        The method filters by the rest: emptiness, policy, drift.
         """
         return [c for c in self.survey.candidates if self.is_free(c, reason) and self.has_budget([c], reason)]
 
@@ -67,48 +67,48 @@ class DisruptionPass:
         return candidate.may_drift if reason == TerminationReason.DRIFTED else not candidate.protected
 
     def has_budget(self, candidates: Collection[Candidate], reason: str) -> bool:
-        """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after what is decided."""
+        """Whether NodePool budgets and PodDisruptionBudgets let all of these go together, after the commands already found."""
         for pool in sorted({c.pool.name for c in candidates}):
             if not self._ledger.allows(pool, reason, sum(c.pool.name == pool for c in candidates)):
                 return False
         return self.evictions_allowed(candidates)
 
     def within_budgets(self, candidates: Iterable[Candidate], reason: str) -> list[Candidate]:
-        """As many of the candidates, in their order, as all budgets let go together."""
+        """Return as many of the candidates, in their order, as all budgets let go together."""
         left = self.what_is_left()
         return [candidate for candidate in candidates if left.take(candidate, reason)]
 
     def what_is_left(self) -> BudgetReservation:
-        """All budgets as the commands decided so far leave them, to be used up on trial."""
+        """Return all budgets after the commands decided so far, for tentative reservations."""
         return BudgetReservation(self._ledger.copy(), self._evictions.copy())
 
     @property
     def states(self) -> tuple[StateNode, ...]:
-        """Every node, as the commands decided so far leave the world."""
+        """Every node, after the commands decided so far."""
         return self._states
 
     @property
     def base_plan(self) -> Plan:
-        """What happens if no further node goes."""
+        """The plan if no further node goes."""
         return self._simulators[None].base.plan
 
     @cached_property
     def node_counts(self) -> dict[str, int]:
-        """NodePool → how many nodes its budgets are about, before any command."""
+        """NodePool → how many nodes its budgets apply to, before any command."""
         return counted_nodes(*self._seen)
 
     def left(self, pool: str, reason: str) -> int | None:
-        """How many more nodes of the pool may go for the reason, None for any number."""
+        """Return how many more nodes of the pool may go for the reason, None for any number."""
         return self._ledger.left(pool, reason)
 
     def evictions_left(self, *, is_first: bool = True) -> EvictionLedger:
-        """What PodDisruptionBudgets let go now, or in a later wave once all that was moved before runs again."""
+        """PodDisruptionBudgets as they are now, or in a later wave once all pods moved before run again."""
         return self._evictions.copy() if is_first else EvictionLedger(self._evictions.budgets)
 
     def may_repair(self, candidate: Candidate) -> bool:
-        """Whether pods, NodePool budgets and PodDisruptionBudgets let an ill node go.
+        """Whether pods, NodePool budgets and PodDisruptionBudgets let an unhealthy node go.
 
-        Nodes that are to be replaced, too, and are not going yet do not stand in its way: each would wait for the others.
+        Other nodes that must be replaced and are not leaving yet do not block it: each would wait for the others.
         """
         pool, (snapshot, states) = candidate.pool.name, self._seen
         waiting = HealthCheck(states, snapshot.now).due(s for s in states if not s.is_marked_for_deletion(snapshot))
@@ -118,9 +118,9 @@ class DisruptionPass:
         return not candidate.protected and (bound is None or gone < bound) and self.evictions_allowed([candidate])
 
     def passes_rollout(self, candidate: Candidate, found: Sequence[Command] = ()) -> bool:
-        """Whether the rollout of its pool lets a drifted node go, besides what is decided and `found`; refused where not.
+        """Whether its pool's rollout lets a drifted node go besides the decided commands and `found`; if not, refuse it.
 
-        Nodes without pods are no rollout's: nobody is harmed.
+        Rollouts do not limit nodes without pods: removing them harms no workload.
         """
         gate = self.snapshot.rollouts.get(candidate.pool.name)
         if gate is None or not candidate.pods:
@@ -145,9 +145,9 @@ class DisruptionPass:
     def replaced(
         self, candidate: Candidate, reason: str, method: str, *, closed: Collection[str] = ()
     ) -> Command | None:
-        """The command that replaces one node whatever that costs; None, and refused, where a pod finds no place.
+        """Return the command that replaces one node at any cost; None, with a refusal recorded, where a pod finds no place.
 
-        Nodes that are `closed` take its pods only where nothing else can.
+        `closed` nodes take its pods only where no other node can.
         """
         simulation = self.simulate([candidate], consolidation=False, closed=closed)
         if simulation.stranded and closed:
@@ -174,14 +174,14 @@ class DisruptionPass:
         closed: Collection[str] = (),
         meant: Collection[Move] = (),
     ) -> Simulation:
-        """What would become of the pods of these nodes.
+        """Simulate where the pods of these nodes would go.
 
         Args:
             candidates: The nodes that go.
-            consolidation: Whether nodes that consolidateAfter still protects may take pods of others: not then.
+            consolidation: Whether to keep pods off nodes that consolidateAfter still protects.
             below: Plan new nodes only with types cheaper than this (nano-dollars per hour).
             closed: Names of nodes that stay and take no pods.
-            meant: Where pods are meant to go.
+            meant: Intended nodes of the pods.
         """
         self._simulations += 1
         found = self._simulator_below(below).simulate(
@@ -190,15 +190,15 @@ class DisruptionPass:
         return self._names.renamed(found)
 
     def named(self, claim: PlannedClaim) -> PlannedClaim:
-        """A replacement under a name that no node and no earlier replacement has."""
+        """Return a replacement under a name that no node and no earlier replacement has."""
         return msgspec.structs.replace(claim, name=self._names.new(claim.node_pool))
 
     def reserve_names(self, command: Command) -> None:
-        """No replacement that is named from now on has a name of the command's."""
+        """Reserve the command's names: no later replacement gets one of them."""
         self._names.take(command.replacements)
 
     def named_apart(self, claims: Iterable[PlannedClaim]) -> tuple[PlannedClaim, ...]:
-        """Several replacements, each under a name of its own."""
+        """Return several replacements, each under a name of its own."""
         found: list[PlannedClaim] = []
         for claim in claims:
             name = self._names.new(claim.node_pool, {one.name for one in found})
@@ -206,11 +206,14 @@ class DisruptionPass:
         return tuple(found)
 
     def refuse(self, candidate: Candidate, reason: ReasonCode, message: str) -> None:
-        """Remember why a candidate does not go; the latest word counts."""
+        """Record why a candidate does not go; the latest reason counts."""
         self.refusals[candidate.name] = Blocked(candidate.name, reason, message)
 
     def carry_out(self, commands: Iterable[Command]) -> None:
-        """Decide the commands: count their nodes, and see the world as it will be. None moves pods to nodes of another."""
+        """Decide the commands: count their nodes, and apply them to the snapshot in memory.
+
+        No command moves pods to nodes of another.
+        """
         commands = tuple(commands)
         self.count(commands)
         self.rebuild(commands)
@@ -220,7 +223,7 @@ class DisruptionPass:
         going = {c.name: c for c in self.survey.candidates}
         for command in commands:
             for name in command.nodes:
-                if _is_ready(going[name]):  # one that is not uses up its place already
+                if _is_ready(going[name]):  # one that is not Ready uses up its place already
                     self._ledger.take(going[name].pool.name)
                 self._evictions.take(going[name].state.pods)
                 self.refusals.pop(name, None)
@@ -228,7 +231,7 @@ class DisruptionPass:
             self.commands = _widened(self.commands, command)
 
     def rebuild(self, commands: Sequence[Command]) -> None:
-        """See the world as these commands, which are counted already, will leave it."""
+        """Apply these commands, which are counted already, to the snapshot in memory."""
         self.snapshot = carried_out(self.snapshot, *commands)
         self._states = state_nodes(self.snapshot)
         self.planner = Planner(self.snapshot)
@@ -237,7 +240,7 @@ class DisruptionPass:
         self.totals = pool_totals(self.snapshot, self._states)
 
     def adopt(self, commands: Sequence[Command]) -> None:
-        """Decide commands that do not depend on each other and are the last of the pass."""
+        """Decide commands that are independent of each other and the last of the pass."""
         going = {c.name: c for c in self.survey.candidates}
         gone = {name for command in commands for name in command.nodes}
         for name in sorted(gone):
@@ -252,12 +255,12 @@ class DisruptionPass:
 
     @property
     def drifted(self) -> frozenset[str]:
-        """Names of nodes that have drifted: consolidation moves no pods there."""
+        """Names of drifted nodes: consolidation moves no pods there."""
         return frozenset(candidate.name for candidate in self.survey.candidates if candidate.drift)
 
     @property
     def leaving_later(self) -> frozenset[str]:
-        """Names of nodes to which a target moves no pods: those that have drifted, and empty ones that budgets let go."""
+        """Names of nodes to which a target moves no pods: drifted ones, and empty ones that budgets let go."""
         return self.drifted | {
             candidate.name
             for candidate in self.survey.candidates
@@ -269,12 +272,12 @@ class DisruptionPass:
 
     @property
     def price_after(self) -> int:
-        """Nano-dollars per hour of the fleet once all commands are done."""
+        """Price of the fleet after all commands, in nano-dollars per hour."""
         return fleet_price(self.snapshot) - self._adopted_savings
 
     @property
     def buffer_nodes(self) -> frozenset[str]:
-        """Nodes whose free room a capacity buffer counts on: not empty, and no more protected than that (Karpenter)."""
+        """Nodes whose free room a capacity buffer counts on: neither empty nor more protected than that (Karpenter)."""
         return frozenset(self._simulators[None].base.buffer_nodes)
 
     def _simulator_below(self, price: int | None) -> Simulator:
@@ -286,7 +289,7 @@ class DisruptionPass:
         return survey(self.snapshot, self._states, self._evictions.budgets, nominated)
 
     def _nominated(self) -> dict[str, str]:
-        """Nodes on which pods are expected: by an earlier decision, or because a pod without a place needs it now."""
+        """Nodes on which pods are expected: by an earlier decision, or because a pending pod needs one now."""
         base = self._simulators[None].base
         found = {claim.name: "what it was launched for" for command in self.commands for claim in command.replacements}
         found |= {binding.node: f"pod {binding.pod}" for binding in reversed(base.plan.bindings)}
@@ -301,10 +304,12 @@ def _is_ready(candidate: Candidate) -> bool:
 
 
 def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
-    """The commands with one more. Deletions whose pods it would move on become part of it, so that no pod moves twice.
+    """Return the commands with one more.
 
-    Where an earlier command has replacements or another reason, both stay as they are and come one after the other. So they
-    do where the pods of this one's nodes are not planned for: drift of static pools replaces nodes and moves nobody.
+    Deletions whose pods the new command would move on are merged into it, so that no pod moves twice.
+
+    An earlier command with replacements or another reason is not merged: the two run one after the other. Nor are commands
+    merged where this one's pods are not planned for: drift of static pools replaces nodes and moves no pods.
     """
     going = set(command.nodes)
     earlier = [c for c in commands if any(move.to in going for move in c.moves)]
@@ -325,7 +330,7 @@ def _widened(commands: Sequence[Command], command: Command) -> list[Command]:
 
 
 class _ClaimNames:
-    """Names for replacements, unique over the commands of a pass: `<pool>-<n>` in the order in which they are decided."""
+    """Generates names for replacements, unique over the commands of a pass: `<pool>-<n>` in the order of decision."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._taken = {claim.name for claim in snapshot.node_claims} | {node.name for node in snapshot.nodes}
@@ -340,12 +345,13 @@ class _ClaimNames:
         return name
 
     def renamed(self, simulation: Simulation) -> Simulation:
-        """The same answer with new names for its claims."""
+        """Return the same answer with new names for its claims."""
         names: dict[str, str] = {}
         for claim in simulation.claims:
             names[claim.name] = self.new(claim.node_pool, names.values())
         claims = tuple(msgspec.structs.replace(claim, name=names[claim.name]) for claim in simulation.claims)
-        # By pod, not by target: a node that an earlier command launches may have the name that the scheduler gave a claim.
+        # Keyed by pod, not by target: a node that an earlier command launches may have the name that the scheduler gave
+        # a claim.
         seats = {pod: claim.name for claim in claims for pod in claim.pods}
         moves = tuple(msgspec.structs.replace(m, to=seats.get(m.pod, m.to)) for m in simulation.moves)
         return msgspec.structs.replace(simulation, claims=claims, moves=moves)

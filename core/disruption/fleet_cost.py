@@ -1,4 +1,4 @@
-"""What all our nodes cost."""
+"""Sums the price of all our nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.pools.pool_types import pool_types
 
 
 def fleet_price(snapshot: Snapshot) -> int:
-    """Nano-dollars per hour of all nodes with a NodeClaim, at the prices that pools reckon with; unknown types count 0."""
+    """Return the price of all nodes with a NodeClaim in nano-dollars per hour, at pools' own prices; unknown types count 0."""
     types = pool_types(snapshot)
     return sum(
         node_price(state.labels, type_of(state.labels, types.of(state.node_pool)))

@@ -1,4 +1,4 @@
-"""Whether commands that were found in one and the same world hold together, each without having seen the others."""
+"""Checks whether commands that were found in the same snapshot, without regard to each other, can run together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Independence:
-    """The commands found so far. It rather calls two dependent than independent."""
+    """The commands found so far. In doubt it reports two commands as dependent."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -27,10 +27,11 @@ class Independence:
         self._scarce: set[str] = set()
 
     def takes(self, command: Command, candidate: Candidate) -> bool:
-        """Whether the command that replaces the candidate is independent of those taken; then it is taken, too.
+        """Take the command that replaces the candidate if it is independent of those already taken; return whether it was.
 
-        No two fill one node, or move pods to a node that goes. No pods that move bear on each other by a rule over several
-        nodes. At most one of them may need more of a NodePool's limits than it frees, and one a reserved slot.
+        Independent commands do not fill one node, and move no pods to a node that goes. No rule over several nodes connects the
+        pods that they move. At most one of them may need more of a NodePool's limits than it frees, and at most one a reserved
+        slot.
         """
         targets = {move.to for move in command.moves}
         selectors, names = _selectors(candidate.pods), {frozenset(pod.labels.items()) for pod in candidate.pods}
@@ -52,7 +53,7 @@ class Independence:
         return True
 
     def _scarce_for(self, claim: PlannedClaim, command: Command, candidate: Candidate) -> Iterable[str]:
-        """What a replacement needs of which there may be enough for one only."""
+        """Return the resources that a replacement needs and of which only one may be available."""
         if labels.RESERVED in claim.capacity_types:
             yield labels.RESERVED
         limits = self._limits.get(claim.node_pool, {})
@@ -71,7 +72,7 @@ class Independence:
 
 
 def _selectors(pods: Iterable[Pod]) -> set[LabelSelector]:
-    """Which pods the rules over zones and other shared domains select. Rules within a node do not matter here."""
+    """Return the selectors of the rules over zones and other shared domains. Rules within a node do not matter here."""
     found: set[LabelSelector] = set()
     for pod in pods:
         rules = [(r.topology_key, r.selector) for r in pod.spec.spreads if r.when_unsatisfiable == DO_NOT_SCHEDULE]

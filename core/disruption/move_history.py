@@ -1,7 +1,7 @@
-"""What came of commands that moved pods: whether they paid, and which moves are not tried again for a while (docs/adr/0047).
+"""Records whether commands that moved pods paid, and which moves are not tried again for a while (docs/adr/0047).
 
-A plan says where pods go, and the kube-scheduler binds their successors as it likes. Where a node is then launched for one
-that found its place taken, the command saved nothing; decided again, it would come to the same.
+A plan says where pods go, and the kube-scheduler binds their successors as it likes. If a node is then launched for a pod that
+found its planned place taken, the command saved nothing; the same decision would have the same result.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from core.model.pod import Pod
 from core.reasons.termination import TerminationReason
 
 WATCHED_FOR: Final = timedelta(minutes=10)
-"""After a command let its nodes go: until then its pods have been evicted, bound, and nodes were launched for the others."""
+"""Time after a command's nodes are removed in which its pods are evicted and bound, and nodes are launched for the others."""
 
 PAYS_FROM: Final = 2
-"""A command has failed where nodes were launched for one part in so many of what it saves."""
+"""A command has failed where the nodes launched since cost at least one part in this many of its saving."""
 
 FIRST_HOLD: Final = timedelta(hours=1)
 LONGEST_HOLD: Final = timedelta(hours=24)
-"""How long workloads are left alone after a command that did not pay: twice as long each time in a row."""
+"""How long workloads are left alone after a command that did not pay; doubles with each one in a row."""
 
 FORGOTTEN_AFTER: Final = timedelta(days=3)
-"""After the end of a hold, its length is remembered for so long."""
+"""How long the length of a hold is remembered after its end."""
 
 FIRST_PAUSE: Final = timedelta(minutes=2)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-"""How long a command is not decided again whose second look failed: twice as long each time in a row."""
+"""How long a command is not decided again after it failed validation; doubles with each failure in a row."""
 
 FAILURE_FORGOTTEN_AFTER: Final = timedelta(hours=1)
 
@@ -43,9 +43,9 @@ class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A consolidation that was carried out.
 
     Attributes:
-        workloads: Those whose pods it moved.
+        workloads: The workloads whose pods it moved.
         savings: Nano-dollars per hour, as decided.
-        carried_out_at: When its nodes were let go.
+        carried_out_at: When the removal of its nodes began.
         spent: Nano-dollars per hour of the nodes that were launched since for what it moved.
     """
 
@@ -62,7 +62,7 @@ class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that did not hold at its second look. `key` stands for its method and its nodes."""
+    """A command that failed validation. `key` identifies its method and its nodes."""
 
     key: str
     failures: int
@@ -70,7 +70,7 @@ class FailedCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered, by name, command id, key and NodePool; or as much of it as is to be written."""
+    """The remembered outcomes and failures, by name, command id, key and NodePool; or the part of them that must be written."""
 
     workloads: dict[str, MovedWorkload] = {}
     outcomes: dict[str, CommandOutcome] = {}
@@ -78,7 +78,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
     rollouts: dict[str, Rollout] = {}
 
     def unsettled(self, now: datetime) -> dict[str, MovedWorkload]:
-        """The workloads whose pods consolidation leaves alone in whole or in part, by name."""
+        """The workloads whose pods consolidation leaves alone, in whole or in part, by name."""
         return {
             name: found
             for name, found in sorted(self.workloads.items())
@@ -86,14 +86,14 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def is_paused(self, command: Command, now: datetime) -> bool:
-        """Whether the command failed lately and is not to be tried yet."""
+        """Whether the command failed lately and must not be tried yet."""
         failed = self.failures.get(key_of(command))
         return failed is not None and now < failed.until
 
     def after_command(
         self, command_id: str, command: Command, workloads: Collection[str], now: datetime
     ) -> MoveHistory:
-        """What changes when a command lets its nodes go, on which pods of these workloads run."""
+        """Return what changes when the removal of a command's nodes begins, on which pods of these workloads run."""
         moved = {name: _moved(self.workloads.get(name), name, now) for name in sorted(workloads)}
         outcomes: dict[str, CommandOutcome] = {}
         if command.reason == TerminationReason.UNDERUTILIZED and moved:
@@ -103,7 +103,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         return MoveHistory(workloads=moved, outcomes=outcomes)
 
     def after_launch(self, launches: Sequence[LaunchedNode], now: datetime) -> MoveHistory:
-        """What changes when nodes are launched: commands that are watched pay for those that serve what they moved."""
+        """Return what changes when nodes are launched: watched commands are charged for nodes that serve what they moved."""
         watched = [found for _, found in sorted(self.outcomes.items()) if now - found.carried_out_at < WATCHED_FOR]
         spent = dict.fromkeys((found.command for found in watched), 0)
         for launch in launches:
@@ -121,7 +121,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
         return MoveHistory(workloads=held, outcomes=charged)
 
     def after_failure(self, command: Command, now: datetime) -> MoveHistory:
-        """What changes when a command does not hold at its second look."""
+        """Return what changes when a command fails validation."""
         key = key_of(command)
         before = self.failures.get(key)
         in_row = before is not None and now - before.until < FAILURE_FORGOTTEN_AFTER
@@ -131,7 +131,7 @@ class MoveHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that is launched: for pods of which workloads, or for the room of a capacity buffer.
+    """A launched node, with the workloads whose pods it is for, or the capacity buffer whose room it provides.
 
     Attributes:
         for_buffer: Whether a capacity buffer asked for it. What took its room was moved there, whichever workload it was.
@@ -143,18 +143,18 @@ class LaunchedNode(msgspec.Struct, frozen=True, kw_only=True):
     price: int
 
     def serves(self, workloads: Iterable[str]) -> bool:
-        """Whether it may be needed because pods of these workloads were moved."""
+        """Whether the node may be needed because pods of these workloads were moved."""
         return self.for_buffer or not self.workloads.isdisjoint(workloads)
 
 
 def key_of(command: Command) -> str:
-    """Stands for the command as it would be decided again."""
+    """Return a key that is equal for the same command decided again."""
     text = "/".join((command.reason, command.method, *sorted(command.claims)))
     return blake2b(text.encode(), digest_size=10).hexdigest()
 
 
 def first_reason(workloads: Mapping[str, MovedWorkload], pods: Iterable[Pod], now: datetime) -> str:
-    """Why consolidation leaves a node with these pods alone, empty where it need not."""
+    """Return why consolidation leaves a node with these pods alone, empty where it need not."""
     if not workloads:
         return ""
     for pod in pods:

@@ -1,4 +1,4 @@
-"""What nodes cost now, and what a planned claim may cost at worst."""
+"""Prices of running nodes, and the highest possible price of a planned claim."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from core.pools.pool_types import pool_types
 
 
 def type_of(node_labels: Mapping[str, str], types: Iterable[InstanceType]) -> InstanceType | None:
-    """The instance type that the labels name, None where the catalogue has none of that name."""
+    """Return the instance type that the labels name, None where the catalogue has none of that name."""
     name = node_labels.get(labels.INSTANCE_TYPE)
     return next((t for t in types if t.name == name), None)
 
 
 def node_price(node_labels: Mapping[str, str], instance_type: InstanceType | None) -> int:
-    """Nano-dollars per hour of a running node: its type's offering in its zone and capacity type; 0 where unknown."""
+    """Return a running node's price in nano-dollars per hour: the offering of its type in its place; 0 where unknown."""
     place = (node_labels.get(labels.ZONE), node_labels.get(labels.CAPACITY_TYPE))
     offered = instance_type.offerings if instance_type is not None else ()
     return min((o.price for o in offered if (o.zone, o.capacity_type) == place), default=0)
 
 
 class ReplacementOptions(msgspec.Struct, frozen=True):
-    """The instance types of a planned claim, cheapest first, with their offerings that could be launched."""
+    """The instance types of a planned claim, cheapest first, with the offerings that can be launched."""
 
     claim: PlannedClaim
     types: tuple[tuple[InstanceType, tuple[Offering, ...]], ...]
@@ -53,33 +53,33 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
         return ReplacementOptions(self.claim, tuple(kept))
 
     def below(self, price: int) -> ReplacementOptions:
-        """Only the types whose worst launch is cheaper than `price`; minValues may then be missed, see `missing_values`."""
+        """Return only the types whose worst launch is below `price`; minValues may then be missed, see `missing_values`."""
         return ReplacementOptions(self.claim, tuple(pair for pair in self.types if worst_price(pair[1]) < price))
 
     def held_to(self, capacity_type: str) -> ReplacementOptions:
-        """Only what can be launched with this capacity type; nothing where the claim does not admit it."""
+        """Return only what can be launched with this capacity type; nothing where the claim does not admit it."""
         kept = tuple(admitted for admitted in self.claim.capacity_types if admitted == capacity_type)
         claim = msgspec.structs.replace(self.claim, capacity_types=kept)
         return ReplacementOptions(claim, ()).with_types(t for t, _ in self.types)
 
     def first(self, count: int) -> ReplacementOptions:
-        """The cheapest `count` types."""
+        """Return the cheapest `count` types."""
         return ReplacementOptions(self.claim, self.types[:count])
 
     def missing_values(self) -> str:
-        """The first label whose minValues the types no longer offer, empty where all are met."""
+        """Return the first label whose minValues the types no longer offer, empty where all are met."""
         for requirement in self.claim.requirements:
             if requirement.min_values is not None and self._needed(requirement, requirement.min_values) is None:
                 return requirement.key
         return ""
 
     def needed_for_min_values(self) -> int:
-        """How many of the cheapest types it takes to meet every minValues; 0 where none is asked for."""
+        """Return how many of the cheapest types it takes to meet every minValues; 0 where none is required."""
         asked = [r for r in self.claim.requirements if r.min_values is not None]
         return max((self._needed(r, r.min_values or 0) or len(self.types) for r in asked), default=0)
 
     def planned(self) -> PlannedClaim:
-        """The claim, narrowed to these types and to where they can be had."""
+        """Return the claim, narrowed to these types and to the places where they are available."""
         offerings = [offering for _, found in self.types for offering in found]
         names = tuple(t.name for t, _ in self.types)
         capacity_types = tuple(sorted({o.capacity_type for o in offerings}))
@@ -110,7 +110,7 @@ class ReplacementOptions(msgspec.Struct, frozen=True):
 
 
 def launchable(claim: PlannedClaim, instance_type: InstanceType) -> tuple[Offering, ...]:
-    """The type's available offerings that the claim admits."""
+    """Return the type's available offerings that the claim admits."""
     asked = Requirements(r for r in claim.requirements if r.key in (labels.ZONE, labels.RESERVATION_ID))
     return tuple(
         o
@@ -123,7 +123,7 @@ def launchable(claim: PlannedClaim, instance_type: InstanceType) -> tuple[Offeri
 
 
 def worst_price(offerings: Iterable[Offering]) -> int:
-    """The dearest of the capacity type that a launch would take first: reserved, then spot, then on-demand (Karpenter)."""
+    """Return the highest price of the capacity type that a launch tries first: reserved, spot, then on-demand."""
     found = tuple(offerings)
     for capacity_type in labels.CAPACITY_TYPES:
         prices = [o.price for o in found if o.capacity_type == capacity_type]

@@ -1,4 +1,4 @@
-"""For how long the look at a cluster in which nothing was to be done stays good, while nothing tells of a change."""
+"""Decides how long a pass that found nothing to do stays valid while no event reports a change."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from core.model.values.duration import parse_duration
 SHORTEST_REST: Final = timedelta(minutes=2)
 GROWTH: Final = 3
 LONGEST_REST: Final = timedelta(minutes=12)
-"""How late it is seen that a pod went while another came, or that only a PodDisruptionBudget changed, where nothing else tells
-of it. A look is eight requests: with one in twelve minutes a cluster at rest costs less than three requests a minute in all."""
+"""Longest delay until a pod's leaving while another came, or a change of a PodDisruptionBudget alone, is noticed where no event
+reports it. A pass makes eight requests: with one in twelve minutes an idle cluster costs less than three requests a minute in
+all."""
 
 
 def may_rest(snapshot: Snapshot) -> bool:
-    """Whether pods stay as they are while nobody touches them: a Job's pod ends by itself, and is counted still."""
+    """Whether the pods stay as they are without intervention: a Job's pod ends on its own, and still counts."""
     return not any(pod.is_active and pod.node_name and _ends_by_itself(pod) for pod in snapshot.pods)
 
 
 def next_rest(rest: timedelta | None) -> timedelta:
-    """How long to rest after a look that found what the one before it found, which was followed by `rest` (None: by none)."""
+    """Return how long to rest after a pass with the result of the one before, which was followed by `rest` (None: none)."""
     return SHORTEST_REST if rest is None else min(rest * GROWTH, LONGEST_REST)
 
 
 def next_known_moment(snapshot: Snapshot) -> datetime | None:
-    """The first moment to come at which time alone may let a node go that is kept now; None if there is none.
+    """Return the next moment at which time alone may release a node that is kept now; None if there is none.
 
-    Budget windows are not among them: they wake whoever decides. Nor is expiry, which disruption does not decide.
+    Budget windows are not included: they start a pass when they open. Nor is expiry, which disruption does not decide.
     """
     return min((moment for moment in _moments(snapshot) if moment > snapshot.now), default=None)
 
@@ -56,7 +57,7 @@ def _moments(snapshot: Snapshot) -> Iterator[datetime]:
 
 
 def _idle_since(claim: NodeClaim) -> Iterator[datetime]:
-    """From when consolidateAfter may count: rather too many moments than one too few."""
+    """Yield the moments from which consolidateAfter may count: a superfluous moment is better than a missing one."""
     initialized = claim.conditions.get(INITIALIZED)
     for since in (claim.last_pod_event_at, initialized.changed_at if initialized else None, claim.created_at):
         if since is not None:

@@ -1,8 +1,8 @@
 """Rollouts: drift replaces one node of a NodePool first, and the others once the pods there are ready (docs/adr/0049).
 
-A rollout begins when nodes of a pool have drifted from what it asks for now. Its first replacement is the canary. Pods that do
-not become ready on new nodes, and replacements that do not come, stop it: for longer each time, until the pool asks for
-something else.
+A rollout begins when nodes have drifted from what their pool now specifies. Its first replacement is the canary. Pods that do
+not become ready on new nodes, or replacements that never arrive, stop it: longer each time, until the pool's specification
+changes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ WATCHED_FOR: Final = timedelta(minutes=2)
 
 FIRST_STOP: Final = timedelta(minutes=30)
 LONGEST_STOP: Final = timedelta(hours=24)
-"""How long a rollout that failed is stopped: twice as long each time."""
+"""How long a failed rollout is stopped; doubles each time."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of a NodePool's last rollout.
+    """The stored state of a NodePool's last rollout.
 
     Attributes:
-        target: Stands for what nodes become.
-        is_proven: Pods are ready on a new node, so budgets alone say how many go.
+        target: Digest of what nodes become.
+        is_proven: Whether pods are ready on a new node, so that budgets alone limit how many nodes go.
         stopped_until: When it is tried again after the last failure, None where nothing failed.
         message: The last failure.
     """
@@ -56,7 +56,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
         return self.stopped_until is not None and now < self.stopped_until
 
     def after_failure(self, message: str, now: datetime) -> Rollout:
-        """As it is after one more failure; while it is stopped that is late news of the same cause."""
+        """Return the rollout after one more failure; a failure during a stop is a late report of the same cause."""
         if self.is_stopped(now):
             return self
         stop = min(LONGEST_STOP, FIRST_STOP * 2 ** min(self.failures, 10))
@@ -66,14 +66,14 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolRollout(msgspec.Struct, frozen=True):
-    """A rollout as it is to be stored, and what it lets go."""
+    """A rollout to be stored, and the nodes that it lets go."""
 
     rollout: Rollout
     gate: RolloutGate | None
 
 
 def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, PoolRollout]:
-    """Pool → its rollout, of every pool with nodes that have drifted, by name."""
+    """Return pool → its rollout, for every pool with drifted nodes, by name."""
     drift, pods = DriftCheck(snapshot), _pods_by_node(snapshot)
     claims: dict[str, list[NodeClaim]] = {}
     for claim in snapshot.node_claims:
@@ -92,7 +92,7 @@ def rollouts(snapshot: Snapshot, known: Mapping[str, Rollout]) -> dict[str, Pool
 
 
 def target_of(pool: NodePool, snapshot: Snapshot) -> str:
-    """Stands for what a new node of the pool is: template, EC2NodeClass, images."""
+    """Return a digest of what a new node of the pool is: template, EC2NodeClass, images."""
     node_class = next((found for found in snapshot.node_classes if found.name == pool.node_class.name), None)
     images = [image for image, _ in node_class.amis] if node_class is not None else []
     hashes = [pool.own_annotations.get(labels.NODEPOOL_HASH, "")]
@@ -139,7 +139,7 @@ def _gate(rollout: Rollout, now: datetime, *, allowed: int) -> RolloutGate | Non
 
 
 def _unready(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> str:
-    """A pod that ought to be ready on a new node by now, empty for none; what is ill on other nodes too does not count."""
+    """Return a pod that should be ready on a new node by now, empty for none; workloads also unready elsewhere do not count."""
     names = {claim.node_name for claim in new if claim.node_name}
     ill = {name: [pod for pod in own if _is_late(pod, now)] for name, own in pods.items()}
     elsewhere = {pod.workload for name, found in ill.items() if name not in names for pod in found}
@@ -152,7 +152,7 @@ def _is_late(pod: Pod, now: datetime) -> bool:
 
 
 def _has_settled(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], now: datetime) -> bool:
-    """Whether some new node has been ready for a while, and so have its pods."""
+    """Whether some new node and its pods have been ready for a while."""
     for claim in new:
         initialized = claim.conditions.get(node_claim.INITIALIZED)
         since = initialized.changed_at if initialized is not None and initialized.status == "True" else None
@@ -164,7 +164,7 @@ def _has_settled(new: Iterable[NodeClaim], pods: Mapping[str, Sequence[Pod]], no
 
 
 def _pods_by_node(snapshot: Snapshot) -> dict[str, list[Pod]]:
-    """The pods that run for somebody, by key."""
+    """Return the pods that serve a workload, by node."""
     found: dict[str, list[Pod]] = {}
     for pod in sorted(snapshot.pods, key=lambda pod: pod.key):
         if pod.node_name and pod.is_active and not pod.is_daemon and not pod.is_static:

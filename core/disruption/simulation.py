@@ -1,4 +1,4 @@
-"""What the scheduler would do if some nodes went: the question behind every command but the removal of empty nodes."""
+"""Simulates what the scheduler does if some nodes go: the check behind every command except the removal of empty nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.scheduling.planner import Drains, Planner, SchedulingResults
 
 
 class Simulation(msgspec.Struct, frozen=True):
-    """The answer.
+    """The result of a simulation.
 
     Attributes:
         claims: New nodes that pods of the leaving nodes need.
@@ -28,7 +28,7 @@ class Simulation(msgspec.Struct, frozen=True):
 
 
 class Simulator:
-    """Simulates on one snapshot; `base` is what happens if no node goes."""
+    """Runs simulations on one snapshot; `base` is the plan if no node goes."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -37,7 +37,7 @@ class Simulator:
         self._placeless = {pod.pod for pod in self.base.plan.unschedulable}
 
     def below(self, price: int) -> Simulator:
-        """The same simulator while new nodes may only be of types that cost less than `price`."""
+        """Return the same simulator with new nodes restricted to types that cost less than `price`."""
         return Simulator(self._planner.below(price))
 
     def simulate(
@@ -48,13 +48,13 @@ class Simulator:
         closed: Collection[str] = (),
         meant: Collection[Move] = (),
     ) -> Simulation:
-        """Plan for the pods of the leaving nodes along with all that wait for a place anyway.
+        """Plan for the pods of the leaving nodes together with all pending pods.
 
         Args:
             leaving: The nodes that go.
-            consolidation: Whether their pods must let nodes rest whose pods changed within `consolidateAfter`.
+            consolidation: Whether to keep their pods off nodes whose pods changed within `consolidateAfter`.
             closed: Names of nodes that stay and take no pods.
-            meant: Where pods are meant to go: they go there if every rule allows it still.
+            meant: Intended node of each pod: it goes there if every rule still allows it.
         """
         names = [candidate.name for candidate in leaving]
         outcome = (

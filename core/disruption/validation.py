@@ -1,4 +1,4 @@
-"""Whether commands still hold some seconds after the decision, on a new snapshot (Karpenter, validation)."""
+"""Validates commands some seconds after the decision, against a new snapshot (Karpenter, validation)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from core.reasons.termination import TerminationReason
 
 
 class Validation:
-    """Commands that are due, checked one after the other: each against the snapshot as those before it leave it.
+    """Checks due commands in order, each against the snapshot that the earlier ones leave.
 
-    The marks of these commands on the snapshot do not count.
+    The deletion marks of these commands on the snapshot's nodes do not count.
     """
 
     def __init__(self, commands: Iterable[Command], snapshot: Snapshot) -> None:
@@ -33,16 +33,15 @@ class Validation:
         self._ahead: list[Command] = []
 
     def check(self, command: Command) -> Command | Refusal:
-        """The command as it may be carried out now, or why it no longer holds.
+        """Return the command as it may be carried out now, or why it no longer holds.
 
-        Every node must still be a candidate for the same reason, budgets must allow all of them, and the scheduler must
-        still find a place for their pods with no more and no other new nodes. Where they need none any more, the
-        replacements are left out; where some of several nodes are no candidates any more, a new command is decided for the
-        others. Karpenter gives such commands up. Drift is carried out whatever it costs, so there only the pods must
-        find a place.
+        Every node must still be a candidate for the same reason, budgets must allow all of them, and the scheduler must still
+        find a place for their pods with no more and no other new nodes. Where they no longer need any, the replacements are
+        dropped; where some of several nodes are no longer candidates, a new command is decided for the others. Karpenter
+        abandons such commands. Drift is carried out whatever it costs, so there only the pods must find a place.
 
-        Commands for drift that have no node in common are checked in one world, in which the nodes of the others take no pods:
-        to see the world anew after each of hundreds would cost half a second each in a large cluster.
+        Commands for drift that have no node in common are checked against one snapshot, in which the nodes of the others take
+        no pods: rebuilding it after each of hundreds would cost half a second each in a large cluster.
         """
         if self._ahead and _is_apart(command, self._ahead):
             found = self._check(command, closed={name for other in self._ahead for name in _touched(other)})
@@ -71,9 +70,9 @@ class Validation:
         return _of_fewer(candidates, command, fresh) if lost else _simulated(candidates, command, fresh, closed)
 
     def carry_out(self, command: Command) -> None:
-        """Take the command's nodes out of the snapshot.
+        """Remove the command's nodes from the snapshot.
 
-        Its replacements offer no room to the next command: they are not there yet, and may never come.
+        Its replacements offer no room to the next command: they do not exist yet, and may never come.
         """
         bare = msgspec.structs.replace(command, replacements=())
         self._pass.count([bare])
@@ -81,18 +80,18 @@ class Validation:
 
 
 def _is_apart(command: Command, others: Sequence[Command]) -> bool:
-    """Whether the command's pods and those of the others can be planned one by one."""
+    """Whether the command's pods and those of the others can be planned independently."""
     touched = _touched(command)
     return all(c.method == "drift" for c in (command, *others)) and all(touched.isdisjoint(_touched(c)) for c in others)
 
 
 def _touched(command: Command) -> set[str]:
-    """Nodes that the command takes away or moves pods to."""
+    """Return the nodes that the command removes or moves pods to."""
     return {*command.nodes, *(move.to for move in command.moves)}
 
 
 def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: DisruptionPass) -> str:
-    """Why a node of the command no longer qualifies, empty where it does."""
+    """Return why a node of the command no longer qualifies, empty where it does."""
     if candidate is None:
         node = dict(zip(command.claims, command.nodes, strict=True))[claim]
         said = next((b.message for b in fresh.survey.blocked if b.node == node), "it is gone")
@@ -113,7 +112,7 @@ def _unfit(claim: str, candidate: Candidate | None, command: Command, fresh: Dis
 
 
 def _of_fewer(candidates: list[Candidate], command: Command, fresh: DisruptionPass) -> Command | Refusal:
-    """The command for those of its nodes that are left, with no more new nodes than it had."""
+    """Return the command for its remaining nodes, with no more new nodes than it had."""
     if command.method == "repack":
         return _simulated(candidates, _without_others(command, candidates), fresh, ())
     found = consolidated(candidates, fresh, method=command.method if len(candidates) > 1 else "single")
@@ -124,7 +123,7 @@ def _of_fewer(candidates: list[Candidate], command: Command, fresh: DisruptionPa
 
 
 def _without_others(command: Command, candidates: Sequence[Candidate]) -> Command:
-    """The part of a command that deletes these of its nodes."""
+    """Return the part of the command that deletes these of its nodes."""
     staying = {pod.key for candidate in candidates for pod in candidate.state.pods}
     return msgspec.structs.replace(
         command,
@@ -165,14 +164,14 @@ def _refusal(problem: str) -> Refusal:
 
 
 def _more(claims: Sequence[PlannedClaim], command: Command) -> str:
-    """That more new nodes are needed than the command has, empty where they are not."""
+    """Explain that more new nodes are needed than the command has, empty where they are not."""
     if len(claims) <= len(command.replacements):
         return ""
     return f"its pods now need {len(claims)} new nodes, not {len(command.replacements)}"
 
 
 def _lost_type(simulation: Simulation, command: Command) -> str:
-    """Which type of a replacement would no longer do, empty where all would."""
+    """Return which type of a replacement would no longer do, empty where all would."""
     possible = {name for claim in simulation.claims for name in claim.instance_types}
     for claim in command.replacements:
         lost = [name for name in claim.instance_types if name not in possible]

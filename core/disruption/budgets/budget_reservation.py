@@ -1,4 +1,4 @@
-"""Budgets that are used up on trial, while commands are looked for that go together."""
+"""Reserves budgets tentatively while commands that go together are sought."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from core.pods.disruption_budgets import EvictionLedger
 
 
 class BudgetReservation:
-    """What NodePool budgets and PodDisruptionBudgets still let go."""
+    """What NodePool budgets and PodDisruptionBudgets still allow."""
 
     def __init__(self, ledger: BudgetLedger, evictions: EvictionLedger) -> None:
         self._ledger = ledger
         self._evictions = evictions
 
     def allows(self, candidate: Candidate, reason: str) -> bool:
-        """Whether the candidate may go besides those that were taken."""
+        """Whether the candidate may go in addition to those already taken."""
         pods = candidate.state.pods
         return self._ledger.allows(candidate.pool.name, reason) and self._evictions.allows_together([pods])
 
     def take(self, candidate: Candidate, reason: str) -> bool:
-        """Take the candidate's share if there is room; whether there is."""
+        """Take the candidate's share of the budgets if there is room, and return whether there was."""
         if not self.allows(candidate, reason):
             return False
         self._ledger.take(candidate.pool.name)

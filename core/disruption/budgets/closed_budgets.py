@@ -1,4 +1,4 @@
-"""NodePools whose budgets have let no node go for so long that somebody may have forgotten them."""
+"""Finds NodePools whose budgets have let no node go for so long that they may have been forgotten."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from core.model.node_pool import NodePool
 from core.reasons.termination import BUDGETED
 
 LONG: Final = timedelta(days=7)
-"""A window that opens once a week is usual; drift and consolidation that wait for longer are a decision or a slip."""
+"""A window that opens once a week is usual; drift or consolidation that waits longer is either a decision or a mistake."""
 
 STEP: Final = timedelta(minutes=15)
-"""Between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
+"""Step between the evaluated moments. A shorter window is of little use, since a drain takes minutes."""
 
 _NODES: Final = 100
-"""Any number of which one percent is a node."""
+"""A number of nodes of which one percent is a node."""
 
 
 def closed_for_long(pools: Iterable[NodePool], now: datetime) -> tuple[str, ...]:
-    """Names of the pools that no node may leave for any reason, now and all the while before; unreadable budgets, too."""
+    """Return names of the pools that no node may leave for any reason, now and during the whole period; unreadable ones too."""
     return tuple(sorted(pool.name for pool in pools if _is_closed(pool, now)))
 
 

@@ -1,4 +1,4 @@
-"""When a NodePool's budgets let another number of its nodes go than now: the next edge of a window that counts."""
+"""Finds when a NodePool's budgets next allow a different number of nodes: the next edge of a window that counts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from core.model.node_pool import NodePool
 from core.reasons.termination import BUDGETED
 
 EDGES_MAX: Final = 200
-"""Openings and closings that are looked at: more than a week of a window that opens each hour and changes nothing."""
+"""How many openings and closings are checked: more than a week of a window that opens each hour and changes nothing."""
 
 
 class BudgetChange(msgspec.Struct, frozen=True):
-    """What the budgets let go from a moment on, going nodes not subtracted: reason → nodes, None for any number."""
+    """What the budgets allow from a moment on, leaving nodes not subtracted: reason → nodes, None for any number."""
 
     at: datetime
     allowed: dict[str, int | None]
 
 
 def next_change(pool: NodePool, nodes: int, now: datetime) -> BudgetChange | None:
-    """The next change for a pool of so many nodes; None where no window changes anything, or a budget cannot be read."""
+    """Return the next change for a pool of this size; None where no window changes anything, or a budget cannot be read."""
     before, moment = _allowed(pool, nodes, now), now
     for _ in range(EDGES_MAX):
         try:
@@ -47,7 +47,7 @@ def _allowed(pool: NodePool, nodes: int, now: datetime) -> dict[str, int | None]
 
 
 def _edges(pool: NodePool, after: datetime) -> Iterator[datetime]:
-    """The next opening and the next closing of each window. Raises InvalidInputError."""
+    """Return the next opening and the next closing of each window. Raises InvalidInputError."""
     for budget in pool.disruption.budgets:
         if budget.schedule is None or budget.duration is None:
             continue

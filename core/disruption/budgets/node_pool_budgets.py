@@ -1,7 +1,7 @@
-"""Disruption budgets of NodePools: how many nodes may go at this moment, for each reason.
+"""Evaluates disruption budgets of NodePools: how many nodes may go at a moment, for each reason.
 
-Karpenter's rules: the strictest active budget counts; percentages round up; a node that is going, or not Ready, uses up a
-place for every reason; one budget that cannot be read closes its pool.
+Karpenter's rules: the strictest active budget counts; percentages round up; a node that is leaving, or not Ready, uses up a
+place for every reason; one unreadable budget closes its pool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from core.reasons.termination import BUDGETED, TerminationReason
 _NODES: Final = re.compile(r"(100|\d{1,2})%|(\d+)")
 
 UNNAMED: Final = (TerminationReason.EXPIRED, TerminationReason.SCHEDULED_CHANGE)
-"""Reasons within budgets that no budget can name."""
+"""Reasons that budgets limit but cannot name."""
 
 _DEFAULT: Final = Budget("10%")
 
@@ -31,7 +31,7 @@ Remaining = dict[str, dict[str, int | None]]
 
 
 def is_active(budget: Budget, now: datetime) -> bool:
-    """Whether the budget is in force: its window holds its start and not its end.
+    """Whether the budget is in force: a window includes its start and excludes its end.
 
     Raises:
         InvalidInputError: If the schedule cannot be read, or comes without its duration or the other way round.
@@ -45,7 +45,7 @@ def is_active(budget: Budget, now: datetime) -> bool:
 
 
 def limit(budget: Budget, nodes: int) -> int:
-    """How many of `nodes` the budget lets go, whatever the time.
+    """Return how many of `nodes` the budget allows, whatever the time.
 
     Raises:
         InvalidInputError: If `nodes` is neither a number nor a percentage up to 100%.
@@ -58,11 +58,11 @@ def limit(budget: Budget, nodes: int) -> int:
 
 
 def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
-    """How many of the pool's `nodes` may be gone at once for `reason`; None for no limit.
+    """Return how many of the pool's `nodes` may be gone at once for `reason`; None for no limit.
 
-    Karpenter's budgets cannot name expiry and maintenance. Those count that name no reason; where none does, as many nodes
-    may go as for the reason of which most may: a NodePool that is only not to be consolidated does not keep its nodes for
-    ever. A reason that nothing limits counts as the default budget there, so a fleet of one age does not go at once.
+    Karpenter's budgets cannot name expiry and maintenance. For them the budgets that name no reason count; where there are
+    none, the limit is that of the most permissive reason, so that a NodePool that only forbids consolidation does not keep its
+    nodes indefinitely. An unlimited reason counts as the default budget there, so a fleet of one age is not replaced at once.
     """
     named = _named(pool, nodes, reason, now)
     if named is not None or reason not in UNNAMED or not pool.disruption.budgets:
@@ -85,7 +85,7 @@ def _named(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None
 
 
 def unreadable(pool: NodePool) -> str:
-    """What is wrong with the first budget that cannot be read and so closes the pool; empty where all can."""
+    """Return what is wrong with the first unreadable budget, which closes the pool; empty where all can be read."""
     for index, budget in enumerate(pool.disruption.budgets):
         try:
             limit(budget, 0)
@@ -97,7 +97,7 @@ def unreadable(pool: NodePool) -> str:
 
 
 def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
-    """How many more nodes of each pool may go now, after those that are going already."""
+    """Return how many more nodes of each pool may go now, after those already leaving."""
     counted = _counted(snapshot, states)
     result: Remaining = {}
     for pool in sorted(snapshot.node_pools, key=lambda p: p.name):
@@ -111,7 +111,7 @@ def remaining(snapshot: Snapshot, states: Iterable[StateNode]) -> Remaining:
 def places(
     snapshot: Snapshot, states: Iterable[StateNode], reasons: Iterable[str], holding: Collection[str]
 ) -> dict[str, int]:
-    """How many claims of each pool may hold a place in its count of nodes that go (docs/adr/0026).
+    """Return how many claims of each pool may hold a place in its count of leaving nodes (docs/adr/0026).
 
     Args:
         snapshot: The cluster at one moment.
@@ -136,12 +136,12 @@ def places(
 
 
 def counted_nodes(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, int]:
-    """Pool → how many nodes its budgets are about."""
+    """Return pool → number of nodes to which its budgets apply."""
     return {pool: len(nodes) for pool, nodes in sorted(_counted(snapshot, states).items())}
 
 
 def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[tuple[str, bool]]]:
-    """Pool → the nodes that its budgets are about: name of the claim, and whether it goes or is not Ready."""
+    """Return pool → the nodes to which its budgets apply: the claim's name, and whether the node is leaving or not Ready."""
     found: dict[str, list[tuple[str, bool]]] = {}
     for state in states:
         claim = state.claim
@@ -153,17 +153,17 @@ def _counted(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, list[
 
 
 class BudgetLedger:
-    """What is left of the budgets while a plan is made: each node that goes uses up a place for every reason."""
+    """Tracks what is left of the budgets while a plan is made: each node that goes uses up a place for every reason."""
 
     def __init__(self, left: Mapping[str, Mapping[str, int | None]], *, ignored: bool = False) -> None:
         self._left = {} if ignored else {pool: dict(by_reason) for pool, by_reason in left.items()}
 
     def copy(self) -> BudgetLedger:
-        """A ledger that starts from what this one has left."""
+        """Return an independent ledger that starts from what this one has left."""
         return BudgetLedger(self._left)
 
     def left(self, pool: str, reason: str) -> int | None:
-        """How many more nodes of the pool may go for this reason; None for any number."""
+        """Return how many more nodes of the pool may go for this reason; None for any number."""
         return self._left.get(pool, {}).get(reason)
 
     def allows(self, pool: str, reason: str, nodes: int = 1) -> bool:

@@ -1,6 +1,6 @@
-"""When budget windows open and close, as EventBridge Scheduler expressions: the moments at which disruption may begin or end.
+"""Expresses the openings and closings of budget windows, at which disruption may begin or end, for EventBridge Scheduler.
 
-EventBridge's cron has six fields, needs `?` in one of its day fields, and names weekdays; times are UTC.
+EventBridge's cron has six fields, requires `?` in one of its day fields, and names weekdays; times are UTC.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MINUTES_A_DAY: Final = 24 * 60
 
 
 def window_schedules(node_pools: Iterable[NodePool], now: datetime) -> Mapping[str, str]:
-    """Name → expression of every moment at which some window opens or closes; names follow from the expressions alone.
+    """Return name → expression for every moment at which a window opens or closes; names follow from the expressions alone.
 
     A window's end recurs as its start does, shifted by the duration, where cron can say that. Where it cannot (the shift
     crosses a day that the schedule picks out), the next end is given as one `at(...)`; ask again after it. Budgets that
@@ -44,7 +44,7 @@ def _name(expression: str) -> str:
 
 
 def _expressions(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[str]:
-    """The schedule's moments, each later by `shift`."""
+    """Return the schedule's moments, each later by `shift`."""
     times = _shifted_times(schedule, shift)
     picks_dates = schedule.days is not None or schedule.months is not None
     if shift % _MINUTE or (picks_dates and any(days for days, _, _ in times)):
@@ -61,7 +61,7 @@ def _expressions(schedule: Schedule, shift: timedelta, now: datetime) -> Iterato
 
 
 def _shifted_times(schedule: Schedule, shift: timedelta) -> list[tuple[int, Values, Values]]:
-    """Times of day later by `shift`, in as few groups (days carried, minutes, hours) as lists can say."""
+    """Return the times of day later by `shift`, in as few groups (days carried, minutes, hours) as lists can express."""
     later = shift // _MINUTE
     is_daily = schedule.days is None and schedule.months is None and schedule.weekdays is None
     if is_daily and schedule.hours is None and later % 60 == 0:
@@ -84,7 +84,7 @@ def _next_end(schedule: Schedule, shift: timedelta, now: datetime) -> Iterator[s
 
 
 def _listed(values: Values) -> str:
-    """The values as cron writes them, runs of three and more as ranges: EventBridge takes expressions of 256 characters."""
+    """Return the values in cron notation, runs of three and more as ranges: EventBridge limits expressions to 256 signs."""
     if values is None:
         return "*"
     runs: list[list[int]] = []

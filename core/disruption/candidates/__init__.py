@@ -1,1 +1,1 @@
-"""Which nodes may be disrupted at all, and what moving their pods costs."""
+"""Selects the nodes that may be disrupted, and computes what moving their pods costs."""

@@ -1,4 +1,4 @@
-"""The policy Balanced: a move must save at least half as large a share of its pool's cost as it disturbs of its pods.
+"""Policy Balanced: a move must save at least half as large a share of its pool's cost as it disturbs of its pods.
 
 Karpenter's rule with k = 2: score = (savings / pool cost) / (moved disruption / pool disruption) must reach 1/k.
 """
@@ -23,14 +23,14 @@ _K: Final = 2
 
 
 class PoolTotals(msgspec.Struct, frozen=True):
-    """What all nodes of a pool cost together, in nano-dollars per hour, and what moving all their pods would."""
+    """The cost of all nodes of a pool, in nano-dollars per hour, and the disruption cost of moving all their pods."""
 
     price: int
     cost: int
 
 
 def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, PoolTotals]:
-    """Totals of each pool over all its nodes, candidates or not."""
+    """Return the totals of each pool over all its nodes, candidates or not."""
     pools, types = {pool.name for pool in snapshot.node_pools}, pool_types(snapshot)
     result: dict[str, PoolTotals] = {}
     for state in states:
@@ -44,9 +44,9 @@ def pool_totals(snapshot: Snapshot, states: Iterable[StateNode]) -> dict[str, Po
 
 
 def rejecting_pool(candidates: Sequence[Candidate], savings: int, totals: Mapping[str, PoolTotals]) -> str:
-    """The first pool of policy Balanced to which the move is not worth it, empty where all approve.
+    """Return the first pool of policy Balanced that rejects the move, empty where all approve.
 
-    The savings are shared out among the pools by what their nodes cost.
+    The savings are divided among the pools by the cost of their nodes.
     """
     total_price = sum(c.price for c in candidates)
     for name in sorted({c.pool.name for c in candidates}):

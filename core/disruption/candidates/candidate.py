@@ -1,4 +1,4 @@
-"""Which nodes may be disrupted at all, and what keeps the others (Karpenter's candidate rules, in its order)."""
+"""Sorts nodes into candidates for disruption and others, with what keeps the others (Karpenter's rules, in its order)."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from core.reasons.node import NodeReason
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that may go, with what the methods ask about it.
+    """A node that may be disrupted, with the properties that the methods read.
 
     Attributes:
         instance_type: None where the catalogue does not know it.
         price: Nano-dollars per hour.
-        pods: Those that need a new place.
-        cost: What moving them costs, see `eviction_cost`.
-        drift: Why it has drifted, empty where it has not.
-        drifted_at: When that was found, None where only we have seen it.
+        pods: The pods that need a new place.
+        cost: The disruption cost of moving them, see `eviction_cost`.
+        drift: The reason for its drift, empty where it has not drifted.
+        drifted_at: When the drift was found, None where only this snapshot shows it.
         protected: What its pods object to. Drift overrides this where the claim has a terminationGracePeriod.
     """
 
@@ -58,45 +58,45 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capacity_type(self) -> str:
-        """Its capacity type, empty where its labels do not say."""
+        """Its capacity type, empty where its labels do not name one."""
         return self.state.labels.get(labels.CAPACITY_TYPE, "")
 
     @property
     def is_empty(self) -> bool:
-        """Whether none of its pods costs anything to move."""
+        """Whether moving its pods costs nothing."""
         return self.cost <= UNIT
 
     @property
     def may_drift(self) -> bool:
-        """Whether its pods let it go for drift: a terminationGracePeriod bounds draining, so they cannot object for ever."""
+        """Whether its pods let it go for drift: a terminationGracePeriod bounds the drain, so they cannot block it forever."""
         return not self.protected or self.claim.termination_grace_period is not None
 
     @property
     def is_priced(self) -> bool:
-        """Whether type, zone and capacity type are known, so that there is a price to beat."""
+        """Whether type, zone and capacity type are known, so that a price can be compared."""
         return self.instance_type is not None and bool(self.capacity_type and self.state.labels.get(labels.ZONE))
 
     def is_consolidatable(self, now: datetime) -> bool:
-        """Whether consolidateAfter has passed since its last pod came or went, or else since it was initialized."""
+        """Whether consolidateAfter has passed since its last pod came or left, or else since it was initialized."""
         after = self.pool.disruption.consolidate_after
         since = self.idle_since
         return after is not None and (since is None or now - since >= after)
 
     @property
     def idle_since(self) -> datetime | None:
-        """From when consolidateAfter counts."""
+        """The moment from which consolidateAfter counts."""
         initialized = self.claim.conditions.get(node_claim.INITIALIZED)
         started = initialized.changed_at if initialized is not None else None
         return self.claim.last_pod_event_at or started or self.claim.created_at
 
     @property
     def savings_ratio(self) -> Fraction:
-        """Price for each unit of disruption: the more, the sooner it goes."""
+        """Price per unit of disruption cost: nodes with a higher ratio go first."""
         return Fraction(self.price, self.cost)
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """All nodes of a snapshot: those that may go, and what keeps the others."""
+    """All nodes of a snapshot: the candidates, and what keeps the others."""
 
     candidates: tuple[Candidate, ...]
     blocked: tuple[Blocked, ...]
@@ -105,7 +105,10 @@ class Survey(msgspec.Struct, frozen=True):
 def survey(
     snapshot: Snapshot, states: Sequence[StateNode], budgets: DisruptionBudgets, nominated: Mapping[str, str]
 ) -> Survey:
-    """Judge every node. `nominated` maps names of nodes and claims to the pod that is expected there."""
+    """Sort every node into candidates and others.
+
+    `nominated` maps names of nodes and claims to the pod that is expected there.
+    """
     drift = DriftCheck(snapshot)
     pools = {pool.name: pool for pool in snapshot.node_pools}
     candidates: list[Candidate] = []
@@ -148,7 +151,7 @@ def _candidate(
 def _kept(
     state: StateNode, pool: NodePool | None, snapshot: Snapshot, nominated: Mapping[str, str]
 ) -> tuple[Blocked, ...]:
-    """What keeps the node from being a candidate, its pods apart; being deleted, unmanaged or uninitialized ends the search."""
+    """Return what keeps the node from being a candidate, its pods aside; being deleted, unmanaged or uninitialized is final."""
     name, claim = state.name, state.claim
     if state.is_marked_for_deletion(snapshot) or (state.node is not None and state.node.deleted_at is not None):
         return (Blocked(name, NodeReason.DELETING, f"node {name} is being deleted already"),)
@@ -181,7 +184,7 @@ def _kept(
 
 
 def _unreadable(state: StateNode, node: Node) -> list[Blocked]:
-    """What of the node or its pods cannot be read: it may be the very field that forbids a move."""
+    """Return which field of the node or its pods cannot be read: it may be the very field that forbids a move."""
     found = []
     if node.unreadable:
         found.append(Blocked(state.name, NodeReason.UNREADABLE_NODE, f"node {state.name}: {node.unreadable}"))

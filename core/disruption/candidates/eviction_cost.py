@@ -1,4 +1,4 @@
-"""What moving pods costs, in whole units, by Karpenter's formula: 1 + deletion cost / 2^27 + priority / 2^25, within ±10."""
+"""Computes the cost of moving pods, by Karpenter's formula: 1 + deletion cost / 2^27 + priority / 2^25, within ±10."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT32: Final = 2**31
 
 
 def eviction_cost(pod: Pod) -> int:
-    """The cost of evicting the pod. A deletion cost that is no 32-bit number counts as none, as in Kubernetes."""
+    """Return the cost of evicting the pod. A deletion cost that is not a 32-bit number counts as none, as in Kubernetes."""
     text = pod.annotations.get(labels.POD_DELETION_COST, "")
     digits = text[1:] if text[:1] in ("-", "+") else text
     deletion_cost = int(text) if digits.isascii() and digits.isdigit() else 0
@@ -26,8 +26,8 @@ def eviction_cost(pod: Pod) -> int:
 
 
 def reschedule_cost(pods: Iterable[Pod]) -> int:
-    """The cost of a node whose pods need a new place: one unit for the node and each pod's, none counted below zero.
+    """Return the cost of a node whose pods need a new place: one unit for the node plus each pod's, none counted below zero.
 
-    One unit or less means empty: pods that cost nothing to evict do not hold a node.
+    One unit or less means empty: pods that cost nothing to evict do not keep a node.
     """
     return UNIT + sum(max(0, eviction_cost(pod)) for pod in pods)

@@ -1,1 +1,1 @@
-"""What is true of one NodeClaim: drifted, expired, unhealthy."""
+"""Conditions of one NodeClaim: drifted, expired, unhealthy."""

@@ -1,6 +1,6 @@
-"""Which claims no longer are what their NodePool and EC2NodeClass ask for, and why (Karpenter's drift reasons).
+"""Finds claims that no longer match their NodePool and EC2NodeClass, and why (Karpenter's drift reasons).
 
-Price is no drift, nor are weight, limits, replicas and the disruption policy.
+Prices, weight, limits, replicas and the disruption policy do not cause drift.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from core.model.values.requirements import Requirements
 from core.reasons.drift import DriftReason
 
 TYPE_CHECK_AGE: Final = timedelta(hours=1)
-"""Younger claims are not asked whether their type still exists: a catalogue may lag behind a launch."""
+"""The type of a younger claim is not looked up: a catalogue may lag behind a launch."""
 
 
 class DriftCheck:
-    """Answers for each claim of one snapshot."""
+    """Checks each claim of one snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._now = snapshot.now
@@ -31,7 +31,10 @@ class DriftCheck:
         self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
 
     def reason(self, claim: NodeClaim, pool: NodePool) -> str:
-        """Why the claim has drifted from its pool, empty where it has not. A condition that says so is believed."""
+        """Return why the claim has drifted from its pool, empty where it has not.
+
+        A Drifted condition on the claim is believed.
+        """
         condition = claim.conditions.get(node_claim.DRIFTED)
         if condition is not None and condition.status == "True":
             return condition.reason or node_claim.DRIFTED
@@ -64,7 +67,7 @@ class DriftCheck:
 
 
 def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
-    """Of what is not known, on either side, nothing is said."""
+    """Unknown values, on either side, do not count as drift."""
     groups, subnets = frozenset(node_class.security_groups), [subnet for subnet, _ in node_class.subnets]
     if groups and claim.security_groups and groups != frozenset(claim.security_groups):
         return DriftReason.SECURITY_GROUP_DRIFT
@@ -72,7 +75,7 @@ def _network_reason(node_class: NodeClass, claim: NodeClaim) -> str:
 
 
 def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tuple[str, str]) -> bool:
-    """Whether both carry a hash of one version and the hashes differ. Unequal versions cannot be compared."""
+    """Whether both carry a hash of the same version and the hashes differ. Hashes of different versions cannot be compared."""
     value, version = keys
     if any(key not in side for key in keys for side in (ours, theirs)):
         return False
@@ -82,7 +85,7 @@ def _hash_differs(ours: Mapping[str, str], theirs: Mapping[str, str], keys: tupl
 def _is_offered(instance_type: InstanceType | None, claim: NodeClaim) -> bool:
     """Whether the claim's type has an offering, available or not, in its zone and capacity type.
 
-    A reserved node may have fallen back to on-demand, so either offering will do for it.
+    A reserved node may have fallen back to on-demand, so an offering of either capacity type is enough.
     """
     if instance_type is None:
         return False
@@ -95,10 +98,10 @@ def _is_offered(instance_type: InstanceType | None, claim: NodeClaim) -> bool:
 
 
 def _image_for(node_class: NodeClass, claim: NodeClaim, instance_type: InstanceType | None) -> str:
-    """The image that a launch would use for the claim's type today: the first whose requirements it meets.
+    """Return the image that a launch would use for the claim's type today: the first whose requirements it meets.
 
-    A label that the type does not have is no match, as at the launch (`core.launch.images`): a variant for accelerators
-    comes first where it is the newest, and a node that never got it would be replaced without end.
+    A label that the type does not have does not match, as at the launch (`core.launch.images`): otherwise, where a variant for
+    accelerators is the newest image, a node that never got it would be replaced without end.
     """
     shape = Requirements.from_labels(claim.labels)
     if instance_type is not None:

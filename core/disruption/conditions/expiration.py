@@ -1,6 +1,6 @@
-"""Claims whose `expireAfter` is over, or nearly so: nodes that were born together do not go together (docs/adr/0034).
+"""Finds claims whose `expireAfter` is over, or nearly so: nodes created together do not expire together (docs/adr/0034).
 
-No simulation asks whether their pods find a place; draining respects the pods' own rules.
+No simulation checks that their pods find a place; the drain respects the pods' own rules.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from core.pods.disruption_budgets import DisruptionBudgets
 
 SHARE: Final = 10
 EARLY_AT_MOST: Final = timedelta(days=1)
-"""A node goes up to a `SHARE`th of its expireAfter early, and never by more than this."""
+"""Longest time by which a node expires early; the other bound is a `SHARE`th of its expireAfter."""
 
 
 def expired(snapshot: Snapshot) -> tuple[str, ...]:
-    """Names of the claims whose time is up and that are not going yet, oldest first, ties by name.
+    """Return names of expired claims that are not leaving yet, oldest first, ties by name.
 
-    The claim's own `expireAfter` counts, not what its NodePool says today (Karpenter). One whose drain was given back is left
-    alone for a while, but for NodePools whose expiry is forceful.
+    The claim's own `expireAfter` counts, not the current one of its NodePool (Karpenter). A claim whose drain was given back is
+    left alone for a while, except in NodePools whose expiry is forceful.
     """
     forceful = {pool.name for pool in snapshot.node_pools if pool.expires_forcefully}
     due = [
@@ -41,17 +41,17 @@ def expired(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _early(claim: NodeClaim, lasting: timedelta) -> timedelta:
-    """How long before its time the claim goes: up to a tenth of that or a day; always the same, and never late."""
+    """Return how long before its time the claim expires: up to a tenth of that or a day; always the same, and never late."""
     spread = min(lasting // SHARE, EARLY_AT_MOST)
     draw = int.from_bytes(blake2b((claim.uid or claim.name).encode(), digest_size=4).digest())
     return timedelta(microseconds=spread // timedelta(microseconds=1) * draw >> 32)
 
 
 def objections(snapshot: Snapshot, claims: Collection[str]) -> dict[str, str]:
-    """Claim → why a pod on its node will not let it go, however long one waits; only of those named, and only where so.
+    """Return claim → why a pod on its node never lets it go, however long one waits; only for named claims with such a pod.
 
     Where a terminationGracePeriod bounds the drain no pod can object. Karpenter begins such a drain all the same, and leaves a
-    node that is half empty and closed to pods.
+    node half empty and closed to pods.
     """
     budgets = DisruptionBudgets.of(snapshot)
     nodes = {

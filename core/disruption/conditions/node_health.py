@@ -1,4 +1,4 @@
-"""Which nodes are ill, and whether so many are that replacing them would make it worse (Karpenter, node repair)."""
+"""Finds unhealthy nodes, and whether so many are unhealthy that replacing them would do harm (Karpenter, node repair)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.state_node import StateNode
 
 
 class RepairPolicy(msgspec.Struct, frozen=True):
-    """A condition of a node that calls for its replacement once it has lasted for `patience`."""
+    """A node condition that requires replacement once it has lasted for `patience`."""
 
     type: str
     status: str
@@ -34,11 +34,12 @@ POLICIES: Final = (
 """Karpenter's policies on AWS: the kubelet's own condition, and those of the EKS node monitoring agent."""
 
 ILL_AT_MOST_PERCENT: Final = 20
-"""Of a NodePool's nodes, rounded up. Where more are ill the cause is elsewhere, and new nodes would fall ill too."""
+"""Share of a NodePool's nodes, rounded up. Where more are unhealthy the cause is elsewhere, and new nodes would become
+unhealthy too."""
 
 
 class HealthCheck:
-    """Judges the nodes of one snapshot."""
+    """Checks the nodes of one snapshot."""
 
     def __init__(self, states: Iterable[StateNode], now: datetime) -> None:
         self._now = now
@@ -51,28 +52,28 @@ class HealthCheck:
         self._too_many = {pool for pool, count in present.items() if ill[pool] > -(-count * ILL_AT_MOST_PERCENT // 100)}
 
     def problem(self, node: Node | None) -> str:
-        """Why the node is to be replaced now, empty where it is not."""
+        """Return why the node must be replaced now, empty where it need not be."""
         for policy, since in _matching(node) if node is not None else ():
             if self._now - since >= policy.patience:
                 return f"its condition {policy.type} is {policy.status} since {since:%Y-%m-%dT%H:%M:%SZ}"
         return ""
 
     def due(self, states: Iterable[StateNode]) -> frozenset[str]:
-        """Names of the claims whose nodes are to be replaced now."""
+        """Names of the claims whose nodes must be replaced now."""
         return frozenset(s.claim.name for s in states if s.claim is not None and self.problem(s.node))
 
     def is_widespread(self, pool: str) -> bool:
-        """Whether too many nodes of the NodePool are ill, however short a time."""
+        """Whether too many nodes of the NodePool are unhealthy, however short a time."""
         return pool in self._too_many
 
 
 def is_anyone_ill(nodes: Iterable[Node]) -> bool:
-    """Whether any node has a condition that calls for its replacement sooner or later."""
+    """Whether any node has a condition that requires its replacement sooner or later."""
     return any(_matching(node) for node in nodes)
 
 
 def _matching(node: Node) -> list[tuple[RepairPolicy, datetime]]:
-    """Policies that a condition of the node matches, and since when; in the order of the policies."""
+    """Return the policies that a condition of the node matches, and since when; in the order of the policies."""
     conditions = {condition.type: condition for condition in node.conditions}
     return [
         (policy, found.changed_at)

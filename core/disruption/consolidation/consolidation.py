@@ -1,8 +1,8 @@
-"""Whether some nodes can be deleted, or replaced by one cheaper node: Karpenter's price rules.
+"""Decides whether some nodes can be deleted, or replaced by one cheaper node: Karpenter's price rules.
 
-A replacement must be strictly cheaper at its worst launch than all it replaces together. Where it may be spot, it must be
-spot: on-demand would not be cheaper. Spot is replaced by spot only with the gate, and one node alone only where fifteen
-types are cheaper, so that the market's next whim does not move it again.
+A replacement must be strictly cheaper at its worst launch than all it replaces together. Where it may be spot, it must be spot:
+on-demand would not be cheaper. Spot replaces spot only with the feature gate, and one node alone only where fifteen types are
+cheaper, so that the next price change does not move it again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FLEXIBLE_TYPES: Final = 15
 
 
 def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPass, *, method: str) -> Command | Refusal:
-    """The command that takes these nodes away, with no replacement or with one."""
+    """Return the command that removes these nodes, with no replacement or with one."""
     simulation = disruption_pass.simulate(candidates, consolidation=True)
     refusal = unplaced(simulation)
     if refusal is not None:
@@ -54,7 +54,7 @@ def consolidated(candidates: Sequence[Candidate], disruption_pass: DisruptionPas
 
 
 def unplaced(simulation: Simulation) -> Refusal | None:
-    """Why the simulated move is out of the question whatever it saves, None where it is not."""
+    """Return why the simulated move is ruled out whatever it saves, None where it is not."""
     if simulation.stranded:
         return Refusal(NodeReason.PODS_UNSCHEDULABLE, simulation.stranded)
     if simulation.displaces:
@@ -73,7 +73,7 @@ def _replacement(
 def affordable(
     claim: PlannedClaim, price: int, candidates: Sequence[Candidate], disruption_pass: DisruptionPass
 ) -> PlannedClaim | Refusal:
-    """The claim, narrowed to what is strictly cheaper than `price` and no mere swap for one of the candidates."""
+    """Return the claim, narrowed to what is strictly cheaper than `price` and not merely the same type as a candidate."""
     options = ReplacementOptions.of(claim, disruption_pass.snapshot)
     is_spot = all(c.capacity_type == labels.SPOT for c in candidates)
     if is_spot and labels.SPOT in claim.capacity_types:
@@ -89,7 +89,7 @@ def affordable(
 
 
 def _cheaper(options: ReplacementOptions, price: int) -> ReplacementOptions | Refusal:
-    """The types whose worst launch is below `price`, if minValues still hold."""
+    """Return the types whose worst launch is below `price`, if minValues still hold."""
     found = options.below(price)
     if not found.types:
         return Refusal(NodeReason.NO_CHEAPER_OPTION, "no cheaper instance type could hold its pods")
@@ -115,9 +115,9 @@ def _spot_options(
 
 
 def _without_same_type(options: ReplacementOptions, candidates: Sequence[Candidate]) -> ReplacementOptions | Refusal:
-    """Only types that are cheaper than any node of a type that is both here and among the options.
+    """Keep only types cheaper than every candidate whose type is among the options.
 
-    Otherwise one of several nodes would be replaced by its like: deleting the others does the same with fewer moves.
+    Otherwise one of several nodes would be replaced by the same type: deleting the others does the same with fewer moves.
     """
     cheapest: dict[str, int] = {}
     for candidate in candidates:

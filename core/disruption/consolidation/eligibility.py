@@ -1,4 +1,4 @@
-"""Which candidates consolidation considers, and what excludes the others."""
+"""Selects the candidates that consolidation considers, and names what excludes the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.reasons.termination import TerminationReason
 
 
 def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
-    """Candidates for consolidation that budgets let go, the best ratio of price to disruption first, ties by name."""
+    """Return candidates for consolidation that budgets allow, the highest ratio of price to disruption first, ties by name."""
     found = [
         c
         for c in disruption_pass.candidates(TerminationReason.UNDERUTILIZED)
@@ -23,7 +23,7 @@ def underutilized(disruption_pass: DisruptionPass) -> list[Candidate]:
 
 
 def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked | None:
-    """What in pool, policy or catalogue keeps the node from being removed as empty or underutilized; None for nothing."""
+    """Return what in pool, policy or catalogue keeps an empty or underutilized node; None for nothing."""
     name, pool = candidate.name, candidate.pool
     now, after = disruption_pass.snapshot.now, pool.disruption.consolidate_after
     if pool.is_static:
@@ -55,7 +55,7 @@ def hindrance(candidate: Candidate, disruption_pass: DisruptionPass) -> Blocked 
 
 
 def _kept_room(name: str, disruption_pass: DisruptionPass) -> Blocked | None:
-    """What keeps an empty node."""
+    """Return what keeps an empty node."""
     if name not in disruption_pass.buffer_nodes:
         return None
     return Blocked(name, NodeReason.CAPACITY_BUFFER, f"a capacity buffer counts on the room of node {name}")

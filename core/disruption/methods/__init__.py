@@ -1,1 +1,4 @@
-"""The ways of finding nodes that may go, in Karpenter's order. None knows of another; `decision` puts them in line."""
+"""Methods that find nodes to remove, in Karpenter's order.
+
+They are independent of each other; `decision` calls them in order.
+"""

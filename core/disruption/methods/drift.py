@@ -1,4 +1,4 @@
-"""Drift: nodes that are no longer what their pool asks for are replaced, whatever that costs (docs/adr/0049)."""
+"""Drift: replaces nodes that no longer match their pool, whatever the cost (docs/adr/0049)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """A command for each drifted node that budgets let go and whose pods all find a place, as far as they do not meet.
+    """Return a command for each drifted node that budgets let go and whose pods find a place, as far as independent.
 
-    Empty nodes come before others, those longest drifted first. The rollout of a pool lets its first node go alone, and
-    none while it is stopped. Pods go to drifted nodes only where nothing else holds them: they would move once more.
-    Commands of one call are found in one and the same world; one that depends on another is left to the next call.
+    Empty nodes come before others, then those that drifted first. The rollout of a pool lets its first node go alone, and none
+    while it is stopped. Pods go to drifted nodes only where no other node can hold them: they would have to move again.
+    Commands of one call are found in the same snapshot; one that depends on another waits for the next call.
     """
     drifted = [c for c in disruption_pass.survey.candidates if c.drift and not c.pool.is_static]
     closed = {candidate.name for candidate in drifted}
@@ -22,7 +22,7 @@ def find(disruption_pass: DisruptionPass) -> list[Command]:
     for candidate in sorted(drifted, key=lambda c: _order(c, disruption_pass)):
         if disruption_pass.is_exhausted:
             break
-        # A node that was refused is so still: the world has only become fuller since.
+        # A node that was refused stays refused: the cluster has only become fuller since.
         if candidate.name in disruption_pass.refusals or not candidate.may_drift:
             continue
         if not left.allows(candidate, TerminationReason.DRIFTED) or not disruption_pass.passes_rollout(

@@ -1,4 +1,4 @@
-"""Emptiness: nodes without a pod that would miss them are deleted."""
+"""Emptiness: deletes nodes without pods that need a new place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """A command for each empty node that budgets let go, the best ratio of price to disruption first, ties by name."""
+    """Return a command for each empty node that budgets let go, highest ratio of price to disruption first, ties by name."""
     now, kept = disruption_pass.snapshot.now, disruption_pass.buffer_nodes
     empty = [
         c

@@ -1,4 +1,4 @@
-"""Multi-node consolidation: several nodes become one cheaper node, or none."""
+"""Multi-node consolidation: replaces several nodes by one cheaper node, or by none."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.reasons.refusal import Refusal
 from core.reasons.termination import TerminationReason
 
 NODES_MAX: Final = 101
-"""How many nodes one command may take: Karpenter's 100 counts from zero."""
+"""Most nodes of one command: Karpenter's 100 counts from zero."""
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """The longest run of the most worthwhile candidates that can go together, found by halving as Karpenter does."""
+    """Find the longest run of the best candidates that can go together, by bisection as in Karpenter."""
     candidates = disruption_pass.within_budgets(underutilized(disruption_pass), TerminationReason.UNDERUTILIZED)
     low, high = 1, min(len(candidates), NODES_MAX) - 1
     best: Command | None = None

@@ -1,4 +1,4 @@
-"""Node repair: nodes that are ill for long are replaced, within all budgets (docs/adr/0034)."""
+"""Node repair: replaces nodes that have been unhealthy for long, within all budgets (docs/adr/0034)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """The first ill node that may go and whose pods all find a place, by name; none where the feature gate is off."""
+    """Return a command for the first unhealthy node, by name, that may go and whose pods find a place.
+
+    None while the feature gate NodeRepair is off.
+    """
     snapshot = disruption_pass.snapshot
     if not snapshot.options.feature_gates.node_repair:
         return []

@@ -1,4 +1,4 @@
-"""Single-node consolidation: one node is deleted, or replaced by a cheaper one."""
+"""Single-node consolidation: deletes one node, or replaces it by a cheaper one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from core.reasons.refusal import Refusal
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """The first candidate for which a command is found. Pools take turns, so that a large one does not starve the others."""
+    """Return a command for the first candidate that has one.
+
+    Pools take turns, so that a large one does not starve the others.
+    """
     for candidate in _in_turns(underutilized(disruption_pass)):
         if disruption_pass.is_exhausted:
             break
-        if candidate.name in disruption_pass.refusals:  # the world has only become fuller since
+        if candidate.name in disruption_pass.refusals:  # the cluster has only become fuller since
             continue
         pool = rejecting_pool([candidate], candidate.price, disruption_pass.totals)
-        if pool:  # deleting it saves the most; where even that is not worth it nothing is
+        if pool:  # deleting it saves the most; if that is not worth it, no replacement is
             disruption_pass.refuse(
                 candidate, NodeReason.BALANCED, f"even deleting it saves too little for NodePool {pool} (Balanced)"
             )

@@ -1,4 +1,4 @@
-"""Drift of static pools: each drifted node is replaced by one made from the template, whatever pods it holds."""
+"""Drift of static pools: replaces each drifted node by one made from the template, whatever pods it holds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from core.reasons.termination import TerminationReason
 
 
 def find(disruption_pass: DisruptionPass) -> list[Command]:
-    """The first drifted node of a static pool that may be replaced, by name.
+    """Return a command for the first drifted node of a static pool that may be replaced, by name.
 
-    A pool that still has more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside
-    the node that goes (Karpenter).
+    A pool with more nodes than it wants shrinks first; `limits.nodes` must have room for the replacement beside the node that
+    goes (Karpenter).
     """
     for candidate in disruption_pass.candidates(TerminationReason.DRIFTED):
         if not candidate.drift or not candidate.pool.is_static or candidate.name in disruption_pass.refusals:
@@ -49,7 +49,7 @@ def _command(candidate: Candidate, replacement: PlannedClaim) -> Command:
 
 
 def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
-    """Why no node of the pool may be replaced now, empty where one may."""
+    """Return why no node of the pool may be replaced now, empty where one may."""
     own = [claim for claim in disruption_pass.snapshot.node_claims if claim.node_pool == pool.name]
     running = [claim for claim in own if claim.deleted_at is None]
     if len(running) > (pool.replicas or 0):
@@ -64,7 +64,7 @@ def _hindrance(pool: NodePool, disruption_pass: DisruptionPass) -> str:
 
 
 def _from_template(pool: NodePool, snapshot: Snapshot) -> PlannedClaim | None:
-    """A claim for any type that the template allows; None where there is none."""
+    """Return a claim for any type that the template allows; None where there is none."""
     asked = template_requirements(pool)
     types = pool_types(snapshot).of(pool.name)
     fitting = [t for t in types if t.requirements().conflict(asked) is None]

@@ -1,7 +1,7 @@
-"""Checks the commands of a small fleet one after the other, each in the world as those before it leave it.
+"""Checks the commands of a small fleet in order, each against the snapshot that the earlier ones leave.
 
-A target is legal as a whole and every seat is final. What a single command of it may be judged by, Karpenter's rules and a
-cluster that broke its own rules before, is asked here, where asking takes milliseconds.
+A target is legal as a whole and every seat is final. This check applies the rules for single commands: Karpenter's, and those
+for a cluster that violated its own rules before; for a small fleet it takes milliseconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from core.reasons.termination import TerminationReason
 
 
 def holding(commands: Sequence[Command], disruption_pass: DisruptionPass, *, worthwhile: int) -> list[Command]:
-    """Those of the commands that hold by themselves; what needs a new node of one that does not, does not either.
+    """Return the commands that hold individually; one that needs a new node of a rejected command is rejected too.
 
     Args:
         commands: In their order.
-        disruption_pass: The pass that they were decided in, which is left as it is.
+        disruption_pass: The pass in which they were decided; it is not changed.
         worthwhile: Nodes are replaced only where that saves one part in so many of what they cost.
     """
     options = msgspec.structs.replace(disruption_pass.snapshot.options, ignore_budgets=True)

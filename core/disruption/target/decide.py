@@ -28,19 +28,19 @@ WORTHWHILE: Final = 20
 """Nodes are replaced by others only where that saves at least one part in so many of what they cost."""
 
 CHANGES_MAX: Final = 8
-"""How often a target is changed because a part of it may not be; each time more nodes stay."""
+"""How often a target is changed because part of it is not allowed; each time more nodes stay."""
 
 CHANGE_SHARE: Final = 0.5
-"""Share of the remaining budget that a new packing may take after each change."""
+"""Share of the remaining search budget that a new packing may take after each change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """A target that may be carried out.
+    """A target that can be carried out.
 
     Attributes:
         fleet: The candidates.
-        realization: What goes, and where the pods go.
+        realization: The nodes that go, and where the pods go.
         claims: New nodes under their final names.
         values: [item], nano-dollars per hour that a pod costs elsewhere.
     """
@@ -52,7 +52,7 @@ class Target:
 
 
 class TargetDecision:
-    """The decision about the nodes of one pass that have drifted or that consolidation may touch."""
+    """Decides about the nodes of one pass that have drifted or that consolidation may touch."""
 
     def __init__(self, disruption_pass: DisruptionPass, budget: SearchBudget) -> None:
         self._pass = disruption_pass
@@ -60,7 +60,7 @@ class TargetDecision:
         self._is_gated = spot_is_gated(disruption_pass)
 
     def commands(self) -> list[Command]:
-        """The commands that may begin now; with budgets ignored, all of them. Reports why each other node stays."""
+        """Return the commands that may begin now; with budgets ignored, all of them. Records why each other node stays."""
         fleet = target_fleet(self._pass)
         if fleet is None:
             return []
@@ -69,7 +69,8 @@ class TargetDecision:
         target = self._target(fleet, search, None)
         found = self._cut(target) if target is not None else []
         if target is not None and not found and not options.ignore_budgets:
-            # The first wave does not pay by itself. What pays best among as many nodes as may go now does.
+            # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
+            # instead.
             drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
             target = self._target(fleet, search, drains_max)
             found = self._cut(target) if target is not None else []
@@ -88,7 +89,7 @@ class TargetDecision:
         return holding(found, self._pass, worthwhile=WORTHWHILE) if is_small else found
 
     def _target(self, fleet: TargetFleet, search: TargetSearch, drains_max: dict[str, int] | None) -> Target | None:
-        """The best choice that may be carried out, None where everything stays."""
+        """Return the best choice that can be carried out, None where everything stays."""
         found = search.found(self._budget, drains_max)
         realization = found.realization
         for _ in range(CHANGES_MAX):
@@ -103,7 +104,7 @@ class TargetDecision:
         return None
 
     def _staying(self, fleet: TargetFleet, found: Realization) -> tuple[Bools | None, tuple[PlannedClaim, ...]]:
-        """[node], which further nodes have to stay, None for none of them; and the new nodes, held to what may be launched."""
+        """Return [node], which further nodes have to stay (None for none), and the new nodes narrowed to what may launch."""
         by_choice = ~found.keeps & ~fleet.must_go
         price = int(fleet.prices[by_choice].sum())
         is_drift = bool((~found.keeps & fleet.must_go).any())
@@ -122,9 +123,9 @@ class TargetDecision:
 
 
 def _least_prices(going: Sequence[Candidate]) -> dict[str, int]:
-    """Type → the least that one of several nodes that go by choice costs.
+    """Return type → the lowest cost of one of several nodes that go by choice.
 
-    Nothing for a single one, which only gets cheaper; nor for a large fleet: some of it is of the types that pay best.
+    Empty for a single node, which only gets cheaper, and for a large fleet, part of which already has the best-paying types.
     """
     found: dict[str, int] = {}
     for candidate in going if 1 < len(going) <= SMALL else ():

@@ -1,4 +1,4 @@
-"""What the fleet costs at least, whatever goes and whatever takes its place."""
+"""Computes a lower bound of the fleet's cost, whichever nodes go and whatever replaces them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from core.scheduling.fleet.fleet_rows import DrainableNode, FleetRows
 
 
 def fleet_floor(disruption_pass: DisruptionPass) -> int:
-    """Nano-dollars per hour that no decision about this snapshot undercuts: a bound for all nodes that may go, and the rest.
+    """Return a lower bound in nano-dollars per hour for every decision about this snapshot: nodes that may go, plus the rest.
 
-    Budgets do not count, and the bound knows of pods only what they require of a node by themselves.
+    The bound ignores budgets, and of pods it uses only what each requires of a node individually.
 
     Args:
         disruption_pass: A pass that has decided nothing yet.
@@ -30,7 +30,7 @@ def fleet_floor(disruption_pass: DisruptionPass) -> int:
         may_drift = bool(candidate.drift) and disruption_pass.is_free(candidate, TerminationReason.DRIFTED)
         may_leave = not candidate.protected and (repairs or hindrance(candidate, disruption_pass) is None)
         if candidate.pool.is_static and (may_drift or repairs):
-            free += candidate.price  # what it is replaced by is not known here, so it counts nothing
+            free += candidate.price  # its replacement is not known here, so it counts nothing
         elif may_drift or may_leave:
             going.append(candidate)
     if not going:

@@ -1,6 +1,6 @@
-"""What moving a pod costs, in money: a saving has to be worth the pods that it disturbs.
+"""Prices the moves of pods in money: a saving must be worth the pods that it disturbs.
 
-A move costs a share of what a movable pod costs on average, as long as the saving lasts. Pods of high priority or deletion
+A move costs a share of the average cost of a movable pod, for as long as the saving lasts. Pods of high priority or deletion
 cost count more (`eviction_cost`), and a pod that disruption has just moved counts many times as much, by a factor that halves
 again and again.
 """
@@ -22,26 +22,26 @@ SHARES: Final = {THOROUGH_MOVES: 0, BALANCED_MOVES: 200, GENTLE_MOVES: 450}
 """Name of the dial → thousandths of the candidates' price per movable pod that a move costs."""
 
 DWELL_FACTOR: Final = 20
-"""How many times more the move of a pod costs that has been moved this moment."""
+"""By how many times the move of a pod that was moved this very moment costs more."""
 
 DWELL_HALF_LIFE: Final = timedelta(minutes=10)
-"""After so long half of that is left."""
+"""Half-life of that factor."""
 
 STARTED_WITHIN: Final = timedelta(minutes=10)
-"""A pod that starts so soon after disruption moved its workload took the place of one that was moved."""
+"""A pod that starts within this time after disruption moved its workload counts as the successor of a moved one."""
 
 _DWELL_HALVINGS_MAX: Final = 12
 _PER_MILLE: Final = 1000
 
 
 def dial(pool: NodePool, options: Options) -> str:
-    """How much moves count in a NodePool: its own annotation, else the option."""
+    """Return the weight of moves in a NodePool: its own annotation, else the option."""
     own = pool.own_annotations.get(labels.MOVES, "")
     return own if own in SHARES else options.moves
 
 
 class MovePrices:
-    """Prices of moves among some candidates.
+    """Prices of moves for some candidates.
 
     Attributes:
         mean: Nano-dollars per hour that a movable pod costs on average.
@@ -55,18 +55,18 @@ class MovePrices:
         self._moved = snapshot.moved_workloads
 
     def of(self, candidate: Candidate) -> int:
-        """Nano-dollars per hour that moving all its pods counts."""
+        """Return what moving all pods of the candidate counts, in nano-dollars per hour."""
         share = SHARES[dial(candidate.pool, self._options)]
         each = self.mean * share // _PER_MILLE
         if self._options.move_price is not None:
             each = self._options.move_price
-        # A pod that has just moved is dear to move again whatever the dial says.
+        # Moving a pod again soon after a move is expensive whatever the dial says.
         recent = max(each, self.mean * SHARES[BALANCED_MOVES] // _PER_MILLE)
         units = ((max(0, eviction_cost(pod)), self._dwell(pod)) for pod in candidate.pods)
         return sum((each + recent * dwell // _PER_MILLE) * unit // UNIT for unit, dwell in units)
 
     def _dwell(self, pod: Pod) -> int:
-        """Thousandths by which the move of a pod costs more that disruption moved lately."""
+        """Return the thousandths by which the move of a pod that disruption moved lately costs more."""
         moved = self._moved.get(pod.workload) if self._moved else None
         if moved is None or pod.started_at is None or not moved.moving_since <= pod.started_at <= self._now:
             return 0

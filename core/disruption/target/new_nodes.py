@@ -1,4 +1,4 @@
-"""The new nodes of a target: held to what is worth launching, so that a launch costs about what was planned."""
+"""Narrows the new nodes of a target to what is worth launching, so that a launch costs about what was planned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.plan import PlannedClaim
 from core.model.snapshot import Snapshot
 
 WORST_RATIO: Final = (8, 5)
-"""The dearest launch of a replacement costs at most this many times its planned price."""
+"""The most expensive launch of a replacement costs at most this many times its planned price."""
 
 
 def held(
@@ -64,7 +64,7 @@ def _narrowed(
 
 
 def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
-    """The same types in the zone of the cheapest offering: elsewhere it may cost a multiple."""
+    """Return the same types in the zone of the cheapest offering: elsewhere they may cost a multiple."""
     offers = [offer for _, found in options.types for offer in found]
     zone = min(offers, key=lambda offer: (offer.price, offer.zone)).zone
     claim = msgspec.structs.replace(options.claim, zones=(zone,))
@@ -72,7 +72,7 @@ def _of_cheapest_zone(options: ReplacementOptions) -> ReplacementOptions:
 
 
 def _of_one_capacity_type(options: ReplacementOptions) -> ReplacementOptions:
-    """Spot where that is cheaper, else on-demand; reservations stay beside what they fall back on."""
+    """Keep spot where it is cheaper, else on-demand; reservations stay along with their fallback."""
     kinds = options.claim.capacity_types
     if labels.SPOT not in kinds or len(kinds) == 1:
         return options

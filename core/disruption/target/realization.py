@@ -1,4 +1,4 @@
-"""What becomes of a choice of nodes that stay: every drained pod's place by all rules, and what that costs."""
+"""Evaluates a choice of nodes that stay: every drained pod's place by all rules, and the resulting cost."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from core.packing.target.seat_filling import SeatFilling
 from core.scheduling.planner import Drains, SchedulingResults
 
 REPAIRS_MAX: Final = 12
-"""How often nodes are kept because their pods find no place; each time they are fewer."""
+"""How often nodes are kept because their pods find no place; their number decreases each time."""
 
 _COVER_PRICE: Final = 20_000_000
-"""Added to a node's price where nodes are kept for their pods: cheap nodes with one such pod are not all taken first."""
+"""Added to a node's price where nodes are kept for their pods, so that cheap nodes with one such pod are not all taken first.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meant:
-    """What the program means for a choice of nodes: pods of items into groups' free room, and how many new machines."""
+    """The program's intention for a choice of nodes: pods of items into groups' free room, and how many new machines."""
 
     into: Floats
     machines: float
@@ -55,12 +56,12 @@ class Realization:
 
     @property
     def goal(self) -> tuple[int, bool, int, int]:
-        """What is to be as small as possible: cost and moves, once what must go does; of equals the fewest nodes go."""
+        """The objective to minimize: cost and moves, after all nodes that must go; ties by the fewest nodes that go."""
         return self.unmoved, self.displaces, self.cost + self.moves, int((~self.keeps).sum())
 
 
 class Realizations:
-    """Asks the scheduler about choices of nodes.
+    """Evaluates choices of nodes with the scheduler.
 
     Attributes:
         asked: How often.
@@ -69,7 +70,7 @@ class Realizations:
     """
 
     def __init__(self, fleet: TargetFleet, *, is_gated: bool, keep_discount: int) -> None:
-        """Ask about one fleet.
+        """Prepare evaluations of one fleet.
 
         Args:
             fleet: The candidates.
@@ -84,7 +85,7 @@ class Realizations:
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
     def of(self, keeps: Bools, meant: Meant | None, budget: SearchBudget | None) -> Realization:
-        """What becomes of the choice, with more nodes kept where pods would find no place."""
+        """Evaluate the choice, keeping more nodes where pods would find no place."""
         keeps = keeps.copy()
         for _ in range(REPAIRS_MAX):
             found = self._asked(keeps, meant, budget)
@@ -137,7 +138,7 @@ class Realizations:
         return seats
 
     def _missing(self, found: Realization) -> tuple[Ints, Bools]:
-        """[item], pods without a place that the rules allow; [node], whose being kept would help."""
+        """Return [item], pods without a place that the rules allow, and [node], the nodes whose keeping would help."""
         fleet, rows = self._fleet, self._fleet.rows
         loads = rows.problem.loads
         placeless = [pod for pod in found.results.plan.unschedulable if pod.pod not in fleet.waiting]
@@ -162,7 +163,7 @@ class Realizations:
         return found
 
     def _covering(self, keeps: Bools, missing: Ints, may_cover: Bools) -> Bools:
-        """[node], those that hold most of the missing pods for the least price."""
+        """Return [node], the nodes that hold most of the missing pods for the lowest price."""
         problem = self._fleet.rows.problem
         covering, missing = np.zeros_like(keeps), missing.copy()
         while missing.any():

@@ -1,4 +1,7 @@
-"""The final seats of a target, by kind of pod. Who takes which is decided as waves go: pods of a kind are interchangeable."""
+"""Assigns the final seats of a target, by group of equal pods.
+
+Waves decide which pod takes which seat: equal pods are interchangeable.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,17 @@ _Taken = list[tuple[deque[str] | Counter[int], int, str]]
 
 
 class SeatBook:
-    """Seats that are still free.
+    """The free seats.
 
     Attributes:
         claims: New nodes, launched or not.
-        launched: Positions of those that earlier nodes needed.
+        launched: Positions of the new nodes that earlier nodes needed.
     """
 
     def __init__(
         self, fleet: TargetFleet, found: Realization, claims: Sequence[PlannedClaim], *, is_gated: bool
     ) -> None:
-        """Read the seats off the scheduler's answer.
+        """Read the seats from the scheduler's answer.
 
         Args:
             fleet: The candidates.
@@ -55,7 +58,7 @@ class SeatBook:
         self._on_new = [Counter(self._row_of[key] for key in claim.pods if key in own) for claim in found.claims]
 
     def take(self, node: int, wanted: Counter[int]) -> list[Move] | None:
-        """Final seats for all pods of a node, new nodes being launched for them; None, and nothing taken, where there are none.
+        """Take final seats for all pods of a node, launching new nodes for them; None, and nothing taken, where there are none.
 
         Args:
             node: The row of a node that goes.
@@ -77,7 +80,7 @@ class SeatBook:
         return moves
 
     def hold_to(self, positions: Sequence[int], price: int | None, *, flexible: bool) -> bool:
-        """Narrow new nodes to what may be launched for some nodes that go; whether that leaves each something to become.
+        """Narrow new nodes to what may be launched for some leaving nodes; return whether each still has a type left.
 
         Args:
             positions: The new nodes.
@@ -103,7 +106,7 @@ class SeatBook:
         return True
 
     def put_back(self, node: int, moves: Sequence[Move], launched: Sequence[int]) -> None:
-        """Undo what `take` gave a node and launched for it."""
+        """Release what `take` gave a node and launched for it."""
         new = {claim.name: position for position, claim in enumerate(self.claims)}
         for move in reversed(moves):
             row = self._row_of[move.pod]
@@ -117,7 +120,7 @@ class SeatBook:
             self._spot_left.update(self._row_of[move.pod] for move in moves)
 
     def open_seats(self) -> Counter[int]:
-        """Item → seats on nodes that exist or are launched already."""
+        """Return item → seats on nodes that exist or are launched already."""
         found = Counter({row: len(seats) for row, seats in self._rooms.items()})
         for position in sorted(self.launched):
             found.update(self._on_new[position])
@@ -160,7 +163,7 @@ class SeatBook:
         return self.claims[best].name
 
     def _use(self, position: int, wanted: Counter[int]) -> float:
-        """Pods of the wave that a new node would take, for its price."""
+        """Return how many pods of the wave a new node would take, relative to its price."""
         return (self._on_new[position] & wanted).total() / max(self.claims[position].price, 1)
 
     def _admits(self, claim: PlannedClaim, node: int) -> bool:

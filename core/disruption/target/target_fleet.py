@@ -1,4 +1,4 @@
-"""The nodes that a target decides about, and all that the decision needs to know of them."""
+"""Collects the nodes that a target decides about, and all inputs of the decision."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class TargetFleet:
     Attributes:
         candidates: [node].
         rows: The fleet as arrays.
-        planner: Plans for pods that are held to where rules along zones want them.
+        planner: Planner for pods that rules along zones hold to a domain.
         closed: Positions of nodes that stay and take no pods.
-        waiting: Keys of pods that have no place as things are.
-        waiting_price: Nano-dollars per hour of the new nodes that pods need which wait anyway.
+        waiting: Keys of pods that have no place today.
+        waiting_price: Nano-dollars per hour of the new nodes that these pods need in any case.
         has_buffers: Whether capacity buffers ask for room.
     """
 
@@ -48,15 +48,15 @@ class TargetFleet:
         return self.rows.problem.must_go
 
     def reason(self, node: int) -> str:
-        """Why a node goes."""
+        """Return why a node goes."""
         return TerminationReason.DRIFTED if self.must_go[node] else TerminationReason.UNDERUTILIZED
 
 
 def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
-    """Nodes that may go: what consolidation may touch, and on the whole way what has drifted; None where there are none.
+    """Return the nodes that consolidation may remove, and on the whole way also drifted nodes; None where there are none.
 
-    Nodes that have drifted or are empty take no pods, whether they may go now or not: they go sooner or later. Nodes to which
-    commands of this pass move pods stay, so that none of these moves twice.
+    Drifted and empty nodes take no pods, whether they may go now or not: they go sooner or later. Nodes to which commands of
+    this pass move pods stay, so that no pod moves twice.
     """
     snapshot, survey = disruption_pass.snapshot, disruption_pass.survey
     held = {move.to for command in disruption_pass.commands for move in command.moves}
@@ -87,7 +87,7 @@ def target_fleet(disruption_pass: DisruptionPass) -> TargetFleet | None:
 
 
 def _may_go(candidate: Candidate, disruption_pass: DisruptionPass) -> bool:
-    """Whether the node may go at some moment of the way, budgets that are used up for now aside."""
+    """Whether the node may go at some moment of the way, ignoring budgets that are used up for now."""
     if candidate.pool.is_static:
         return False
     if candidate.drift:
@@ -111,5 +111,5 @@ def _is_open(candidate: Candidate, reason: str, disruption_pass: DisruptionPass)
 
 
 def spot_is_gated(disruption_pass: DisruptionPass) -> bool:
-    """Whether spot may not be replaced by spot (docs/adr/0045)."""
+    """Whether spot is not allowed to replace spot (docs/adr/0045)."""
     return not disruption_pass.snapshot.options.feature_gates.spot_to_spot_consolidation

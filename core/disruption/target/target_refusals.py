@@ -1,4 +1,4 @@
-"""Why the candidates that a target keeps stay."""
+"""Explains why the candidates that a target keeps stay."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from core.reasons.node import NodeReason
 
 
 def refuse_the_rest(disruption_pass: DisruptionPass, search: TargetSearch, keeps: Bools | None) -> None:
-    """Record for every candidate why it stays, as if none went; those that go replace it later.
+    """Record for every candidate why it stays, assuming none goes; the refusals of candidates that go are replaced later.
 
     Args:
-        disruption_pass: Takes the refusals.
-        search: What was found out.
+        disruption_pass: Receives the refusals.
+        search: The search with its findings.
         keeps: [node], whether the target keeps it; None where there is no target.
     """
     fleet = search.fleet

@@ -1,4 +1,4 @@
-"""The search for a target: the keep-or-drain program, rounded, and for small fleets every step from there that pays."""
+"""Searches for a target: the keep-or-drain program, rounded, and for small fleets every improving step from there."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from core.packing.target.keep_or_drain import DOLLARS, FleetTarget, KeepOrDrain,
 from core.packing.target.launch_choice import promising
 
 SMALL: Final = 40
-"""With so few candidates the program's rounding is coarse, and each choice is asked of the scheduler in milliseconds."""
+"""With this few candidates the program's rounding is coarse, and the scheduler evaluates each choice in milliseconds."""
 
 CHOICES_MAX: Final = 160
-"""Most choices that are asked about for a small fleet."""
+"""Most choices that are evaluated for a small fleet."""
 
 KEEP_DISCOUNTS: Final = {"thorough": 2, "balanced": 40, "gentle": 40}
-"""Thousandths by which a running node counts cheaper than a new one: prices waver by about two in a hundred either way."""
+"""Thousandths by which a running node counts cheaper than a new one: prices vary by about two percent either way."""
 
 PACKED_STARTS: Final = 2
 PACKED_SHARE: Final = 0.2
-"""For so many choices to start from the new nodes are packed as well as may be, each within that share of what is left."""
+"""For this many initial choices the new nodes are packed as well as possible, each within that share of the remaining budget.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +53,7 @@ class TargetSearch:
 
     Attributes:
         fleet: The candidates.
-        realizations: What the scheduler was asked, and said.
+        realizations: The evaluations by the scheduler.
     """
 
     def __init__(self, fleet: TargetFleet, moves: str, *, is_gated: bool) -> None:
@@ -64,7 +65,7 @@ class TargetSearch:
         self._types: Ints | None = None
 
     def found(self, budget: SearchBudget, drains_max: dict[str, int] | None = None) -> FoundTarget:
-        """The best choice within a budget.
+        """Return the best choice found within a budget.
 
         Args:
             budget: Bounds the search for cheaper new nodes and other choices.
@@ -109,7 +110,7 @@ class TargetSearch:
     def _climbed(
         self, best: Realization, meant: Meant, keeps: Bools, budget: SearchBudget, drains_max: dict[str, int] | None
     ) -> Realization:
-        """The best of a few choices to start from, changed by one node at a time as long as that pays."""
+        """Return the best of a few initial choices, changed by one node at a time as long as that pays."""
         asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
         for number, choice in enumerate(self._starts(keeps)):
             portion = budget.portion(PACKED_SHARE) if number < PACKED_STARTS else None
@@ -137,7 +138,7 @@ class TargetSearch:
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,
     ) -> Realization:
-        """The better of the best so far and one more choice."""
+        """Return the better of the best so far and one more choice."""
         if choice.tobytes() in asked or not self._is_within(choice, drains_max):
             return best
         asked.add(choice.tobytes())
@@ -146,7 +147,7 @@ class TargetSearch:
         return min(best, found, key=_goal)
 
     def _starts(self, keeps: Bools) -> Iterator[Bools]:
-        """What the program means with nothing that must go left out, all gone, and each of the nodes gone alone."""
+        """Yield the program's choice with all nodes that must go gone, all nodes gone, and each node gone alone."""
         stay = ~self.fleet.must_go
         yield stay.copy()
         yield np.zeros_like(keeps)

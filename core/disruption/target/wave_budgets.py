@@ -1,4 +1,4 @@
-"""What one wave may take: places in budgets, what PodDisruptionBudgets allow, and what limits leave for new nodes."""
+"""Limits one wave: places in budgets, what PodDisruptionBudgets allow, and what limits leave for new nodes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from core.pools.pool_types import pool_types
 
 
 class WaveBudgets:
-    """Counts over the waves of one target. The first has what is left at this moment, later ones what the fleet then allows.
+    """Counters over the waves of one target.
 
-    With budgets ignored they shape the waves all the same, those that let nothing go aside: the way is what it would be.
+    The first wave has what is left at this moment, later ones what the fleet then allows.
+
+    With budgets ignored they still shape the waves, except those that let no node go, so that the way is realistic.
     """
 
     def __init__(self, disruption_pass: DisruptionPass) -> None:
@@ -29,7 +31,7 @@ class WaveBudgets:
         self._evictions = disruption_pass.evictions_left()
 
     def begin(self) -> None:
-        """Begin a wave: what the one before moved runs again."""
+        """Begin a wave: what the previous one moved runs again."""
         self._wave += 1
         self._taken.clear()
         self._evictions = self._pass.evictions_left(is_first=self._wave == 1)
@@ -50,7 +52,7 @@ class WaveBudgets:
         self._capacity[pool, quantity.NODES] -= 1
 
     def has_room_for(self, claims: Iterable[PlannedClaim], beside: Candidate) -> bool:
-        """Whether the NodePools' limits leave room for new nodes once a node is going."""
+        """Whether the NodePools' limits leave room for new nodes while a node is leaving."""
         wanted: Counter[tuple[str, str]] = Counter()
         for claim in claims:
             for name in self._pools[claim.node_pool].limits:
@@ -70,7 +72,7 @@ class WaveBudgets:
         self._present[claim.node_pool] = self._present.get(claim.node_pool, 0) + 1
 
     def end(self) -> None:
-        """The wave is over: its nodes are gone."""
+        """End the wave: its nodes are gone."""
         for pool, count in self._taken.items():
             self._present[pool] -= count
 

@@ -1,4 +1,4 @@
-"""The commands of a wave: nodes that share a new node go together, the others in small groups, so that each may fail alone."""
+"""Groups a wave into commands: nodes that share a new node go together, the others in small groups that fail alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.model.values import resources
 from core.reasons.termination import TerminationReason
 
 DELETED_TOGETHER: Final = 10
-"""Most nodes of a command that launches nothing: if one of them may not go any more, so many are asked about again."""
+"""Most nodes of a command that launches nothing: if one of them may no longer go, all of them are decided again."""
 
 
 def wave_commands(
@@ -23,7 +23,7 @@ def wave_commands(
     launched: Sequence[int],
     wave: int,
 ) -> list[Command]:
-    """The commands, those that launch first.
+    """Return the commands, those that launch first.
 
     Args:
         fleet: The candidates.
@@ -36,7 +36,7 @@ def wave_commands(
     used = {node: sorted({new[move.to] for move in found if move.to in new}) for node, found in moves.items()}
     found: list[Command] = []
     for nodes, positions in components(used):
-        waiting = set(positions)  # what another reason's command launches is only waited for
+        waiting = set(positions)  # what a command of another reason launches is only waited for
         for reason in (TerminationReason.DRIFTED, TerminationReason.UNDERUTILIZED):
             own = [node for node in nodes if fleet.reason(node) == reason]
             for part in _parts(own, whole=bool(positions)):
@@ -47,7 +47,7 @@ def wave_commands(
 
 
 def components(used: Mapping[int, Sequence[int]]) -> Iterator[tuple[list[int], list[int]]]:
-    """Nodes that share new nodes, with these; then all nodes that use none."""
+    """Return nodes that share new nodes, with these; then all nodes that use none."""
     left = {node: set(positions) for node, positions in used.items() if positions}
     while left:
         first = next(iter(left))
@@ -94,7 +94,7 @@ def _command(
 
 
 def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) -> PlannedClaim:
-    """A new node as the wave that launches it fills it. Its types hold what later waves bring, too."""
+    """Return a new node as filled by the wave that launches it. Its types also hold what later waves bring."""
     planned = {key for key in claim.pods if key in fleet.rows.row_of_pod}
     requested = dict(claim.resources)
     for key in sorted(planned.difference(arriving)):
@@ -106,6 +106,6 @@ def _opened(claim: PlannedClaim, arriving: Sequence[str], fleet: TargetFleet) ->
 
 
 def _requests(fleet: TargetFleet, key: str) -> dict[str, int]:
-    """What a pod requests; equal for all pods of its kind."""
+    """Return what a pod requests; equal for all pods of its item."""
     rows = fleet.rows
     return rows.amounts(rows.row_of_pod[key])

@@ -1,4 +1,4 @@
-"""Cuts a target into waves: nodes that may go together, whose pods take final seats only, so that no pod moves twice."""
+"""Cuts a target into waves: nodes that may go together, whose pods take only final seats, so that no pod moves twice."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from core.model.plan import Command, Move
 from core.packing.problem import Floats
 
 WAVES_MAX: Final = 400
-"""Most waves of one way; a budget of one node lets one go at a time."""
+"""Most waves of one target; a budget of one node lets one go at a time."""
 
 OPEN_SEAT: Final = 4_000_000
-"""Nano-dollars per hour by which a seat that is open already makes a node's turn come earlier."""
+"""Nano-dollars per hour by which each seat that is open already advances a node."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class WaveCutter:
     def __init__(
         self, disruption_pass: DisruptionPass, fleet: TargetFleet, found: Realization, book: SeatBook, values: Floats
     ) -> None:
-        """Take a target.
+        """Prepare to cut a target.
 
         Args:
             disruption_pass: Budgets and what is decided already.
@@ -60,7 +60,7 @@ class WaveCutter:
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
 
     def commands(self, *, waves_max: int = WAVES_MAX) -> list[Command]:
-        """The commands of so many waves, in order."""
+        """Return the commands of this many waves, in order."""
         found: list[Command] = []
         number = 0
         while self._left and number < waves_max:
@@ -74,7 +74,7 @@ class WaveCutter:
         return found
 
     def _next(self) -> Wave:
-        """The next wave: nodes by what they save for each move, as many as all budgets let go together."""
+        """Return the next wave: nodes by what they save per move, as many as all budgets let go together."""
         self._budgets.begin()
         wave, wanted = Wave(), Counter[int]()
         seats = self._book.open_seats()
@@ -101,7 +101,7 @@ class WaveCutter:
         return wave
 
     def _send_home(self, wave: Wave, *, must_pay: bool) -> None:
-        """Take nodes out of the wave again that may not be replaced by what it launches for them (Karpenter's price rules).
+        """Remove nodes from the wave that must not be replaced by what it launches for them (Karpenter's price rules).
 
         Args:
             wave: The wave.
@@ -117,7 +117,8 @@ class WaveCutter:
             planned = sum(claims[position].price for position in positions)
             pays = must_pay or price > planned
             is_lone_spot = len(nodes) == 1 and bool(problem.is_spot[nodes[0]])
-            # In a large fleet the whole pays by far, and each new node costs at most `WORST_RATIO` times its price.
+            # In a large fleet the whole pays by a wide margin, and each new node costs at most `WORST_RATIO` times its
+            # price.
             is_large = len(self._fleet.candidates) > SMALL
             is_planned = price > planned or not must_pay
             holds = self._book.hold_to(positions, price if pays else None, flexible=is_lone_spot) or (
@@ -129,7 +130,7 @@ class WaveCutter:
                 wave.launched = [position for position in wave.launched if position not in positions]
 
     def _rank(self, node: int, seats: Counter[int]) -> tuple[int, float]:
-        """What has drifted goes first; then the saving for each move, where seats that are open already count as saved."""
+        """Rank drifted nodes first, then by the saving per move, where seats that are open already count as saved."""
         needs = self._needs[node]
         worth = float(self._worth[node]) + OPEN_SEAT * (needs & seats).total()
         return -int(self._fleet.must_go[node]), -worth / (needs.total() + 1)
