@@ -96,8 +96,10 @@ fix: setup ## Fix what a machine can fix
 	$(BIN)/ruff check --fix .
 
 FIGURES ?=
-docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json
+BENCH ?=
+docs: setup ## Write the reference pages and the CustomResourceDefinitions from the code, and figures from FIGURES=build/nightly.json BENCH=build/bench.json
 	$(if $(FIGURES),cp $(FIGURES) docs/figures.json)
+	$(if $(BENCH),cp $(BENCH) docs/benchmarks.json)
 	$(BIN)/python -m tests.reference
 	$(BIN)/python -m tests.access.page
 

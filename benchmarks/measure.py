@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -90,13 +90,13 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
         "nodes": len(snapshot.nodes),
         "decodeSeconds": decode_seconds,
         "coldSeconds": cold.seconds,
-        "groundSeconds": statistics.median(run.ground_seconds for run in warm),
-        "solveSeconds": statistics.median(run.solve_seconds for run in warm),
-        "greedySeconds": statistics.median(run.seconds for run in warm),
-        "greedyCpuSeconds": statistics.median(run.cpu_seconds for run in warm),
-        "greedyRuns": [run.seconds for run in warm],
         "peakBytes": peak_bytes,
-        "greedy": _described(snapshot, cold.plan, is_judged=is_judged),
+        "greedy": {
+            **_times(warm),
+            "prepareSeconds": statistics.median(run.prepare_seconds for run in warm),
+            "solveSeconds": statistics.median(run.solve_seconds for run in warm),
+            **_described(snapshot, cold.plan, is_judged=is_judged),
+        },
         "improved": [],
     }
     for seconds in budgets:
@@ -108,7 +108,7 @@ def measured(files: Files, repeats: Repeats, budgets: list[float], *, is_judged:
         result["improved"].append(
             {
                 "budgetSeconds": seconds,
-                "seconds": statistics.median(each.seconds for each in tried),
+                **_times(tried),
                 "costs": [dollars(each.plan.cost.hourly) for each in tried],
                 "peakBytes": _peak_bytes(),
                 **_described(snapshot, run.plan, is_judged=is_judged),
@@ -146,13 +146,22 @@ def _manifests_seconds(files: Files) -> float:
         return look(arguments).decode_seconds
 
 
+def _times(runs: Sequence[_Run]) -> JsonObject:
+    """Medians over the runs of one plan, and each run's seconds in their order."""
+    return {
+        "seconds": statistics.median(run.seconds for run in runs),
+        "cpuSeconds": statistics.median(run.cpu_seconds for run in runs),
+        "runs": sorted(run.seconds for run in runs),
+    }
+
+
 class _Run(msgspec.Struct, frozen=True):
-    """One plan and what it took: the ground, the solving, and what the garbage collector catches up on at the end."""
+    """One plan and the time it took. `seconds` includes preparing, solving, and the garbage collection deferred to the end."""
 
     plan: Plan
     seconds: float
     cpu_seconds: float
-    ground_seconds: float
+    prepare_seconds: float
     solve_seconds: float
 
 

@@ -1,39 +1,57 @@
-"""The results as one table for people."""
+"""The results as a table: a row for each plan, with its own speed and its own cost beside Karpenter's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-_HEADINGS: Final = (
-    "case", "pods", "types", "pages s", "files s", "cold s", "greedy s", "solve s", "pods/s", "peak MB", "nodes", "greedy $/h",
-    "budget s", "plan s", "nodes", "plan $/h", "bound $/h", "gap", "flexible",
-    "Karpenter s", "faster", "by cpu", "nodes", "$/h", "saved", "checked",
+HEADINGS: Final = (
+    "case", "pods", "types", "plan", "seconds", "runs", "pods/s", "nodes", "$/h", "bound", "gap", "flexible",
+    "Karpenter s", "nodes", "$/h", "faster", "by cpu", "saved", "checked",
 )  # fmt: skip
-_NOTES: Final = """\
-pages: from API pages to the snapshot. files: the same as manifests, by the command line.
-cold: the first plan of a process. greedy: median of the warm plans, preparing the snapshot included; solve: without.
-plan: one run that may improve for `budget s`, loading the solver included. gap: cost over the proven lower bound.
+READING: Final = ("case", "pages s", "files s", "cold s", "prepare s", "solve s", "peak MB")
+NOTES: Final = """\
+plan: greedy, or improved under a time budget; every figure of a row is that plan's. seconds: median of the warm runs, preparing
+the snapshot included; runs: the fastest and the slowest. gap: cost over the best bound that any plan of the case proves.
 flexible: claims of c, m and r types that keep 15 types or more within 1.6 times their cheapest.
-faster: Karpenter's time in its scheduler, its preparing left out, over our greedy with ours.
+faster: Karpenter's time in its scheduler, without its preparation, over this plan's with ours.
 by cpu: the same in processor seconds, which a busy machine distorts less; Karpenter uses several processors at a time.
-saved: what our plan costs less than Karpenter's.
-checked: both plans, by the naive judge."""
-_NONE: Final = "-"
+saved: how much less this plan costs than Karpenter's. checked: this plan, by the naive judge.
+pages, files: reading API pages, or manifests, into a snapshot. cold: the first greedy plan of a process.
+prepare, solve: the two parts of a warm greedy plan."""
+NONE: Final = "-"
+GREEDY: Final = "greedy"
 _ROUNDING: Final = 1e-9
 
 
 def table(results: Sequence[dict[str, Any]], why_no_peer: str) -> str:
-    """Right-aligned columns, a row for each case and time budget, and what the columns mean."""
-    rows = [_HEADINGS, *(row for result in results for row in _rows(result))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = [
-        "  ".join(_cell(text, width, column) for column, (text, width) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
+    """Right-aligned columns for a terminal, and what the columns mean."""
+    notes = [NOTES, *([f"Karpenter: {why_no_peer}"] if why_no_peer else [])]
+    notes += [f"{result['name']}: {note}" for result in results for note in remarks(result)]
+    parts = (_aligned([HEADINGS, *plan_rows(results)]), _aligned([READING, *reading_rows(results)]), notes)
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def plan_rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """A row for each plan of each case, in the order of `HEADINGS`."""
+    return [row for result in results for row in _rows(result)]
+
+
+def reading_rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """A row for each case that was measured, in the order of `READING`."""
+    return [
+        (
+            result["name"],
+            _seconds(result["decodeSeconds"]),
+            _seconds(result["manifestsSeconds"]) if "manifestsSeconds" in result else NONE,
+            _seconds(result["coldSeconds"]),
+            _seconds(result["greedy"]["prepareSeconds"]),
+            _seconds(result["greedy"]["solveSeconds"]),
+            f"{result['peakBytes'] / 1e6:.0f}",
+        )
+        for result in results
+        if "greedy" in result
     ]
-    notes = [_NOTES, *([f"Karpenter: {why_no_peer}"] if why_no_peer else [])]
-    notes += [f"{result['name']}: {note}" for result in results for note in _remarks(result)]
-    return "\n".join([*(line.rstrip() for line in lines), "", *notes])
 
 
 def below_bound(result: dict[str, Any]) -> bool:
@@ -47,7 +65,7 @@ def below_bound(result: dict[str, Any]) -> bool:
 def gives_up_more(result: dict[str, Any]) -> bool:
     """Whether compared plans place different pods: improved ones another number than greedy, or we fewer than Karpenter.
 
-    What a plan saves by leaving pods without a place is nothing saved.
+    A plan that leaves pods without a place saves nothing by that.
     """
     greedy = result["greedy"]["unschedulable"] if "greedy" in result else 0
     improved = [plan["unschedulable"] for plan in result.get("improved", [])]
@@ -55,69 +73,8 @@ def gives_up_more(result: dict[str, Any]) -> bool:
     return any(number != greedy for number in improved) or greedy > peer
 
 
-def _cell(text: str, width: int, column: int) -> str:
-    return text.ljust(width) if column == 0 else text.rjust(width)
-
-
-def _rows(result: dict[str, Any]) -> Iterable[tuple[str, ...]]:
-    if "greedy" not in result:
-        yield (result["name"], *("skipped" if "skipped" in result else "failed", *[""] * (len(_HEADINGS) - 2)))
-        return
-    greedy = result["greedy"]
-    first = [
-        result["name"],
-        f"{result['pods']}",
-        f"{result['types']}",
-        _seconds(result["decodeSeconds"]),
-        _seconds(result["manifestsSeconds"]) if "manifestsSeconds" in result else _NONE,
-        _seconds(result["coldSeconds"]),
-        _seconds(result["greedySeconds"]),
-        _seconds(result["solveSeconds"]),
-        f"{result['pods'] / result['greedySeconds']:,.0f}",
-        f"{result['peakBytes'] / 1e6:.0f}",
-        f"{greedy['claims']}",
-        f"{greedy['cost']:.2f}",
-    ]
-    for number, plan in enumerate(result["improved"] or [greedy]):
-        own = first if number == 0 else [result["name"], *[""] * (len(first) - 1)]
-        yield (*own, *_plan_cells(plan), *_peer_cells(result, plan, is_first=number == 0), _verdict(result, plan))
-
-
-def _plan_cells(plan: dict[str, Any]) -> list[str]:
-    bound, cost = plan["lowerBound"], plan["cost"]
-    flexible = plan["flexibility"]
-    return [
-        f"{plan['budgetSeconds']:g}" if "budgetSeconds" in plan else _NONE,
-        _seconds(plan["seconds"]) if "seconds" in plan else _NONE,
-        f"{plan['claims']}",
-        f"{cost:.2f}",
-        _NONE if bound is None else f"{bound:.2f}",
-        f"{cost / bound - 1:.1%}" if bound else _NONE,
-        _NONE if flexible is None else f"{flexible['share']:.0%}",
-    ]
-
-
-def _peer_cells(result: dict[str, Any], plan: dict[str, Any], *, is_first: bool) -> list[str]:
-    peer = result.get("peer")
-    if peer is None:
-        return [_NONE] * 6
-    saved = 1 - plan["cost"] / peer["cost"] if peer["cost"] else 0.0
-    if not is_first:
-        return ["", "", "", "", "", f"{saved:.1%}"]
-    faster = peer["seconds"] / result["greedySeconds"]
-    by_cpu = peer["cpuSeconds"] / result["greedyCpuSeconds"]
-    times = [_seconds(peer["seconds"]), f"{faster:.1f}x", f"{by_cpu:.1f}x"]
-    return [*times, f"{peer['claims']}", f"{peer['cost']:.2f}", f"{saved:.1%}"]
-
-
-def _verdict(result: dict[str, Any], plan: dict[str, Any]) -> str:
-    judged = [found["judged"]["count"] for found in (result["greedy"], plan) if "judged" in found]
-    if not judged:
-        return "no"
-    return f"{max(judged)} wrong" if any(judged) else "ok"
-
-
-def _remarks(result: dict[str, Any]) -> Iterable[str]:
+def remarks(result: dict[str, Any]) -> Iterable[str]:
+    """Notes on one case: why it failed or was skipped, broken rules, different pods, and how Karpenter was run."""
     for key in ("skipped", "failed", "peerFailed"):
         if key in result:
             yield result[key]
@@ -136,6 +93,71 @@ def _remarks(result: dict[str, Any]) -> Iterable[str]:
         yield f"{runs}, load {peer['load']:.1f}"
         if peer["unschedulable"] != result["greedy"]["unschedulable"]:
             yield f"Karpenter left {peer['unschedulable']} pods without a place, we {result['greedy']['unschedulable']}"
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            _cell(text, width, column) for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _cell(text: str, width: int, column: int) -> str:
+    return text.ljust(width) if column == 0 else text.rjust(width)
+
+
+def _rows(result: dict[str, Any]) -> Iterable[tuple[str, ...]]:
+    if "greedy" not in result:
+        yield (result["name"], *("skipped" if "skipped" in result else "failed", *[""] * (len(HEADINGS) - 2)))
+        return
+    plans = (result["greedy"], *result["improved"])
+    bound = max((plan["lowerBound"] for plan in plans if plan["lowerBound"] is not None), default=None)
+    for plan in plans:
+        yield (
+            result["name"],
+            f"{result['pods']}",
+            f"{result['types']}",
+            *_plan_cells(plan, result["pods"], bound),
+            *_peer_cells(result.get("peer"), plan),
+            _verdict(plan),
+        )
+
+
+def _plan_cells(plan: dict[str, Any], pods: int, bound: float | None) -> list[str]:
+    cost, flexible = plan["cost"], plan["flexibility"]
+    return [
+        f"{plan['budgetSeconds']:g} s" if "budgetSeconds" in plan else GREEDY,
+        _seconds(plan["seconds"]),
+        _spread(plan["runs"]),
+        f"{pods / plan['seconds']:,.0f}",
+        f"{plan['claims']}",
+        f"{cost:.2f}",
+        NONE if bound is None else f"{bound:.2f}",
+        f"{cost / bound - 1:.1%}" if bound else NONE,
+        NONE if flexible is None else f"{flexible['share']:.0%}",
+    ]
+
+
+def _spread(runs: Sequence[float]) -> str:
+    return NONE if len(runs) < 2 else f"{_seconds(min(runs))} to {_seconds(max(runs))}"
+
+
+def _peer_cells(peer: dict[str, Any] | None, plan: dict[str, Any]) -> list[str]:
+    if peer is None:
+        return [NONE] * 6
+    faster, by_cpu = peer["seconds"] / plan["seconds"], peer["cpuSeconds"] / plan["cpuSeconds"]
+    saved = 1 - plan["cost"] / peer["cost"] if peer["cost"] else 0.0
+    own = [_seconds(peer["seconds"]), f"{peer['claims']}", f"{peer['cost']:.2f}"]
+    return [*own, f"{faster:.1f}x", f"{by_cpu:.1f}x", f"{saved:.1%}"]
+
+
+def _verdict(plan: dict[str, Any]) -> str:
+    if "judged" not in plan:
+        return "no"
+    return f"{plan['judged']['count']} wrong" if plan["judged"]["count"] else "ok"
 
 
 def _seconds(amount: float) -> str:

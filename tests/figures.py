@@ -1,4 +1,4 @@
-"""The pages whose figures come from the last night that was kept: `docs/figures.json`, a copy of `build/nightly.json`."""
+"""The pages whose figures come from runs that are kept: `docs/figures.json` and `docs/benchmarks.json`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.page import with_figures as with_bench
 from simulator.campaign.page import with_figures
 
 ROOT: Final = Path(__file__).parents[1]
 KEPT: Final = ROOT / "docs" / "figures.json"
+BENCHMARKS: Final = ROOT / "docs" / "benchmarks.json"
 _WRITTEN_BY: Final = "<!-- Written by `make docs` from docs/figures.json. -->"
 
 
@@ -21,6 +23,9 @@ def pages() -> dict[Path, str]:
     if (campaign := _figures(kept, "sim")) is not None:
         page = ROOT / "docs" / "engineering" / "fault-campaign.md"
         found[page] = with_figures(page.read_text(), campaign)
+    if BENCHMARKS.exists():
+        page = ROOT / "docs" / "reference" / "benchmarks.md"
+        found[page] = with_bench(page.read_text(), json.loads(BENCHMARKS.read_text()))
     return found
 
 

@@ -11,9 +11,10 @@ import pytest
 from benchmarks.files import Files, written
 from benchmarks.flexibility import flexibility
 from benchmarks.measure import Repeats, clock, measured
+from benchmarks.page import BEGIN, END, with_figures
 from benchmarks.peer import Peer, PeerError
 from benchmarks.profiling import profiled
-from benchmarks.table import below_bound, gives_up_more, table
+from benchmarks.table import below_bound, gives_up_more, plan_rows, table
 from benchmarks.workloads.diverse import diverse
 from core.model.catalogue import Catalogue
 from core.model.plan import Plan, PlannedClaim
@@ -27,8 +28,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def test_one_case_is_measured_from_files_to_judged_plans(files: Files) -> None:
     found = measured(files, Repeats(2, 3), [0.05], is_judged=True)
-    assert (found["pods"], found["types"], len(found["greedyRuns"])) == (60, 40, 2)
-    assert found["greedySeconds"] >= found["groundSeconds"] > 0
+    assert (found["pods"], found["types"], len(found["greedy"]["runs"])) == (60, 40, 2)
+    assert found["greedy"]["seconds"] >= found["greedy"]["prepareSeconds"] > 0
     for plan in (found["greedy"], *found["improved"]):
         assert plan["judged"] == {"violations": [], "count": 0, "seconds": plan["judged"]["seconds"]}
         assert plan["unschedulable"] == 0
@@ -70,10 +71,12 @@ def test_only_types_within_the_band_count_as_choice() -> None:
 
 RESULT: dict[str, Any] = {
     "name": "small", "pods": 1000, "types": 40, "decodeSeconds": 0.2, "coldSeconds": 0.5,
-    "greedySeconds": 0.05, "solveSeconds": 0.04, "greedyCpuSeconds": 0.03, "peakBytes": 5e7,
-    "greedy": {"claims": 9, "cost": 12.0, "unschedulable": 0, "judged": {"count": 0, "violations": []}},
+    "peakBytes": 5e7,
+    "greedy": {"seconds": 0.05, "cpuSeconds": 0.03, "runs": [0.04, 0.05, 0.07], "prepareSeconds": 0.01, "solveSeconds": 0.04,
+               "claims": 9, "cost": 12.0, "lowerBound": None, "flexibility": None, "unschedulable": 0,
+               "judged": {"count": 0, "violations": []}},
     "improved": [
-        {"budgetSeconds": 1.0, "seconds": 1.1, "claims": 8, "unschedulable": 0,
+        {"budgetSeconds": 1.0, "seconds": 1.25, "cpuSeconds": 1.2, "runs": [1.25], "claims": 8, "unschedulable": 0,
          "cost": 10.5, "lowerBound": 10.0, "flexibility": {"share": 0.5},
          "judged": {"count": 1, "violations": ["room: default-0 needs more"]}},
     ],
@@ -81,13 +84,31 @@ RESULT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_the_table_shows_both_planners_and_their_ratio() -> None:
+def test_each_row_has_the_speed_and_the_cost_of_the_same_plan() -> None:
+    """Readers would take the fast plan's speed and the cheap plan's cost for those of one plan."""
     text = table([RESULT], "")
-    row = text.splitlines()[1]
-    for cell in ("20,000", "5.0%", "50%", "100.0x", "200.0x", "15.00", "30.0%", "1 wrong"):
-        assert cell in row
+    greedy, improved = text.splitlines()[1:3]
+    for cell in ("greedy", "20,000", "0.0400 to 0.0700", "20.0%", "100.0x", "200.0x", "15.00", " ok"):
+        assert cell in greedy
+    for cell in ("1 s", "800", "5.0%", "50%", "4.0x", "5.0x", "30.0%", "1 wrong"):
+        assert cell in improved
+    assert "100.0x" not in improved
     assert "small: room: default-0 needs more" in text
     assert "Karpenter left 2 pods without a place, we 0" in text
+
+
+def test_the_page_has_the_same_rows_as_the_table() -> None:
+    """Figures by hand would stay when the code has changed."""
+    run = {"quick": True, "commit": "0123456789abcdef", "cpus": 2, "peer": "v1", "cases": [{**RESULT, "load": 0.5}]}
+    page = with_figures(f"before\n{BEGIN}\nstale\n{END}\nafter", run)
+    assert page.startswith("before\n")
+    assert page.endswith("\nafter")
+    assert "stale" not in page
+    for row in plan_rows([RESULT]):
+        assert f"| {' | '.join(row)} |" in page
+    assert "`make bench-quick` at commit 0123456789ab on 2 processors" in page
+    with pytest.raises(ValueError, match="must have the lines"):
+        with_figures("no place", run)
 
 
 def test_a_bound_that_karpenter_undercuts_is_no_bound() -> None:
