@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "resume": "release the kill switch",
     "log": "what was decided, why, and what it costs or saves",
     "replay": "decide again what is in a ledger: the same bytes, or the difference",
+    "what-if": "a recorded period under other NodePools, budgets or prices",
     "snapshot": "a cluster as one document, with or without its names",
     "simulate": "the whole system in virtual time over a scenario",
     "catalog": "a region's instance types and prices as a file, read with your AWS rights",
@@ -157,7 +158,7 @@ def _parser(given: Sequence[str], *, is_complete: bool = True) -> argparse.Argum
 
 
 def _configured(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
-    module = importlib.import_module(f"cli.commands.{name}")
+    module = importlib.import_module(f"cli.commands.{name.replace('-', '_')}")
     module.configure(parser)
     parser.set_defaults(run=module.run)
     return parser

@@ -28,7 +28,7 @@ def carried_out(snapshot: Snapshot, *commands: Command) -> Snapshot:
     going = {name for command in commands for name in command.nodes}
     claims = {name for command in commands for name in command.claims}
     target = {move.pod: move.to for command in commands for move in command.moves}
-    started = [_joined(claim, snapshot) for command in commands for claim in command.replacements]
+    started = [joined(claim, snapshot) for command in commands for claim in command.replacements]
     return msgspec.structs.replace(
         snapshot,
         pods=tuple(moved for pod in snapshot.pods if (moved := _moved(pod, going, target)) is not None),
@@ -47,7 +47,7 @@ def _moved(pod: Pod, going: set[str], target: dict[str, str]) -> Pod | None:
     return None if place is None else msgspec.structs.replace(pod, node_name=place)
 
 
-def _joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
+def joined(planned: PlannedClaim, snapshot: Snapshot) -> tuple[NodeClaim, Node]:
     """Return the claim and the node that the cheapest offering would become."""
     instance_type, offerings = ReplacementOptions.of(planned, snapshot).types[0]
     offering = min(offerings, key=lambda o: (o.price, o.zone, o.capacity_type))

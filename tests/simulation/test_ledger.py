@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+import yaml
 
 from cli.__main__ import main
+from cli.schemas import ANSWERS
 from simulator.run import Result, run
 from tests.simulation.worlds import deployment, node_pool, write
 
@@ -160,3 +163,43 @@ def test_a_ledger_that_cannot_be_found_is_no_green_answer(
     assert main(["replay", "--ledger", str(tmp_path)]) == 2
     assert main(["replay", "--ledger", str(played[0]), "no-such-id"]) == 2
     assert "there is no decision 'no-such-id'" in capsys.readouterr().err
+
+
+def played_until_the_end(folder: Path) -> tuple[str, ...]:
+    return ("what-if", "--ledger", str(folder), "--to", "2026-11-20T00:30:00Z")
+
+
+def test_the_play_of_what_was_asked_for_costs_what_the_run_cost_and_less_than_without_consolidation(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The play has no boots and no drains, so the dollars are near and not equal."""
+    code, found = answer(capsys, *played_until_the_end(played[0]), "--policy", "none")
+    assert code == 0
+    assert found["before"]["dollars"] == pytest.approx(played[1].summary["dollars"], rel=0.15)
+    assert (found["before"]["unplaced"], found["before"]["nodesAtEnd"]) == ([], played[1].summary["nodesAtEnd"])
+    assert found["after"]["dollars"] > found["before"]["dollars"]
+    assert (found["after"]["moves"], found["after"]["commands"]) == (0, {})
+    msgspec.convert(found, ANSWERS["what-if"])
+
+
+def test_on_demand_nodes_would_have_cost_as_much_more_as_their_prices(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Spot costs a third in this market, and every node of the recorded pool is spot."""
+    pool = node_pool()
+    pool["spec"]["template"]["spec"]["requirements"][0]["values"] = ["on-demand"]
+    (tmp_path / "change.yaml").write_text(yaml.safe_dump(pool))
+    _, found = answer(capsys, *played_until_the_end(played[0]), "-f", str(tmp_path / "change.yaml"))
+    assert found["after"]["dollars"] > 2 * found["before"]["dollars"]
+    assert found["difference"]["podsLost"] == []
+
+
+def test_nothing_changed_or_nothing_recorded_is_no_answer(
+    played: tuple[Path, Result], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ledger = str(played[0])
+    assert main(["what-if", "--ledger", ledger]) == 2
+    assert "nothing is changed" in capsys.readouterr().err
+    assert main(["what-if", "--ledger", ledger, "--to", "2026-11-19T00:00:00Z", "--policy", "none"]) == 2
+    (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n")
+    assert main(["what-if", "--ledger", ledger, "-f", str(tmp_path / "pod.yaml")]) == 2

@@ -10,17 +10,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-
-class _Answer(msgspec.Struct, kw_only=True, rename="camel"):
-    api_version: Literal["fleetwright.dev/v1"]
-
-
-class PricesAnswer(msgspec.Struct, kw_only=True):
-    """Where prices come from; region and date are empty where a catalogue file does not say."""
-
-    source: str
-    region: str
-    date: str
+from cli.schemas.answer import JsonAnswer, PricesAnswer
+from cli.schemas.period import WhatIfAnswer
+from cli.schemas.status import KillSwitchChangeAnswer, StatusAnswer
 
 
 class NewNodeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
@@ -70,7 +62,7 @@ class TimingAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     solve_seconds: float | None
 
 
-class PlanAnswer(_Answer):
+class PlanAnswer(JsonAnswer):
     """`fleetwright plan -o json`. Every pending pod is in exactly one of nodeClaims[].pods, bindings and unschedulable."""
 
     kind: Literal["Plan"]
@@ -117,7 +109,7 @@ class DisruptionCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     lower_bound: float | None
 
 
-class DisruptionPlanAnswer(_Answer):
+class DisruptionPlanAnswer(JsonAnswer):
     """`fleetwright consolidate -o json`. Commands are in the order in which they are carried out."""
 
     kind: Literal["DisruptionPlan"]
@@ -129,7 +121,7 @@ class DisruptionPlanAnswer(_Answer):
     prices: PricesAnswer
 
 
-class ExplanationAnswer(_Answer):
+class ExplanationAnswer(JsonAnswer):
     """`fleetwright explain -o json`; `pod` or `node` names the object."""
 
     kind: Literal["Explanation"]
@@ -155,7 +147,7 @@ class ProblemAnswer(msgspec.Struct, kw_only=True):
     suggestion: str | None
 
 
-class ValidationAnswer(_Answer):
+class ValidationAnswer(JsonAnswer):
     """`fleetwright validate -o json`."""
 
     kind: Literal["Validation"]
@@ -181,7 +173,7 @@ class DriftAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     reason: str
 
 
-class DifferenceAnswer(_Answer):
+class DifferenceAnswer(JsonAnswer):
     """`fleetwright diff -o json`."""
 
     kind: Literal["Difference"]
@@ -193,7 +185,7 @@ class DifferenceAnswer(_Answer):
     prices: PricesAnswer
 
 
-class SimulationSummaryAnswer(_Answer):
+class SimulationSummaryAnswer(JsonAnswer):
     """`fleetwright simulate -o json`."""
 
     kind: Literal["SimulationSummary"]
@@ -221,150 +213,7 @@ class SimulationSummaryAnswer(_Answer):
     decisions: int
 
 
-class BudgetTakerAnswer(msgspec.Struct, kw_only=True):
-    """A node that uses up a place in its NodePool's budgets, and why: a reason to go, or NotReady."""
-
-    node: str
-    why: str
-
-
-class BudgetWindowAnswer(msgspec.Struct, kw_only=True):
-    """From when on budgets let another number of nodes go; null for any number, nodes that go then not subtracted."""
-
-    at: str
-    allowed: dict[str, int | None]
-
-
-class PoolStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A NodePool; `budgets` says how many nodes may still go now, by reason."""
-
-    name: str
-    nodes: int
-    starting: int
-    pods: int
-    hourly: float
-    spot_hourly: float
-    budgets: dict[str, int | None]
-    taken_by: list[BudgetTakerAnswer]
-    next_window: BudgetWindowAnswer | None
-    invalid_budget: str | None
-    paused: str | None
-    rollout: str | None
-
-
-class ClaimStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A node of ours, from the request on; `phase`: requested, launched, registered or initialized."""
-
-    name: str
-    node_pool: str
-    phase: str
-    node: str | None
-    instance_type: str | None
-    zone: str | None
-    capacity_type: str | None
-    hourly: float
-    created_at: str | None
-    leaving_since: str | None
-    leaving_why: str | None
-    message: str | None
-
-
-class CommandStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A disruption command under way; `phase`: verifying, starting or replacing."""
-
-    id: str
-    decision: str | None
-    phase: str
-    reason: str
-    method: str
-    nodes: list[str]
-    replacements: list[str]
-    moves: int
-    savings: float
-    created_at: str
-    since: str
-
-
-class BrakeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A brake that is engaged, and which actions it stops."""
-
-    brake: str
-    message: str
-    node_pool: str | None
-    zone: str | None
-    stops: list[str]
-
-
-class BreakerAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A NodePool whose last new nodes did not join."""
-
-    node_pool: str
-    failures: int
-    open_until: str | None
-    message: str
-
-
-class FailingSweepAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """A part of `reconcile` that fails, since when and how often."""
-
-    name: str
-    clean_at: str
-    failures: int
-    reason: str
-
-
-class SweepsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """When `reconcile` had last put everything right, and what of it fails."""
-
-    clean_at: str | None
-    failing: list[FailingSweepAnswer]
-
-
-class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
-    """Dollars of all our nodes, and the part of the hour that is spot's."""
-
-    hourly: float
-    monthly: float
-    spot_hourly: float
-
-
-class StatusAnswer(_Answer):
-    """`fleetwright status -o json`. Null where it was not asked: `--cluster` reads commands, brakes, breakers and sweeps."""
-
-    kind: Literal["Status"]
-    now: str
-    cluster: str | None
-    cost: FleetCostAnswer
-    pending_pods: list[str]
-    node_pools: list[PoolStatusAnswer]
-    foreign_nodes: int
-    claims: list[ClaimStatusAnswer]
-    commands: list[CommandStatusAnswer] | None
-    brakes: list[BrakeAnswer] | None
-    breakers: list[BreakerAnswer] | None
-    sweeps: SweepsAnswer | None
-    prices: PricesAnswer
-
-
-class KillSwitchAnswer(msgspec.Struct, kw_only=True):
-    """One kill switch before and after, and which actions it stops now."""
-
-    cluster: str
-    parameter: str
-    before: str
-    after: str
-    stops: list[str]
-
-
-class KillSwitchChangeAnswer(_Answer):
-    """`fleetwright pause -o json` and `fleetwright resume -o json`."""
-
-    kind: Literal["KillSwitchChange"]
-    wanted: str
-    switches: list[KillSwitchAnswer]
-
-
-ANSWERS: Final[Mapping[str, type[_Answer]]] = {
+ANSWERS: Final[Mapping[str, type[JsonAnswer]]] = {
     "plan": PlanAnswer,
     "consolidate": DisruptionPlanAnswer,
     "explain": ExplanationAnswer,
@@ -373,6 +222,7 @@ ANSWERS: Final[Mapping[str, type[_Answer]]] = {
     "simulate": SimulationSummaryAnswer,
     "status": StatusAnswer,
     "pause": KillSwitchChangeAnswer,
+    "what-if": WhatIfAnswer,
 }
 """Command → its answer under `-o json`."""
 

@@ -1,0 +1,113 @@
+"""`fleetwright what-if`: a recorded period played under other NodePools, budgets or prices."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Final
+
+from cli import arguments as shared
+from cli import output
+from cli.errors import DONE, InputError
+from cli.ledger.looks import add_recorded_period
+
+if TYPE_CHECKING:
+    from core.counterfactual.asked_for import AskedFor
+
+FLEETWRIGHT: Final = "fleetwright"
+KARPENTER: Final = "karpenter"
+NONE: Final = "none"
+
+_EXAMPLES: Final = """examples:
+  fleetwright what-if --ledger s3://my-bucket --cluster prod --from 7d -f change.yaml
+  fleetwright what-if --ledger build/ledger --policy none
+  fleetwright what-if --ledger build/ledger --catalog dearer.json -o markdown
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.epilog = _EXAMPLES
+    add_recorded_period(parser)
+    parser.add_argument(
+        "-f",
+        "--filename",
+        dest="files",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="NodePools, NodeOverlays and PodDisruptionBudgets in place of the recorded ones of their names",
+    )
+    parser.add_argument("--catalog", metavar="FILE", help="other instance types and prices (JSON, also gzipped)")
+    parser.add_argument(
+        "--policy",
+        choices=(FLEETWRIGHT, KARPENTER, NONE),
+        default=FLEETWRIGHT,
+        help="karpenter: only its own moves; none: no node is let go (default: %(default)s)",
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("table", "markdown", "json", "yaml"), default="table", help="form of the answer"
+    )
+    shared.add_color(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play the period twice: as it was asked for then, and as it is asked for now."""
+    from cli.ledger.looks import RecordedLooks
+    from cli.progress import progress
+    from cli.what_if_document import what_if_document, what_if_markdown, what_if_table
+    from core.counterfactual.play import PlayRules, play_beside
+    from core.gc_pause import collector_paused
+
+    asked = _asked_for(arguments)
+    looks = RecordedLooks(arguments)
+    is_other = bool(arguments.files or arguments.catalog or arguments.policy != FLEETWRIGHT)
+    if not is_other:
+        raise InputError("nothing is changed", hint="give manifests with -f, prices with --catalog or a --policy")
+    after = PlayRules(
+        change=asked.instead,
+        consolidates=arguments.policy != NONE,
+        karpenter_moves_only=arguments.policy == KARPENTER,
+    )
+    with progress(f"playing {len(looks)} looks twice"), collector_paused():
+        recorded, plays = play_beside(looks, (PlayRules(), after), looks.until)
+    document = what_if_document(recorded, plays[0], plays[1])
+    if arguments.output == "markdown":
+        print(what_if_markdown(document))
+    else:
+        output.show(document, arguments.output, what_if_table)
+    return DONE
+
+
+def _asked_for(arguments: argparse.Namespace) -> AskedFor:
+    """What the arguments change. Raises InputError."""
+    from datetime import UTC, datetime
+
+    from cli.inputs import read_catalogue, warn
+    from cli.inventory import take_inventory
+    from cli.reading import read
+    from core.counterfactual.asked_for import AskedFor
+    from core.manifests.assemble import assemble
+    from core.manifests.wire import api_resources as kinds
+    from core.model.catalogue import Catalogue
+    from core.model.snapshot import Options
+
+    played = (kinds.NODE_POOLS, kinds.NODE_OVERLAYS, kinds.POD_DISRUPTION_BUDGETS)
+    inventory = take_inventory(read(arguments.files)) if arguments.files else None
+    catalogue = read_catalogue(arguments.catalog) if arguments.catalog else None
+    if inventory is None:
+        return AskedFor(catalogue=catalogue)
+    if not any(inventory.objects.get(kind) for kind in played):
+        raise InputError("there is no NodePool, NodeOverlay or PodDisruptionBudget in the files", source="-f")
+    others = sorted(kind.kind for kind in inventory.objects if kind not in played)
+    if others:
+        warn(f"not played: {', '.join(others)}; only NodePools, NodeOverlays and PodDisruptionBudgets are")
+    given, problems = assemble(
+        {kind: inventory.objects.get(kind, []) for kind in played},
+        now=datetime.now(UTC),
+        catalogue=Catalogue(),
+        options=Options(),
+    )
+    for problem in problems:
+        if not problem.is_warning:
+            raise InputError(str(problem), source="-f")
+    return AskedFor(node_pools=given.node_pools, overlays=given.overlays, budgets=given.budgets, catalogue=catalogue)

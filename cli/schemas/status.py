@@ -1,0 +1,152 @@
+"""The answers of `status`, `pause` and `resume`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cli.schemas.answer import JsonAnswer, PricesAnswer
+
+
+class BudgetTakerAnswer(msgspec.Struct, kw_only=True):
+    """A node that uses up a place in its NodePool's budgets, and why: a reason to go, or NotReady."""
+
+    node: str
+    why: str
+
+
+class BudgetWindowAnswer(msgspec.Struct, kw_only=True):
+    """From when on budgets let another number of nodes go; null for any number, nodes that go then not subtracted."""
+
+    at: str
+    allowed: dict[str, int | None]
+
+
+class PoolStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A NodePool; `budgets` says how many nodes may still go now, by reason."""
+
+    name: str
+    nodes: int
+    starting: int
+    pods: int
+    hourly: float
+    spot_hourly: float
+    budgets: dict[str, int | None]
+    taken_by: list[BudgetTakerAnswer]
+    next_window: BudgetWindowAnswer | None
+    invalid_budget: str | None
+    paused: str | None
+    rollout: str | None
+
+
+class ClaimStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A node of ours, from the request on; `phase`: requested, launched, registered or initialized."""
+
+    name: str
+    node_pool: str
+    phase: str
+    node: str | None
+    instance_type: str | None
+    zone: str | None
+    capacity_type: str | None
+    hourly: float
+    created_at: str | None
+    leaving_since: str | None
+    leaving_why: str | None
+    message: str | None
+
+
+class CommandStatusAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A disruption command under way; `phase`: verifying, starting or replacing."""
+
+    id: str
+    decision: str | None
+    phase: str
+    reason: str
+    method: str
+    nodes: list[str]
+    replacements: list[str]
+    moves: int
+    savings: float
+    created_at: str
+    since: str
+
+
+class BrakeAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A brake that is engaged, and which actions it stops."""
+
+    brake: str
+    message: str
+    node_pool: str | None
+    zone: str | None
+    stops: list[str]
+
+
+class BreakerAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A NodePool whose last new nodes did not join."""
+
+    node_pool: str
+    failures: int
+    open_until: str | None
+    message: str
+
+
+class FailingSweepAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """A part of `reconcile` that fails, since when and how often."""
+
+    name: str
+    clean_at: str
+    failures: int
+    reason: str
+
+
+class SweepsAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """When `reconcile` had last put everything right, and what of it fails."""
+
+    clean_at: str | None
+    failing: list[FailingSweepAnswer]
+
+
+class FleetCostAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """Dollars of all our nodes, and the part of the hour that is spot's."""
+
+    hourly: float
+    monthly: float
+    spot_hourly: float
+
+
+class StatusAnswer(JsonAnswer):
+    """`fleetwright status -o json`. Null where it was not asked: `--cluster` reads commands, brakes, breakers and sweeps."""
+
+    kind: Literal["Status"]
+    now: str
+    cluster: str | None
+    cost: FleetCostAnswer
+    pending_pods: list[str]
+    node_pools: list[PoolStatusAnswer]
+    foreign_nodes: int
+    claims: list[ClaimStatusAnswer]
+    commands: list[CommandStatusAnswer] | None
+    brakes: list[BrakeAnswer] | None
+    breakers: list[BreakerAnswer] | None
+    sweeps: SweepsAnswer | None
+    prices: PricesAnswer
+
+
+class KillSwitchAnswer(msgspec.Struct, kw_only=True):
+    """One kill switch before and after, and which actions it stops now."""
+
+    cluster: str
+    parameter: str
+    before: str
+    after: str
+    stops: list[str]
+
+
+class KillSwitchChangeAnswer(JsonAnswer):
+    """`fleetwright pause -o json` and `fleetwright resume -o json`."""
+
+    kind: Literal["KillSwitchChange"]
+    wanted: str
+    switches: list[KillSwitchAnswer]

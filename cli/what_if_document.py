@@ -1,0 +1,118 @@
+"""A recorded period as it was and as it would have been: the answer of `fleetwright what-if`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from cli import money, output
+from cli.output import JsonObject, counted, rfc3339
+from cli.plan_document import API_VERSION
+from core.counterfactual.play import PlayResult, RecordedPeriod
+from core.model.values.quantity import dollars
+
+_NAMED_MAX: Final = 5
+
+ASSUMPTIONS: Final = (
+    "launches and moves happen at once, EC2 has capacity for what was not refused then, and pods come and go as recorded",
+    "prices are those of each look; a change of pods is seen at the next recorded look",
+)
+
+
+def what_if_document(recorded: RecordedPeriod, before: PlayResult, after: PlayResult) -> JsonObject:
+    """`kind: WhatIf`. `modelError`: by how much the play of what was asked for then misses the recorded dollars."""
+    period, real = recorded.until - recorded.since, dollars(recorded.cost)
+    first, second = _side(before, period), _side(after, period)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "WhatIf",
+        "from": rfc3339(recorded.since),
+        "to": rfc3339(recorded.until),
+        "looks": recorded.looks,
+        "recorded": {"dollars": round(real, 6)},
+        "modelError": _share(first["dollars"] - real, real),
+        "before": first,
+        "after": second,
+        "difference": {
+            "dollars": round(second["dollars"] - first["dollars"], 6),
+            "monthly": round(second["monthly"] - first["monthly"], 2),
+            "share": _share(second["dollars"] - first["dollars"], first["dollars"]),
+            "moves": after.moves - before.moves,
+            "podsLost": sorted(set(after.unplaced) - set(before.unplaced)),
+            "podsGained": sorted(set(before.unplaced) - set(after.unplaced)),
+        },
+        "assumptions": list(ASSUMPTIONS),
+    }
+
+
+def what_if_table(document: JsonObject) -> str:
+    """The difference for a terminal."""
+    rows = [(what, before, after, change) for what, before, after, change in _rows(document)]
+    lost, gained = document["difference"]["podsLost"], document["difference"]["podsGained"]
+    told = [_head(document), output.table(("", "AS THEN", "AS NOW", "CHANGE"), rows)]
+    told += [f"without a place now: {output.several(lost, _NAMED_MAX)}"] if lost else []
+    told += [f"with a place now: {output.several(gained, _NAMED_MAX)}"] if gained else []
+    return "\n\n".join([*told, output.wrapped("\n".join(["assumed:", *document["assumptions"]]))])
+
+
+def what_if_markdown(document: JsonObject) -> str:
+    """The difference as a comment on a pull request."""
+    lines = ["### Fleetwright: what this would have done", "", _head(document), ""]
+    lines += ["| | as then | as now | |", "| --- | ---: | ---: | ---: |"]
+    lines += [f"| {what} | {before} | {after} | {change} |" for what, before, after, change in _rows(document)]
+    return "\n".join([*lines, "", *(f"- {assumed}" for assumed in document["assumptions"])])
+
+
+def _side(play: PlayResult, period: timedelta) -> JsonObject:
+    cost, hours = dollars(play.cost), period / timedelta(hours=1)
+    return {
+        "dollars": round(cost, 6),
+        "monthly": round(money.a_month(cost / hours), 2) if hours else 0.0,
+        "nodeHours": round(play.hours, 4),
+        "nodesLaunched": play.launched,
+        "moves": play.moves,
+        "podsOnNewNodes": play.waited,
+        "unplaced": list(play.unplaced),
+        "nodesAtEnd": play.nodes,
+        "commands": play.commands,
+        "byNodePool": {pool: round(dollars(part), 6) for pool, part in play.by_pool.items()},
+    }
+
+
+def _head(document: JsonObject) -> str:
+    error = document["modelError"]
+    missed = "" if error is None else f", {abs(error):.1%} {'less' if error > 0 else 'more'} than the play of it"
+    period = f"{document['from'][:16].replace('T', ' ')} to {document['to'][:16].replace('T', ' ')} UTC"
+    return f"{period}, {counted(document['looks'], 'look')}: ${document['recorded']['dollars']:,.4f} were spent{missed}"
+
+
+def _rows(document: JsonObject) -> list[tuple[str, str, str, str]]:
+    before, after, difference = document["before"], document["after"], document["difference"]
+    share = difference["share"]
+    rows = [
+        (
+            "dollars",
+            f"{before['dollars']:,.4f}",
+            f"{after['dollars']:,.4f}",
+            f"{difference['dollars']:+,.4f}" + ("" if share is None else f" ({share:+.1%})"),
+        ),
+        ("a month", f"{before['monthly']:,.2f}", f"{after['monthly']:,.2f}", f"{difference['monthly']:+,.2f}"),
+    ]
+    counts: tuple[tuple[str, str], ...] = (
+        ("node hours", "nodeHours"),
+        ("nodes launched", "nodesLaunched"),
+        ("pods moved", "moves"),
+        ("pods that waited for a new node", "podsOnNewNodes"),
+        ("nodes at the end", "nodesAtEnd"),
+    )
+    return rows + [(what, *_numbers(before[key], after[key])) for what, key in counts]
+
+
+def _numbers(before: Any, after: Any) -> tuple[str, str, str]:
+    if isinstance(before, float) or isinstance(after, float):
+        return f"{before:,.2f}", f"{after:,.2f}", f"{after - before:+,.2f}"
+    return str(before), str(after), f"{after - before:+d}"
+
+
+def _share(part: float, whole: float) -> float | None:
+    return round(part / whole, 6) if whole else None

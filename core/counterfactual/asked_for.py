@@ -1,0 +1,53 @@
+"""Other NodePools, budgets and prices in a recorded look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import msgspec
+
+from core import labels
+from core.api.drift_hash import HASH_VERSION
+from core.model.catalogue import Catalogue
+from core.model.node_pool import NodePool
+from core.model.overlay import NodeOverlay
+from core.model.policy import PodDisruptionBudget
+from core.model.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class AskedFor(msgspec.Struct, frozen=True, kw_only=True):
+    """What takes the place of the recorded object of the same name, or comes besides.
+
+    Attributes:
+        catalogue: Other types and prices; None: as recorded.
+    """
+
+    node_pools: tuple[NodePool, ...] = ()
+    overlays: tuple[NodeOverlay, ...] = ()
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    catalogue: Catalogue | None = None
+
+    def instead(self, look: Snapshot) -> Snapshot:
+        """The look as it would be."""
+        return msgspec.structs.replace(
+            look,
+            node_pools=_replaced(look.node_pools, map(_as_live, self.node_pools), lambda pool: pool.name),
+            overlays=_replaced(look.overlays, self.overlays, lambda overlay: overlay.name),
+            budgets=_replaced(look.budgets, self.budgets, lambda budget: f"{budget.namespace}/{budget.name}"),
+            catalogue=look.catalogue if self.catalogue is None else self.catalogue,
+        )
+
+
+def _replaced(recorded: Iterable[T], given: Iterable[T], name: Callable[[T], str]) -> tuple[T, ...]:
+    found = {name(one): one for one in recorded} | {name(one): one for one in given}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _as_live(pool: NodePool) -> NodePool:
+    """With the hash of its template, by which nodes of the recorded pool drift where the template is another."""
+    hashes = {labels.NODEPOOL_HASH: pool.template_hash, labels.NODEPOOL_HASH_VERSION: HASH_VERSION}
+    own = {**pool.own_annotations, **(hashes if pool.template_hash else {})}
+    return msgspec.structs.replace(pool, own_annotations=own, is_ready=True)

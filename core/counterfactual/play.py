@@ -1,0 +1,207 @@
+"""Plays a fleet forward: recorded looks bring the pods, the planner launches, the disrupter consolidates, the hours cost.
+
+Launches and moves happen at once. Between two looks the fleet is looked at again as long as it changes, and when
+`consolidateAfter` or a budget's window may let more nodes go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from core.counterfactual.played_fleet import PlayedFleet
+from core.disruption.budgets.next_change import next_change
+from core.disruption.decision import disrupt, startable
+from core.disruption.fleet_cost import fleet_price
+from core.errors import InvalidInputError
+from core.model.snapshot import Snapshot
+from core.scheduling import schedule
+
+TICK: Final = timedelta(minutes=5)
+"""Between two looks at a fleet that still changes: a command takes about so long."""
+
+TICKS_MAX: Final = 200
+"""Looks between two recorded ones."""
+
+_MICROSECOND: Final = timedelta(microseconds=1)
+_HOUR: Final = timedelta(hours=1)
+
+Change = Callable[[Snapshot], Snapshot]
+
+
+def unchanged(look: Snapshot) -> Snapshot:
+    """What was asked for then."""
+    return look
+
+
+class PlayRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for.
+
+    Attributes:
+        change: Puts other NodePools, prices or budgets into each look.
+        consolidates: Whether nodes are let go at all; without it each node stays until the end.
+        karpenter_moves_only: Whether only Karpenter's own moves are made.
+    """
+
+    change: Change = unchanged
+    consolidates: bool = True
+    karpenter_moves_only: bool = False
+
+
+class PlayResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a played period came to.
+
+    Attributes:
+        cost: Nano-dollars.
+        by_pool: NodePool → its part of them.
+        hours: Of all nodes together.
+        moves: Pods that were moved, each move once.
+        waited: Pods that were placed on a new node.
+        unplaced: Pods without a place at the end, in order.
+        nodes: How many nodes there are at the end.
+        commands: Reason → how many commands were carried out.
+        series: Moment and nano-dollars per hour from then on.
+    """
+
+    cost: int
+    by_pool: dict[str, int]
+    hours: float
+    launched: int
+    moves: int
+    waited: int
+    unplaced: tuple[str, ...]
+    nodes: int
+    commands: dict[str, int]
+    series: tuple[tuple[datetime, int], ...]
+
+
+class FleetPlay:
+    """One play. Starts with the fleet of the first look; give it the others in order of time, then `finish`."""
+
+    def __init__(self, rules: PlayRules, first: Snapshot) -> None:
+        self._rules = rules
+        self._look = first
+        self._now = first.now
+        self._fleet = PlayedFleet(first)
+        self._unplaced: tuple[str, ...] = ()
+        self._has_changed = False
+        self._prices: dict[str, tuple[str, int]] = {}
+        self._bill: Counter[str] = Counter()
+        self._node_time = timedelta(0)
+        self._series: list[tuple[datetime, int]] = []
+        self._play(first.now)
+
+    def see(self, look: Snapshot) -> None:
+        """Play on to this look, and what it brings."""
+        self._rest_until(look.now)
+        self._look = look
+        self._play(look.now)
+
+    def finish(self, until: datetime) -> PlayResult:
+        """Play on to the end of the period."""
+        self._rest_until(until)
+        self._charge(until)
+        return PlayResult(
+            cost=sum(self._bill.values()) // (_HOUR // _MICROSECOND),
+            by_pool={pool: cost // (_HOUR // _MICROSECOND) for pool, cost in sorted(self._bill.items())},
+            hours=self._node_time / _HOUR,
+            launched=self._fleet.launched,
+            moves=self._fleet.moves,
+            waited=self._fleet.waited,
+            unplaced=self._unplaced,
+            nodes=len(self._fleet.claims),
+            commands=dict(sorted(self._fleet.commands.items())),
+            series=tuple(self._series),
+        )
+
+    def _rest_until(self, end: datetime) -> None:
+        """Look again between two records where something may happen by itself."""
+        for _ in range(TICKS_MAX if self._rules.consolidates else 0):
+            following = self._next_tick()
+            if following is None or following >= end:
+                return
+            self._play(following)
+
+    def _next_tick(self) -> datetime | None:
+        if self._has_changed:
+            return self._now + TICK
+        asked, claims = self._rules.change(self._look), self._fleet.claims.values()
+        counts = Counter(claim.node_pool for claim in claims)
+        changes = [next_change(pool, counts[pool.name], self._now) for pool in asked.node_pools if counts[pool.name]]
+        patience = {pool.name: pool.disruption.consolidate_after for pool in asked.node_pools}
+        moments = [change.at for change in changes if change is not None]
+        for claim in claims:
+            wait, since = patience.get(claim.node_pool), claim.last_pod_event_at or claim.created_at
+            if wait is not None and since is not None and since + wait > self._now:
+                moments.append(since + wait)
+        return min(moments, default=None)
+
+    def _play(self, now: datetime) -> None:
+        self._charge(now)
+        asked = self._rules.change(self._look)
+        only = self._rules.karpenter_moves_only
+        if now == asked.now:
+            self._fleet.meet(asked)
+        world = self._fleet.world(asked, now, karpenter_moves_only=only)
+        plan = schedule(world)
+        self._fleet.place(plan, world)
+        self._unplaced = tuple(found.pod for found in plan.unschedulable)
+        self._has_changed = False
+        if self._rules.consolidates and self._fleet.claims:
+            world = self._fleet.world(asked, now, karpenter_moves_only=only)
+            commands = startable(disrupt(world))
+            self._fleet.carry_out(commands, world)
+            self._has_changed = bool(commands)
+        self._prices = self._fleet.prices(asked)
+        hourly = sum(price for _, price in self._prices.values())
+        if not self._series or self._series[-1][1] != hourly:
+            self._series.append((now, hourly))
+
+    def _charge(self, now: datetime) -> None:
+        span = now - self._now
+        for pool, price in self._prices.values():
+            self._bill[pool] += price * (span // _MICROSECOND)
+        self._node_time += span * len(self._prices)
+        self._now = now
+
+
+class RecordedPeriod(msgspec.Struct, frozen=True, kw_only=True):
+    """The looks themselves, without a play.
+
+    Attributes:
+        looks: How many there are.
+        cost: Nano-dollars of the real nodes, each look's price until the next look.
+    """
+
+    since: datetime
+    until: datetime
+    looks: int
+    cost: int
+
+
+def play_beside(
+    looks: Iterable[Snapshot], rules: Sequence[PlayRules], until: datetime
+) -> tuple[RecordedPeriod, tuple[PlayResult, ...]]:
+    """Play the same looks, at least one and in order of time, under several rules."""
+    plays: list[FleetPlay] = []
+    first = last = None
+    hourly = cost = count = 0
+    for look in looks:
+        first, count = first or look.now, count + 1
+        if last is not None:
+            cost += hourly * ((look.now - last) // _MICROSECOND)
+        last, hourly = look.now, fleet_price(look)
+        if plays:
+            for play in plays:
+                play.see(look)
+        else:
+            plays = [FleetPlay(rule, look) for rule in rules]
+    if first is None or last is None:
+        raise InvalidInputError("has no look", subject="period")
+    cost += hourly * ((until - last) // _MICROSECOND)
+    period = RecordedPeriod(since=first, until=until, looks=count, cost=cost // (_HOUR // _MICROSECOND))
+    return period, tuple(play.finish(until) for play in plays)

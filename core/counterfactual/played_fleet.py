@@ -1,0 +1,154 @@
+"""The fleet of a play: its nodes, and where pods run on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from core.counterfactual.workload_places import carried_over, is_played
+from core.disruption.apply_command import carried_out, joined
+from core.disruption.prices import node_price, type_of
+from core.model.node import Node
+from core.model.node_claim import NodeClaim
+from core.model.plan import Command, Plan
+from core.model.pod import Pod
+from core.model.snapshot import Snapshot
+from core.model.state_node import state_nodes
+from core.pools.pool_types import pool_types
+
+IMPROVE_ITERATIONS: Final = 24
+"""Steps of each search: a week has thousands of looks."""
+
+
+class PlayedFleet:
+    """Starts as the first look has it; then its own launches and moves alone change it.
+
+    Attributes:
+        claims: The claims of its nodes, by node.
+        launched: How many nodes it launched.
+        moves: How many pods were moved, each move once.
+        waited: Pods that were placed on a new node.
+        commands: Reason → how many commands were carried out.
+    """
+
+    def __init__(self, first: Snapshot) -> None:
+        running = [
+            (state.claim, state.node)
+            for state in state_nodes(first)
+            if state.claim is not None and state.node is not None and state.claim.deleted_at is None
+        ]
+        self.claims: dict[str, NodeClaim] = {node.name: claim for claim, node in running}
+        self._nodes: dict[str, Node] = {node.name: node for _, node in running}
+        pods = [pod for pod in first.pods if is_played(pod)]
+        self._places = {pod.key: pod.node_name for pod in pods if pod.node_name in self._nodes}
+        self._workloads = {pod.key: pod.workload for pod in pods}
+        self._really_on = {pod.key: pod.node_name for pod in pods}
+        self.launched = self.moves = self.waited = 0
+        self.commands: Counter[str] = Counter()
+
+    def meet(self, look: Snapshot) -> None:
+        """Take up the pods that there are now: those that are gone leave, and leave their place to their successors.
+
+        A pod left when a pod last left or came to its real node, as far as that is known.
+        """
+        found = [pod for pod in look.pods if is_played(pod)]
+        known = {claim.node_name: claim.last_pod_event_at for claim in look.node_claims}
+        before, self._places = self._places, carried_over(self._places, self._workloads, found)
+        for pod in sorted(before.keys() - self._places.keys()):
+            self._touch([before[pod]], known.get(self._really_on.get(pod, "")) or look.now)
+        self._workloads = {pod.key: pod.workload for pod in found}
+        self._really_on = {pod.key: pod.node_name for pod in found}
+
+    def world(self, asked: Snapshot, now: datetime, *, karpenter_moves_only: bool) -> Snapshot:
+        """A look with this fleet in it, and without what the table remembered of the real one."""
+        foreign = {state.name for state in state_nodes(asked) if state.claim is None}
+        options = msgspec.structs.replace(
+            asked.options,
+            requires_unschedulable_mark=False,
+            improve_iterations=IMPROVE_ITERATIONS,
+            karpenter_moves_only=karpenter_moves_only,
+        )
+        return msgspec.structs.replace(
+            asked,
+            now=now,
+            options=options,
+            pods=tuple(self._as_played(pod, foreign) for pod in asked.pods if is_played(pod)),
+            nodes=(
+                *(node for node in asked.nodes if node.name in foreign),
+                *(node for _, node in sorted(self._nodes.items())),
+            ),
+            node_claims=tuple(claim for _, claim in sorted(self.claims.items())),
+            marked_for_deletion=(),
+            paused_pools={},
+            nominated_until={},
+            moved_workloads={},
+            rollouts={},
+            attachments=(),
+        )
+
+    def place(self, plan: Plan, world: Snapshot) -> None:
+        """Launch the plan's nodes and put its pods where they are to go."""
+        for planned in plan.claims:
+            name = f"{planned.node_pool}-played-{self.launched}"
+            claim, node = joined(msgspec.structs.replace(planned, name=name), world)
+            self.claims[name], self._nodes[name] = claim, node
+            self.launched += 1
+            self.waited += len(planned.pods)
+            self._move(dict.fromkeys(planned.pods, name), world.now)
+        self._move({binding.pod: binding.node for binding in plan.bindings}, world.now)
+
+    def carry_out(self, commands: Iterable[Command], world: Snapshot) -> None:
+        """Let nodes go, and move their pods."""
+        begun = [self._renamed(command) for command in commands]
+        after = carried_out(world, *begun)
+        nodes = {node.name: node for node in after.nodes}
+        self.claims = {claim.node_name: claim for claim in after.node_claims}
+        self._nodes = {name: nodes[name] for name in self.claims}
+        for command in begun:
+            self.commands[command.reason] += 1
+            self.moves += len(command.moves)
+            self._move({move.pod: move.to for move in command.moves}, world.now)
+        going = {name for command in begun for name in command.nodes}
+        self._places = {pod: node for pod, node in self._places.items() if node not in going}
+
+    def prices(self, asked: Snapshot) -> dict[str, tuple[str, int]]:
+        """Node → its NodePool and nano-dollars per hour, at the prices of the look."""
+        types = pool_types(asked)
+        found = {}
+        for name, claim in self.claims.items():
+            own = self._nodes[name].labels
+            found[name] = (claim.node_pool, node_price(own, type_of(own, types.of(claim.node_pool))))
+        return found
+
+    def _as_played(self, pod: Pod, foreign: set[str]) -> Pod:
+        place = self._places.get(pod.key, pod.node_name if pod.node_name in foreign else "")
+        if not place:
+            return msgspec.structs.replace(pod, node_name="", nominated_node_name="", phase="Pending")
+        return msgspec.structs.replace(pod, node_name=place, nominated_node_name="", phase="Running", is_ready=True)
+
+    def _move(self, places: dict[str, str], now: datetime) -> None:
+        self._places |= places
+        self._touch(places.values(), now)
+
+    def _touch(self, nodes: Iterable[str], now: datetime) -> None:
+        """`consolidateAfter` counts from when a pod last came or went."""
+        for name in sorted(set(nodes) & self.claims.keys()):
+            claim = self.claims[name]
+            latest = max(claim.last_pod_event_at or now, now)
+            self.claims[name] = msgspec.structs.replace(claim, last_pod_event_at=latest)
+
+    def _renamed(self, command: Command) -> Command:
+        """The command with names for its replacements that no node has had."""
+        names = {}
+        for planned in command.replacements:
+            names[planned.name] = f"{planned.node_pool}-played-{self.launched}"
+            self.launched += 1
+        return msgspec.structs.replace(
+            command,
+            replacements=tuple(msgspec.structs.replace(p, name=names[p.name]) for p in command.replacements),
+            moves=tuple(msgspec.structs.replace(m, to=names.get(m.to, m.to)) for m in command.moves),
+        )

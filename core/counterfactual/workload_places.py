@@ -1,0 +1,36 @@
+"""Where pods run in a played fleet, and which of them are new.
+
+A record has the pods of the real cluster, where moves and failures made successors of other names. A successor takes the place
+of the pod of the same workload that went: in the played fleet nobody moved it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from core.model.pod import Pod
+
+
+def is_played(pod: Pod) -> bool:
+    """Whether the pod needs a place in the played fleet; those of DaemonSets come with each node, and count as its overhead."""
+    return pod.is_active and not pod.is_daemon and not pod.is_static and not pod.is_gated
+
+
+def carried_over(places: Mapping[str, str], workloads: Mapping[str, str], pods: Iterable[Pod]) -> dict[str, str]:
+    """The place of each pod that has one.
+
+    Args:
+        places: Pod → node, before.
+        workloads: Pod → its workload, before.
+        pods: Those that are there now.
+    """
+    present = {pod.key: pod for pod in pods}
+    vacant: dict[str, list[str]] = {}
+    for key in sorted(places.keys() - present.keys()):
+        vacant.setdefault(workloads[key], []).append(places[key])
+    found = {key: place for key, place in places.items() if key in present}
+    for key in sorted(present.keys() - places.keys()):
+        left = vacant.get(present[key].workload)
+        if left and key not in workloads:
+            found[key] = left.pop(0)
+    return found

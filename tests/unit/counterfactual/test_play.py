@@ -1,0 +1,116 @@
+"""A fleet played forward counts what a look-by-look sum counts again and again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from core.counterfactual.asked_for import AskedFor
+from core.counterfactual.play import FleetPlay, PlayResult, PlayRules, play_beside
+from core.counterfactual.played_fleet import PlayedFleet
+from core.counterfactual.workload_places import carried_over
+from core.errors import InvalidInputError
+from core.model.node_pool import Budget, Disruption
+from core.model.pod import Owner, Pod
+from core.model.snapshot import Snapshot
+from tests.builders import NOW, a_node_of, a_pod, a_pool, a_snapshot, a_type
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+TYPE = a_type("m5.large", cpu="4", memory="16Gi", price=0.1, capacity_types=("on-demand",))
+LARGE = a_type("m5.xlarge", cpu="8", memory="32Gi", price=0.2, capacity_types=("on-demand",))
+
+
+def owned(name: str, **more: object) -> Pod:
+    return a_pod(name, owners=(Owner(kind="ReplicaSet", name="web", is_controller=True),), **more)
+
+
+def a_look(minute: int = 0, *, budgets: tuple[Budget, ...] = (Budget(nodes="100%"),), **changes: object) -> Snapshot:
+    """Two on-demand nodes; one is empty."""
+    pairs = [a_node_of(TYPE, "busy"), a_node_of(TYPE, "idle")]
+    disruption = Disruption(budgets=budgets)
+    fields = {
+        "now": NOW + minute * MINUTE,
+        "node_pools": (a_pool(disruption=disruption),),
+        "node_claims": tuple(claim for claim, _ in pairs),
+        "nodes": tuple(node for _, node in pairs),
+        "pods": (owned("a", cpu="3", node_name="busy", phase="Running"),),
+    }
+    return a_snapshot(types=(TYPE, LARGE), **{**fields, **changes})
+
+
+def played(rules: PlayRules, *looks: Snapshot, minutes: int) -> PlayResult:
+    play = FleetPlay(rules, looks[0])
+    for look in looks[1:]:
+        play.see(look)
+    return play.finish(NOW + minutes * MINUTE)
+
+
+def test_a_saving_counts_once_however_often_it_is_looked_at() -> None:
+    """Karpenter keeps its empty node for ever here; ten looks would promise it ten times."""
+    ten = [a_look(minute) for minute in range(0, 60, 6)]
+    found = played(PlayRules(), *ten, minutes=60)
+    assert (found.nodes, sum(found.commands.values())) == (1, 1)
+    assert found.cost == 100_000_000
+    assert found.cost == played(PlayRules(), ten[0], minutes=60).cost
+
+
+def test_without_consolidation_each_node_costs_until_the_end() -> None:
+    found = played(PlayRules(consolidates=False), a_look(), minutes=90)
+    assert found.cost == 3 * 100_000_000
+    assert (found.hours, found.moves, found.commands, found.by_pool) == (3.0, 0, {}, {"default": 300_000_000})
+
+
+def test_pods_that_come_get_nodes_and_pods_that_go_leave_them_to_be_removed() -> None:
+    new = tuple(owned(f"new-{number}", cpu="3") for number in range(3))
+    looks = [a_look(), a_look(10, pods=(*a_look().pods, *new)), a_look(20)]
+    found = played(PlayRules(), *looks, minutes=30)
+    assert found.waited >= 2
+    assert found.launched >= 1
+    assert (found.nodes, found.unplaced) == (1, ())
+
+
+def test_a_successor_takes_the_place_of_the_pod_that_really_moved() -> None:
+    """In the record Karpenter evicted it; in the played fleet nobody did."""
+    pods = [owned("a"), owned("b")]
+    places, workloads = {"default/a": "n1", "default/b": "n2"}, {pod.key: pod.workload for pod in pods}
+    assert carried_over(places, workloads, [owned("b"), owned("c")]) == {"default/b": "n2", "default/c": "n1"}
+    assert carried_over(places, workloads, [owned("b"), a_pod("stranger")]) == {"default/b": "n2"}
+    looks = [a_look(), a_look(5, pods=(owned("renamed", cpu="3", node_name="other", phase="Running"),))]
+    assert played(PlayRules(), *looks, minutes=10).waited == 0
+
+
+def test_a_closed_budget_keeps_the_node_until_its_window_ends() -> None:
+    """No record falls on the moment at which the window ends; the play looks by itself."""
+    window = Budget(nodes="0", schedule=f"{NOW.minute} {NOW.hour} * * *", duration=30 * MINUTE)
+    found = played(PlayRules(), a_look(budgets=(window,)), minutes=60)
+    assert found.cost == 100_000_000 + 50_000_000
+
+
+@pytest.mark.parametrize("karpenter", [False, True])
+def test_what_is_asked_for_instead_is_played(karpenter: bool) -> None:
+    asked = a_pool(disruption=Disruption(budgets=(Budget(nodes="0"),)))
+    rules = PlayRules(change=AskedFor(node_pools=(asked,)).instead, karpenter_moves_only=karpenter)
+    assert played(rules, a_look(), minutes=60).nodes == 2
+    assert played(PlayRules(karpenter_moves_only=karpenter), a_look(), minutes=60).nodes == 1
+
+
+def test_plays_beside_each_other_do_not_touch_each_other() -> None:
+    looks = [a_look(), a_look(30)]
+    period, (kept, let_go) = play_beside(looks, (PlayRules(consolidates=False), PlayRules()), NOW + HOUR)
+    assert (period.looks, period.cost) == (2, 200_000_000)
+    assert (kept.cost, let_go.cost) == (200_000_000, 100_000_000)
+    with pytest.raises(InvalidInputError, match="no look"):
+        play_beside([], (PlayRules(),), NOW)
+
+
+def test_a_fleet_starts_without_nodes_that_go_and_keeps_those_of_others() -> None:
+    look = a_look()
+    going = msgspec.structs.replace(look.node_claims[1], deleted_at=NOW)
+    fleet = PlayedFleet(msgspec.structs.replace(look, node_claims=(look.node_claims[0], going)))
+    assert list(fleet.claims) == ["busy"]
+    foreign = msgspec.structs.replace(look, node_claims=look.node_claims[:1])
+    world = PlayedFleet(foreign).world(foreign, NOW, karpenter_moves_only=False)
+    assert sorted(node.name for node in world.nodes) == ["busy", "idle"]
