@@ -38,6 +38,7 @@ from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
+from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas import metric_names
 from lambdas.observability import NAMESPACE
@@ -103,6 +104,9 @@ def reason_codes() -> str:
         "## What becomes of a disruption command",
         "Decisions of the kinds `abandon` and `skip` about a command.",
         _codes(CommandReason),
+        "## What became of the target of the fleet",
+        "`targetReason` of a disruption plan in the ledger.",
+        _codes(TargetReason),
         "## What keeps a pod on a node that is drained",
         "Why a pod was not evicted:",
         _codes(EvictionReason),

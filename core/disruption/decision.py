@@ -12,6 +12,7 @@ from core.disruption.methods import drift, emptiness, multi_node, repair, single
 from core.model.plan import Command, DisruptionCost, DisruptionPlan
 from core.model.snapshot import Snapshot
 from core.packing.search_budget import SearchBudget
+from core.reasons.target import TargetReason
 from core.scheduling.planner import Planner
 
 Method = Callable[[DisruptionPass], list[Command]]
@@ -35,34 +36,44 @@ ROLLOUT: Final[tuple[Method, ...]] = (drift.find,)
 """Drift that may go now precedes the target: a rollout has a canary and may be stopped."""
 
 STEPS_DEFAULT: Final = 40
-"""Steps of the search for cheaper new nodes where the caller bounds neither steps nor time."""
+"""Steps of the search for cheaper new nodes where they are not bounded; a clock only brakes it (docs/adr/0059)."""
 
 
 def disrupt(
-    snapshot: Snapshot, planner: Planner | None = None, out_of_time: Callable[[], float] | None = None
+    snapshot: Snapshot,
+    planner: Planner | None = None,
+    out_of_time: Callable[[], float] | None = None,
+    *,
+    proves: bool = True,
 ) -> DisruptionPlan:
     """Decide which nodes go at this moment, or with budgets ignored on the whole way to the target.
 
     Under Karpenter's policy the methods run in Karpenter's order. The commands of the first method that finds any are applied
     in memory, and all methods run again, until none finds a command that pays and that budgets allow. Each round removes at
     least one node, so the number of nodes bounds the loop. A later command may rely on replacements of an earlier one, see
-    `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`).
+    `startable`. Otherwise one target decides about all nodes that are not empty (`core.disruption.target`): the stored one as
+    long as it holds (`snapshot.stored_target`), else a new one.
 
     Args:
         snapshot: The cluster, the market and the records of claims at one moment.
         planner: A planner for exactly this snapshot, if one exists already.
-        out_of_time: Bounds the search for a cheaper target, as `options.improve_iterations` does; returns whether a share of
+        out_of_time: Brakes the search for a cheaper target, which `options.improve_iterations` bounds; returns which share of
             its time is over.
+        proves: Whether to compute the proven minimum cost of the fleet. A look that continues a stored target leaves it out.
     """
-    first = DisruptionPass(snapshot, planner)
-    floor, before = _floor(first), fleet_price(snapshot)
+    planner = planner or Planner(snapshot)
+    before = fleet_price(snapshot)
     done = run(snapshot, planner, out_of_time)
+    is_proven = proves and done.target_reason != TargetReason.CONTINUED
+    floor = _floor(DisruptionPass(snapshot, planner)) if is_proven else None
     return DisruptionPlan(
         now=snapshot.now,
         commands=tuple(done.commands),
         blocked=blocked_nodes(done, snapshot),
         budgets=done.budgets,
         cost=DisruptionCost(before=before, after=done.price_after, lower_bound=floor),
+        target=done.target,
+        target_reason=done.target_reason,
     )
 
 
@@ -100,13 +111,14 @@ def run(
         from core.disruption.target.decide import TargetDecision  # loads the solver
 
         steps = snapshot.options.improve_iterations
-        unbounded = steps is None and out_of_time is None
-        budget = SearchBudget(STEPS_DEFAULT if unbounded else steps, out_of_time)
-        disruption_pass.adopt(TargetDecision(disruption_pass, budget).commands())
+        budget = SearchBudget(STEPS_DEFAULT if steps is None else steps, out_of_time)
+        decision = TargetDecision(disruption_pass, budget)
+        disruption_pass.adopt(decision.commands())
+        disruption_pass.target, disruption_pass.target_reason = decision.kept, decision.reason or ""
     return disruption_pass
 
 
 def _floor(disruption_pass: DisruptionPass) -> int:
-    from core.disruption.target.fleet_floor import fleet_floor  # loads the solver
+    from core.disruption.fleet_floor import fleet_floor  # loads the solver
 
     return fleet_floor(disruption_pass)

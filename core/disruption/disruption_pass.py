@@ -16,7 +16,7 @@ from core.disruption.candidates.candidate import Candidate, Survey, survey
 from core.disruption.conditions.node_health import HealthCheck
 from core.disruption.fleet_cost import fleet_price
 from core.disruption.simulation import Simulation, Simulator
-from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim
+from core.model.plan import Blocked, Command, Move, Plan, PlannedClaim, StoredTarget
 from core.model.snapshot import Snapshot
 from core.model.state_node import StateNode, state_nodes
 from core.pods.disruption_budgets import DisruptionBudgets, EvictionLedger
@@ -36,6 +36,8 @@ class DisruptionPass:
         self.snapshot = snapshot
         self.commands: list[Command] = []
         self.refusals: dict[str, Blocked] = {}
+        self.target: StoredTarget | None = None
+        self.target_reason = ""
         self._states = state_nodes(snapshot)
         self._seen = (snapshot, self._states)
         self._pool_of = {state.name: state.node_pool for state in self._states}

@@ -80,14 +80,14 @@ class Simulator:
                 seat = (context.positions[move.to], 1)
                 seats.setdefault(int(context.pod_groups.of(pods[move.pod]).index), []).append(seat)
         going = frozenset(context.positions[candidate.name] for candidate in leaving)
-        return planner.target(
+        return planner.drained(
             Drains(
                 leaving=going if consolidation else frozenset(),
                 hurried=frozenset() if consolidation else going,
                 closed=frozenset(context.positions[name] for name in closed),
                 seats=seats,
             )
-        )
+        ).results
 
     def _stranded(self, outcome: SchedulingResults) -> str:
         for pod in outcome.plan.unschedulable:

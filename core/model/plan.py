@@ -134,11 +134,77 @@ class DisruptionCost(msgspec.Struct, frozen=True):
     lower_bound: int | None = None
 
 
+class StoredDrain(msgspec.Struct, frozen=True, array_like=True):
+    """A node that is to go.
+
+    Attributes:
+        price: Nano-dollars per hour.
+        worth: The same, less what its pods cost elsewhere: nodes go by it.
+    """
+
+    node: str
+    price: int
+    worth: int
+
+
+class StoredSeats(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """Places for pods of one kind on one existing node; `kind` is a short digest of what the pods are."""
+
+    kind: str
+    node: str
+    pods: int
+
+
+class StoredNewNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A new node that is not launched yet.
+
+    Attributes:
+        name: Its name in the plan that decided it.
+        pods: Kind → how many of its pods go there, in the order of kinds.
+    """
+
+    name: str
+    pods: dict[str, int]
+
+
+class StoredTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """Which nodes are to go yet, and where their pods go.
+
+    Nothing in it names a pod: pods of a kind are interchangeable, and those that are moved get new names.
+
+    Attributes:
+        made_at: When it was decided.
+        settings: Digest of what decides besides the cluster: the price of moves, the spot gate, the NodePools' own dials.
+        drains: The nodes that are to go yet.
+        kept_price: Nano-dollars per hour of the nodes that might have gone and stay.
+        drained_price: The same of the nodes that are to go yet.
+        new_price: The same of the new nodes.
+        seats: Places on nodes that exist.
+        new_nodes: What is to be launched yet.
+    """
+
+    made_at: datetime
+    settings: str
+    drains: tuple[StoredDrain, ...]
+    kept_price: int
+    drained_price: int
+    new_price: int
+    seats: tuple[StoredSeats, ...] = ()
+    new_nodes: tuple[StoredNewNode, ...] = ()
+
+    @property
+    def saving(self) -> int:
+        """Nano-dollars per hour that the rest of the way saves."""
+        return self.drained_price - self.new_price
+
+
 class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Which nodes go, in the order in which commands are carried out; together they respect the budgets at `now`.
 
     Attributes:
         budgets: Pool → reason → how many nodes may still go now, None for unlimited.
+        target: What the commands of method `repack` are the next wave of, as it is to be kept for the next look; None for none.
+        target_reason: What became of the target that was under way (`core.reasons.target`), empty where none was asked about.
     """
 
     now: datetime
@@ -146,3 +212,5 @@ class DisruptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[Blocked, ...] = ()
     budgets: dict[str, dict[str, int | None]] = {}
     cost: DisruptionCost = DisruptionCost()
+    target: StoredTarget | None = None
+    target_reason: str = ""

@@ -14,6 +14,7 @@ from core.model.node import Node
 from core.model.node_claim import NodeClaim
 from core.model.node_pool import NodeClass, NodePool, RolloutGate
 from core.model.overlay import CapacityBuffer, NodeOverlay
+from core.model.plan import StoredTarget
 from core.model.pod import Pod, TopologySpread
 from core.model.policy import DaemonSet, Namespace, PodDisruptionBudget, Service, WorkloadSelector
 from core.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
@@ -62,6 +63,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         paused_pools: NodePool → why none of its nodes is to be disrupted at present.
         nominated_until: Node or claim name → until when pods are expected on it, so it is no candidate.
         rollouts: NodePool → what of its drifted nodes may go; pools whose budgets alone decide that are missing.
+        stored_target: The target of the fleet that is under way, as the look before kept it.
         moved_workloads: Workload (`Pod.workload`) → how its pods were moved of late; those that have settled are missing.
     """
 
@@ -89,4 +91,5 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     nominated_until: dict[str, datetime] = {}
     moved_workloads: dict[str, MovedWorkload] = {}
     rollouts: dict[str, RolloutGate] = {}
+    stored_target: StoredTarget | None = None
     options: Options = Options()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -18,6 +19,7 @@ from core.scheduling.explanation.pod_offers import PodOffer, pod_offers
 from core.scheduling.explanation.verdict import Verdict
 from core.scheduling.greedy.queue import queue_of
 from core.scheduling.greedy.scheduler import GreedyScheduler, Solution
+from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.optimization.optimizer import default_steps, improved
 from core.scheduling.plan_output import buffer_rooms, planned_claims
 from core.scheduling.pods.pending_pods import is_virtual
@@ -121,19 +123,16 @@ class Planner:
         """The snapshot, made ready for planning."""
         return self._context
 
-    def target(self, drains: Drains, budget: SearchBudget | None = None) -> SchedulingResults:
-        """The plan if many nodes vanished for good, with places meant for their pods; cheaper new nodes within a budget.
+    def drained(self, drains: Drains) -> DrainedFleet[SchedulingResults]:
+        """The plan if many nodes vanished for good, with places meant for their pods.
 
         Pods that wait anyway get their places first, as they would without the move.
         """
         context = self._context
         first = frozenset(int(context.pod_groups.of(pod).index) for pod in (*context.pending, *context.moving))
         solution, displaced = self._drained(drains, first)
-        if budget is not None and solution.claims and not budget.is_spent:
-            from core.scheduling.optimization.repacker import Repacker
-
-            solution = Repacker(context, budget, self._search).improved(solution)
-        return self._outcome(solution, displaced)
+        outcome = partial(self._outcome, displaced=displaced)
+        return DrainedFleet(outcome(solution), context, solution, outcome, self._search)
 
     def what_if(
         self, leaving: Collection[str], *, consolidation: bool, closed: Collection[str] = ()

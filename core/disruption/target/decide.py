@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,13 +15,15 @@ from core.disruption.target.command_check import holding
 from core.disruption.target.new_nodes import held
 from core.disruption.target.realization import Realization
 from core.disruption.target.seat_book import SeatBook
+from core.disruption.target.stored_target_check import continued, stored
 from core.disruption.target.target_fleet import TargetFleet, spot_is_gated, target_fleet
 from core.disruption.target.target_refusals import refuse_the_rest
-from core.disruption.target.target_search import SMALL, TargetSearch
+from core.disruption.target.target_search import SMALL, FoundTarget, TargetSearch
 from core.disruption.target.waves import WAVES_MAX, WaveCutter
-from core.model.plan import Command, PlannedClaim
+from core.model.plan import Command, PlannedClaim, StoredTarget
 from core.packing.problem import Bools, Floats
 from core.packing.search_budget import SearchBudget
+from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 
 WORTHWHILE: Final = 20
@@ -42,19 +44,26 @@ class Target:
         fleet: The candidates.
         realization: The nodes that go, and where the pods go.
         claims: New nodes under their final names.
-        values: [item], nano-dollars per hour that a pod costs elsewhere.
+        worth: [node], nano-dollars per hour that it costs less what its pods cost elsewhere.
     """
 
     fleet: TargetFleet
     realization: Realization
     claims: tuple[PlannedClaim, ...]
-    values: Floats
+    worth: Floats
 
 
 class TargetDecision:
-    """Decides about the nodes of one pass that have drifted or that consolidation may touch."""
+    """Decides about the nodes of one pass that have drifted or that consolidation may touch.
+
+    Attributes:
+        kept: The target to store for the next look, None for none.
+        reason: Why the stored target is continued or replaced; None where there is nothing to decide.
+    """
 
     def __init__(self, disruption_pass: DisruptionPass, budget: SearchBudget) -> None:
+        self.kept: StoredTarget | None = None
+        self.reason: TargetReason | None = None
         self._pass = disruption_pass
         self._budget = budget
         self._is_gated = spot_is_gated(disruption_pass)
@@ -66,16 +75,32 @@ class TargetDecision:
             return []
         options = self._pass.snapshot.options
         search = TargetSearch(fleet, options.moves, is_gated=self._is_gated)
-        target = self._target(fleet, search, None)
-        found = self._cut(target) if target is not None else []
+        target, found = self._continued(fleet, search)
+        if not found:
+            target = self._target(fleet, search, search.found(self._budget))
+            found = self._cut(target) if target is not None else []
         if target is not None and not found and not options.ignore_budgets:
             # The first wave does not pay on its own. The best-paying nodes among as many as may go now are tried
             # instead.
             drains_max = {c.pool.name: self._most(c.pool.name) for c in fleet.candidates}
-            target = self._target(fleet, search, drains_max)
+            target = self._target(fleet, search, search.found(self._budget, drains_max))
             found = self._cut(target) if target is not None else []
         refuse_the_rest(self._pass, search, target.realization.keeps if target is not None else None)
         return found
+
+    def _continued(self, fleet: TargetFleet, search: TargetSearch) -> tuple[Target | None, list[Command]]:
+        """The target that is under way and its next wave, if it still holds and has one."""
+        snapshot = self._pass.snapshot
+        before = None if snapshot.options.ignore_budgets else snapshot.stored_target
+        self.reason = TargetReason.MADE
+        if before is None:
+            return None, []
+        going_on = continued(before, fleet, search.realizations, snapshot)
+        self.reason = going_on.reason
+        if going_on.found is None:
+            return None, []
+        target = self._target(fleet, search, going_on.found, before)
+        return target, self._cut(target) if target is not None else []
 
     def _most(self, pool: str) -> int:
         left = self._pass.left(pool, TerminationReason.UNDERUTILIZED)
@@ -83,21 +108,24 @@ class TargetDecision:
 
     def _cut(self, target: Target) -> list[Command]:
         book = SeatBook(target.fleet, target.realization, target.claims, is_gated=self._is_gated)
-        cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.values)
+        cutter = WaveCutter(self._pass, target.fleet, target.realization, book, target.worth)
         found = cutter.commands(waves_max=WAVES_MAX if self._pass.snapshot.options.ignore_budgets else 1)
         is_small = len(target.fleet.candidates) <= SMALL
         return holding(found, self._pass, worthwhile=WORTHWHILE) if is_small else found
 
-    def _target(self, fleet: TargetFleet, search: TargetSearch, drains_max: dict[str, int] | None) -> Target | None:
-        """Return the best choice that can be carried out, None where everything stays."""
-        found = search.found(self._budget, drains_max)
+    def _target(
+        self, fleet: TargetFleet, search: TargetSearch, found: FoundTarget, before: StoredTarget | None = None
+    ) -> Target | None:
+        """Return the choice as it can be carried out, None where everything stays; `before` is the target that it continues."""
         realization = found.realization
         for _ in range(CHANGES_MAX):
             if realization.keeps.all():
                 return None
             staying, claims = self._staying(fleet, realization)
             if staying is None:
-                return Target(fleet, realization, self._pass.named_apart(claims), found.pod_values)
+                named = self._pass.named_apart(claims)
+                self.kept = stored(fleet, replace(found, realization=realization), named, self._pass.snapshot, before)
+                return Target(fleet, realization, named, found.worth)
             portion = self._budget.portion(CHANGE_SHARE)
             realization = search.realizations.of(realization.keeps | staying, found.meant, portion)
             self._budget.steps += portion.steps

@@ -9,11 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from core.disruption.stored_targets import PodKinds
+from core.disruption.target.meant_places import MeantPlaces
 from core.disruption.target.target_fleet import TargetFleet
 from core.model.plan import PlannedClaim
-from core.packing.problem import Bools, Floats, Ints
+from core.packing.problem import Bools, Ints
 from core.packing.search_budget import SearchBudget
-from core.packing.target.seat_filling import SeatFilling
+from core.scheduling.optimization.drained_fleet import DrainedFleet
 from core.scheduling.planner import Drains, SchedulingResults
 
 REPAIRS_MAX: Final = 12
@@ -22,14 +24,6 @@ REPAIRS_MAX: Final = 12
 _COVER_PRICE: Final = 20_000_000
 """Added to a node's price where nodes are kept for their pods, so that cheap nodes with one such pod are not all taken first.
 """
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Meant:
-    """The program's intention for a choice of nodes: pods of items into groups' free room, and how many new machines."""
-
-    into: Floats
-    machines: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,23 +78,26 @@ class Realizations:
         self.homeless: dict[int, str] = {}
         self.gated: Bools = np.zeros(len(fleet.candidates), dtype=bool)
 
-    def of(self, keeps: Bools, meant: Meant | None, budget: SearchBudget | None) -> Realization:
-        """Evaluate the choice, keeping more nodes where pods would find no place."""
+    def of(self, keeps: Bools, meant: MeantPlaces | None, budget: SearchBudget | None) -> Realization:
+        """Evaluate the choice, keeping more nodes where pods would find no place; pack the new nodes at the end."""
         keeps = keeps.copy()
         for _ in range(REPAIRS_MAX):
-            found = self._asked(keeps, meant, budget)
+            drained = self._drained(keeps, meant)
+            found = self._realization(keeps, drained.results)
             missing, may_cover = self._missing(found)
             if not missing.any():
-                return found
+                return self._packed(found, drained, meant, budget)
             covering = self._covering(keeps, missing, may_cover)
             if not covering.any():
                 break
             keeps |= covering
             if not found.results.plan.unschedulable:
                 self.gated |= covering
-        return self._asked(np.ones_like(keeps), None, None)
+        nothing = np.ones_like(keeps)
+        return self._realization(nothing, self._drained(nothing, None).results)
 
-    def _asked(self, keeps: Bools, meant: Meant | None, budget: SearchBudget | None) -> Realization:
+    def _drained(self, keeps: Bools, meant: MeantPlaces | None) -> DrainedFleet[SchedulingResults]:
+        """The scheduler's answer to one choice."""
         fleet, rows = self._fleet, self._fleet.rows
         self.asked += 1
         goes = ~keeps
@@ -108,10 +105,27 @@ class Realizations:
             leaving=frozenset(rows.positions(goes & ~fleet.must_go)),
             hurried=frozenset(rows.positions(goes & fleet.must_go)),
             closed=fleet.closed,
-            seats=self._seats(keeps, meant) if meant is not None and goes.any() else {},
+            seats=meant.seats(keeps) if meant is not None and goes.any() else {},
         )
+        return fleet.planner.drained(drains)
+
+    def _packed(
+        self,
+        found: Realization,
+        drained: DrainedFleet[SchedulingResults],
+        meant: MeantPlaces | None,
+        budget: SearchBudget | None,
+    ) -> Realization:
+        """The same with the new nodes as they are meant, or else packed within the budget."""
         # Rooms for capacity buffers stay on the nodes that the scheduler made larger for them.
-        results = fleet.planner.target(drains, None if fleet.has_buffers else budget)
+        if not found.claims or self._fleet.has_buffers:
+            return found
+        if meant is not None and meant.new_nodes:
+            return self._realization(found.keeps, drained.regrouped(meant.new_nodes, PodKinds().of))
+        return found if budget is None else self._realization(found.keeps, drained.packed(budget))
+
+    def _realization(self, keeps: Bools, results: SchedulingResults) -> Realization:
+        fleet, goes = self._fleet, ~keeps
         own = set(results.displaced)
         claims = tuple(claim for claim in results.plan.claims if own.intersection(claim.pods))
         kept = int(fleet.prices[keeps].sum()) * (1000 - self._keep_discount) // 1000
@@ -122,20 +136,10 @@ class Realizations:
             results=results,
             claims=claims,
             cost=cost,
-            moves=int(rows.problem.move_prices[goes].sum()),
+            moves=int(fleet.rows.problem.move_prices[goes].sum()),
             unmoved=int((keeps & fleet.must_go).sum()),
             displaces=others > fleet.waiting_price,
         )
-
-    def _seats(self, keeps: Bools, meant: Meant) -> dict[int, list[tuple[int, int]]]:
-        rows = self._fleet.rows
-        rooms = rows.rooms
-        rooms.groups[rows.positions(~keeps)] = -1
-        drained: Ints = rows.problem.loads[~keeps].sum(axis=0)
-        seats: dict[int, list[tuple[int, int]]] = {}
-        for seat in SeatFilling(rows.problem, rooms, drained).seats(meant.into, meant.machines):
-            seats.setdefault(int(rows.items[seat.item].index), []).append((seat.node, seat.pods))
-        return seats
 
     def _missing(self, found: Realization) -> tuple[Ints, Bools]:
         """Return [item], pods without a place that the rules allow, and [node], the nodes whose keeping would help."""

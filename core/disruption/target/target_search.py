@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from core.disruption.target.realization import Meant, Realization, Realizations
+from core.disruption.target.meant_places import MeantPlaces, ProgramPlaces
+from core.disruption.target.realization import Realization, Realizations
 from core.disruption.target.target_fleet import TargetFleet
 from core.packing.problem import Bools, Floats, Ints
 from core.packing.relaxation.fluid_lp import relax
@@ -39,13 +40,13 @@ class FoundTarget:
 
     Attributes:
         realization: The scheduler's answer to it.
-        meant: What the program means for the pods of nodes that go.
-        pod_values: [item], nano-dollars per hour that a pod costs elsewhere.
+        meant: What is meant for the pods of nodes that go.
+        worth: [node], nano-dollars per hour that a node costs less what its pods cost elsewhere.
     """
 
     realization: Realization
-    meant: Meant
-    pod_values: Floats
+    meant: MeantPlaces
+    worth: Floats
 
 
 class TargetSearch:
@@ -72,16 +73,17 @@ class TargetSearch:
             drains_max: NodePool → how many of its nodes may go at all; None for any number.
         """
         solved = self._solved(self._rules(drains_max))
-        meant = Meant(solved.into, solved.machines)
+        meant = ProgramPlaces(self.fleet, solved.into, solved.machines, is_gated=self._is_gated)
         keeps = rounded(solved.stay)
         nothing = self.realizations.of(np.ones_like(keeps), None, None)
-        portion = budget.portion(0.5)
+        portion = budget.portion(0.5 if len(keeps) <= SMALL else 1)
         best = min(nothing, self.realizations.of(keeps, meant, portion), key=_goal)
         budget.steps += portion.steps
         if len(keeps) <= SMALL:
             best = self._climbed(best, meant, keeps, budget, drains_max)
-        cells = PodCells.of(self.fleet.rows.problem)
-        return FoundTarget(best, meant, solved.cell_values[cells.cell] / DOLLARS)
+        problem = self.fleet.rows.problem
+        values = solved.cell_values[PodCells.of(problem).cell] / DOLLARS
+        return FoundTarget(best, meant, problem.prices - problem.loads @ values)
 
     def _rules(self, drains_max: dict[str, int] | None) -> TargetRules:
         base = TargetRules(keep_discount=self._discount / 1000, is_gated=self._is_gated)
@@ -108,7 +110,12 @@ class TargetSearch:
         return self._types
 
     def _climbed(
-        self, best: Realization, meant: Meant, keeps: Bools, budget: SearchBudget, drains_max: dict[str, int] | None
+        self,
+        best: Realization,
+        meant: MeantPlaces,
+        keeps: Bools,
+        budget: SearchBudget,
+        drains_max: dict[str, int] | None,
     ) -> Realization:
         """Return the best of a few initial choices, changed by one node at a time as long as that pays."""
         asked = {keeps.tobytes(), np.ones_like(keeps).tobytes()}
@@ -133,7 +140,7 @@ class TargetSearch:
         self,
         best: Realization,
         choice: Bools,
-        meant: Meant,
+        meant: MeantPlaces,
         asked: set[bytes],
         drains_max: dict[str, int] | None,
         portion: SearchBudget | None = None,

@@ -40,7 +40,7 @@ class WaveCutter:
     """Cuts one target."""
 
     def __init__(
-        self, disruption_pass: DisruptionPass, fleet: TargetFleet, found: Realization, book: SeatBook, values: Floats
+        self, disruption_pass: DisruptionPass, fleet: TargetFleet, found: Realization, book: SeatBook, worth: Floats
     ) -> None:
         """Prepare to cut a target.
 
@@ -49,14 +49,13 @@ class WaveCutter:
             fleet: The candidates.
             found: Where the drained pods go.
             book: Their seats.
-            values: [item], nano-dollars per hour that a pod costs elsewhere.
+            worth: [node], nano-dollars per hour that it costs less what its pods cost elsewhere.
         """
         self._fleet = fleet
         self._book = book
         self._budgets = WaveBudgets(disruption_pass)
         self._left = [node for node, stays in enumerate(found.keeps) if not stays]
-        problem = fleet.rows.problem
-        self._worth = problem.prices - problem.loads @ values
+        self._worth = worth
         self._needs = [Counter(fleet.rows.row_of_pod[pod.key] for pod in pods) for pods in fleet.rows.pods]
 
     def commands(self, *, waves_max: int = WAVES_MAX) -> list[Command]:

@@ -16,14 +16,15 @@ def fleet_bound(problem: FleetProblem, types: Ints) -> int:
     """Nano-dollars per hour that the nodes that may go, or what takes their place, cost at least.
 
     Moves are free, machines and rooms may be filled to the last byte, and pods may be split. Any node may stay, for one that
-    must go may find no place for its pods.
+    must go may find no place for its pods. Of the rules it knows those along hostnames.
 
     Args:
         problem: The fleet.
         types: Types to begin with; others join as long as they make the bound higher.
     """
+    required = np.where(problem.required_host_caps == problem.host_caps, problem.host_caps, 0)
     problem = replace(problem, move_prices=np.zeros_like(problem.prices), must_go=np.zeros_like(problem.must_go),
-                      host_caps=np.zeros_like(problem.host_caps))  # fmt: skip
+                      host_caps=required)  # fmt: skip
     cells, best = PodCells.of(problem), 0.0
     requests = cells.least_requests(problem)
     for _ in range(ROUNDS_MAX):
@@ -41,14 +42,15 @@ def fleet_bound(problem: FleetProblem, types: Ints) -> int:
 def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: FleetTarget) -> tuple[float, Floats]:
     """Dollars per hour that the values prove, and [type] the least share of a cell's value that its pods pay there.
 
-    Values v of cells, u of room and w of machines prove v · pods - u · room + Σ_n min(0, price_n - v · load_n - u · free_n),
+    Values v of cells, u of room, w of machines and h of hosts prove
+    v · pods - u · room + h · (pods - room on other hosts) + Σ_n min(0, price_n - v · load_n - u · free_n - h · hosts_n),
     where v_c ≤ u_g · request_c for every group and v_c ≤ w_t · request_c for every type that admits the cell, and
-    w_t · capacity_t ≤ price_t.
+    w_t · capacity_t + Σ_i h_i cap_i ≤ price_t, over the items i that type t admits.
     """
     scale = problem.scale
     asked, capacity = requests / scale, problem.capacity / scale
     fits, suits = cells.first(problem.fits), cells.first(problem.group_suits)
-    prices = problem.type_prices * DOLLARS
+    hosts, prices = _host_values(problem, found.host_values)
     # Each type gets the best of the values found for any type, scaled to what it costs. Largest smallest share wins.
     known = np.unique(found.type_values[found.type_values.any(axis=1)], axis=0)
     values, shares = found.cell_values, np.full(len(prices), -1.0)
@@ -66,7 +68,20 @@ def _proven(problem: FleetProblem, cells: PodCells, requests: Floats, found: Fle
     limit = np.minimum(pays.min(axis=1, initial=np.inf), into.min(axis=1, initial=np.inf))
     values = np.minimum(values, limit)
     loads = problem.loads @ cells.members.T
-    reduced = problem.prices * DOLLARS - loads @ values - free_room_worth(problem, found.room_values)
+    capped = np.flatnonzero(hosts)
+    of_hosts = problem.hosts(capped, problem.host_caps).T @ hosts[capped]
+    reduced = problem.prices * DOLLARS - loads @ values - free_room_worth(problem, found.room_values) - of_hosts
     room = (np.maximum(problem.group_free, 0) / scale * found.room_values).sum()
-    proven = float(values @ (cells.members @ problem.counts) - room + np.minimum(reduced, 0).sum())
+    spread = float(hosts @ (problem.counts - problem.host_room))
+    proven = float(values @ (cells.members @ problem.counts) - room + spread + np.minimum(reduced, 0).sum())
     return proven, shares
+
+
+def _host_values(problem: FleetProblem, found: Floats) -> tuple[Floats, Floats]:
+    """[item], values of hosts for which no type costs less than nothing, and [type], what is left of its price."""
+    prices = problem.type_prices * DOLLARS
+    values = np.where(problem.counts > problem.host_room, found, 0.0)
+    worth = (values * problem.host_caps) @ problem.fits
+    share = float((prices / np.maximum(worth, 1e-300)).min(initial=1.0))
+    values = values * min(1.0, share)
+    return values, np.maximum(prices - worth * min(1.0, share), 0.0)

@@ -27,11 +27,11 @@ class FleetProblem:
         free: [node, resource], room left beside its pods.
         room_groups: [node], the group of alike nodes that it belongs to as long as it stays, or NO_GROUP.
         requests: [item, resource], what one pod takes.
-        host_caps: [item], most of its pods on one node, zero for any number.
-        elsewhere: [item], its pods that stay where they are.
+        host_caps: [item], most of its pods on one node, preferences included; zero for any number.
+        required_host_caps: [item], the same by what is required alone.
+        host_room: [item], pods that nodes which stay in any case take besides their own by `host_caps`; of items with a cap.
         group_suits: [item, group], whether its pods may run on the group's nodes.
         group_free: [group, resource], room on nodes that stay in any case.
-        hosts: Number of nodes that take pods and stay in any case.
         capacity: [type, resource], what a new machine offers.
         type_prices: [type].
         fits: [item, type], whether one pod fits an empty machine and may run there.
@@ -46,10 +46,10 @@ class FleetProblem:
     room_groups: Ints
     requests: Ints
     host_caps: Ints
-    elsewhere: Ints
+    required_host_caps: Ints
+    host_room: Ints
     group_suits: Bools
     group_free: Ints
-    hosts: int
     capacity: Ints
     type_prices: Ints
     fits: Bools
@@ -63,6 +63,16 @@ class FleetProblem:
     def pods(self) -> Ints:
         """[node], pods that would move."""
         return np.asarray(self.loads.sum(axis=1), dtype=np.int64)
+
+    def hosts(self, items: Ints, caps: Ints) -> Ints:
+        """[item, node], how many pods of some items a node holds as long as it stays, by caps along hostnames.
+
+        A node that has more than the rules allow keeps them; one that takes no pods keeps its own.
+        """
+        seen = self.room_groups != NO_GROUP
+        takes = np.zeros((len(items), len(self.prices)), dtype=bool)
+        takes[:, seen] = self.group_suits[items][:, self.room_groups[seen]]
+        return np.maximum(self.loads.T[items], np.where(takes, caps[items][:, None], 0))
 
     @property
     def scale(self) -> Floats:

@@ -4,7 +4,7 @@ minimise    Σ_n price[n] stay[n] + Σ_n move[n] (1 - stay[n]) + Σ_t price[t] m
 cell c      Σ_g into[c, g] + Σ_t new[c, t] + Σ_n load[n, c] stay[n] ≥ all pods of the cell
 group g, r  Σ_c request[c, r] into[c, g] ≤ fill · (room of nodes that stay anyway + Σ_n in g free[n, r] stay[n])
 type t, r   Σ_c request[c, r] new[c, t] ≤ fill · capacity[t, r] machines[t]
-item i      nodes that stay + machines ≥ pods of the item / most on one node        (rules along hostnames)
+item i      Σ_n most[i, n] stay[n] + cap[i] · Σ_t machines[t] ≥ its pods - room for them elsewhere (hostname rules)
 cell c      Σ_t new[c, t] + Σ_{n on demand} load[n, c] stay[n] ≤ its pods on demand  (spot is not replaced by spot)
 pool p      Σ_n in p (1 - stay[n]) ≤ drains[p]                                       (where only so many may go)
 
@@ -51,6 +51,7 @@ class FleetTarget:
     """The program's solution.
 
     Attributes:
+        cost: Dollars per hour of what stays and what is launched, machines being split.
         stay: [node], between zero and one.
         into: [item, group], pods that move into the free room of a group's nodes.
         machines: New machines.
@@ -58,8 +59,10 @@ class FleetTarget:
         cell_values: [cell], duals of the cells' rows: what one more pod would cost.
         room_values: [group, resource], duals of free room, per unit of `scale`.
         type_values: [type, resource], duals of the machines' capacity, per unit of `scale`.
+        host_values: [item], duals of the rules along hostnames: what a place on one more host is worth.
     """
 
+    cost: float
     stay: Floats
     into: Floats
     machines: float
@@ -67,6 +70,7 @@ class FleetTarget:
     cell_values: Floats
     room_values: Floats
     type_values: Floats
+    host_values: Floats
 
 
 class _Coefficients:
@@ -149,8 +153,7 @@ class KeepOrDrain:
         """Lower and upper bounds of all rows."""
         problem, cells = self.problem, self.cells
         own = np.maximum(problem.group_free, 0) / self._scale * rules.fill
-        caps = problem.host_caps[self._capped]
-        enough = (problem.counts + problem.elsewhere)[self._capped] / np.maximum(caps, 1) - problem.hosts
+        enough = (problem.counts - problem.host_room)[self._capped]
         lower = [cells.members @ problem.counts, -own.ravel(), np.zeros(len(self.types) * len(self._resource)), enough]
         upper = [np.full(sum(map(len, lower)), UNBOUNDED)]
         if rules.is_gated:
@@ -186,10 +189,12 @@ class KeepOrDrain:
         entries.put(rows, self._starts[3] + new[:, None], -self._requests[self._new_cell])
 
     def _put_hosts(self, entries: _Coefficients) -> None:
-        rows = self._host_row + np.arange(len(self._capped))
-        staying = np.flatnonzero(self.problem.room_groups != NO_GROUP)
-        entries.put(rows[:, None], staying[None, :], 1.0)
-        entries.put(rows[:, None], self._starts[1] + np.arange(len(self.types))[None, :], 1.0)
+        problem = self.problem
+        most = problem.hosts(self._capped, problem.host_caps)
+        row, node = np.nonzero(most)
+        entries.put(self._host_row + row, node, most[row, node].astype(float))
+        row, kind = np.nonzero(problem.fits[self._capped][:, self.types])
+        entries.put(self._host_row + row, self._starts[1] + kind, problem.host_caps[self._capped][row].astype(float))
 
     def _put_gate(self, entries: _Coefficients, row: int) -> None:
         node, cell = np.nonzero(self._loads * ~self.problem.is_spot[:, None])
@@ -209,8 +214,21 @@ class KeepOrDrain:
         margins = costs - self._loads @ cell_values - rules.fill * free_room_worth(problem, room_values)
         shares = self._shares(stay, by_cell.sum(axis=1), is_gated=rules.is_gated)
         into = by_cell[cells.cell] * shares[:, None]
-        machines = float(values[starts[1] : starts[2]].sum())
-        return FleetTarget(stay, into, machines, margins, cell_values, room_values, type_values)
+        machines = np.maximum(values[starts[1] : starts[2]], 0)
+        cost = float(problem.prices @ stay + problem.type_prices[self.types] @ machines) * DOLLARS
+        host_values = np.zeros(len(problem.host_caps))
+        host_values[self._capped] = np.maximum(duals[self._host_row : self._host_row + len(self._capped)], 0)
+        return FleetTarget(
+            cost=cost,
+            stay=stay,
+            into=into,
+            machines=float(machines.sum()),
+            margins=margins,
+            cell_values=cell_values,
+            room_values=room_values,
+            type_values=type_values,
+            host_values=host_values,
+        )
 
     def _shares(self, stay: Floats, existing: Floats, *, is_gated: bool) -> Floats:
         """[item], its share of what its cell puts into existing room. Where spot is gated, pods of spot nodes come first."""

@@ -42,14 +42,22 @@ class Rooms(NamedTuple):
 class SeatFilling:
     """Fills the free room of the nodes that stay."""
 
-    def __init__(self, problem: FleetProblem, rooms: Rooms, drained: Ints) -> None:
-        """Begin with nothing placed; `drained` is [item], pods of nodes that go."""
+    def __init__(self, problem: FleetProblem, rooms: Rooms, drained: Ints, bound: Ints) -> None:
+        """Begin with nothing placed.
+
+        Args:
+            problem: The fleet.
+            rooms: Where there is room.
+            drained: [item], pods of nodes that go.
+            bound: [item], how many of them have no other place: they come first, in any room that suits them.
+        """
         self._problem = problem
         self._rooms = rooms
         self._scale = problem.scale
         self._free: Floats = rooms.free.astype(float)
         self._left = drained.copy()
         self._drained = drained
+        self._bound = bound
 
     def seats(self, into: Floats, machines: float) -> list[Seat]:
         """Seats for as many pods as `into` ([item, group]) says and room allows; machines are those that will be launched."""
@@ -64,15 +72,32 @@ class SeatFilling:
             many = max(int(wanted[item].sum()), int(self._drained[item] - problem.host_caps[item] * machines))
             found += self._put(int(item), many, here, -1.0, once=True)
         members = [np.flatnonzero(rooms.groups == group) for group in range(into.shape[1])]
-        for item in largest[~is_capped[largest]]:
-            for group in np.flatnonzero(wanted[item]):
-                here = members[group][rooms.suits[item, members[group]]]
-                found += self._put(int(item), int(wanted[item, group]), here, -1.0)
+        free = largest[~is_capped[largest]]
+        first = self._in_turn(wanted, np.where(is_capped, 0, self._bound))
+        found += self._fill(free, first, members)
+        for item in free:  # what has no other place, wherever there is room
+            here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
+            found += self._put(int(item), int(self._bound[item] - (self._drained - self._left)[item]), here, -1.0)
+        found += self._fill(free, wanted - first, members)
         for alike in GAPS:
             for item in largest[(self._left[largest] > 0) & ~is_capped[largest]]:
                 here = np.flatnonzero((rooms.groups >= 0) & rooms.suits[item])
                 found += self._put(int(item), int(self._left[item]), here, alike)
         return found
+
+    def _fill(self, items: Ints, wanted: Ints, members: list[Ints]) -> list[Seat]:
+        """Seats in groups of nodes, `wanted` being [item, group]."""
+        found: list[Seat] = []
+        for item in items:
+            for group in np.flatnonzero(wanted[item]):
+                here = members[group][self._rooms.suits[item, members[group]]]
+                found += self._put(int(item), int(wanted[item, group]), here, -1.0)
+        return found
+
+    def _in_turn(self, wanted: Ints, most: Ints) -> Ints:
+        """[item, group], as much of `wanted` as `most` of each item allows, group by group."""
+        before = np.cumsum(wanted, axis=1) - wanted
+        return np.asarray(np.clip(most[:, None] - before, 0, wanted), dtype=np.int64)
 
     def _open_hosts(self, item: int) -> Ints:
         """Nodes where a rule along hostnames admits one more pod of the item."""

@@ -192,7 +192,7 @@ class FleetRows:
         resources = len(context.axis.zero)
         requests = np.array([g.requests for g in self.items], dtype=np.int64).reshape(len(self.items), resources)
         market = self.market
-        leaving = set(at.tolist())
+        host_caps = self._host_caps(is_required=False)
         return FleetProblem(
             prices=np.array([node.price for node in self.nodes], dtype=np.int64),
             move_prices=np.array([node.move_price for node in self.nodes], dtype=np.int64),
@@ -204,23 +204,30 @@ class FleetRows:
             free=self._free[at],
             room_groups=self._groups[at],
             requests=requests,
-            host_caps=self._host_caps(),
-            elsewhere=np.array(
-                [sum(n for p, n in g.signature.bound.items() if p not in leaving) for g in self.items], dtype=np.int64
-            ),
+            host_caps=host_caps,
+            required_host_caps=self._host_caps(is_required=True),
+            host_room=self._host_room(host_caps, others),
             group_suits=self._suits[:, first].reshape(len(self.items), count),
             group_free=group_free,
-            hosts=len(others),
             capacity=market.capacity[:, :resources] if market else np.zeros((0, resources), dtype=np.int64),
             type_prices=market.prices if market else np.zeros(0, dtype=np.int64),
             fits=self._fits,
         )
 
-    def _host_caps(self) -> Ints:
+    def _host_caps(self, *, is_required: bool) -> Ints:
         """[item], most of its pods on one node by rules along hostnames, zero for any number."""
-        caps = HostnameCaps(self._context.topology.groups)
-        found = [[cap for _, cap in caps.caps(g.steps[0]) if cap > 0] if g.steps else [] for g in self.items]
+        caps, step = HostnameCaps(self._context.topology.groups), -1 if is_required else 0
+        found = [[cap for _, cap in caps.caps(g.steps[step]) if cap > 0] if g.steps else [] for g in self.items]
         return np.array([min(own, default=0) for own in found], dtype=np.int64)
+
+    def _host_room(self, caps: Ints, others: Ints) -> Ints:
+        """[item], pods that the nodes which stay in any case take besides their own, for items with a cap."""
+        found = np.zeros(len(self.items), dtype=np.int64)
+        for item in np.flatnonzero(caps):
+            here = others[self._suits[item, others]]
+            present = self.items[item].signature.bound
+            found[item] = sum(max(0, int(caps[item]) - present.get(int(node), 0)) for node in here)
+        return found
 
 
 def _alternatives(group: PodGroup) -> tuple[RequirementId, ...]:

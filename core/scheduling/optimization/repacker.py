@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from core.model.pod import Pod
 from core.packing.search_budget import SearchBudget
 from core.packing.search_settings import SearchSettings
 from core.scheduling.capacity.in_flight_claim import InFlightClaim
 from core.scheduling.context import SchedulingContext
 from core.scheduling.greedy.scheduler import Solution
+from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
 from core.scheduling.optimization.claims.limit_accounting import replaces_within_limits
+from core.scheduling.optimization.claims.regrouping import regrouped
 from core.scheduling.optimization.claims.topology_recount import keeps_counts, recounted
 from core.scheduling.optimization.items.hostname_caps import HostnameCaps
 from core.scheduling.optimization.items.item_extraction import ItemExtraction, RepackScope
@@ -43,20 +46,49 @@ class Repacker:
         """The solution with cheaper claims, or as it is. Limits are charged anew."""
         if self._budget.is_spent:
             return solution
-        limits = solution.state.limits
-        left_before = [dict(of_pool.left) for of_pool in limits]
-        claims, replaceable = self._taken_apart(solution)
+        kept, replaceable = self._taken_apart(solution)
         tasks = [(one, self._subproblems(one.scope, one.nodes)) for one in replaceable]
         subproblems = [subproblem for _, of_scope in tasks for subproblem in of_scope]
         seed = self._context.snapshot.options.seed
         searches = search(subproblems, seed=seed, budget=self._budget, settings=self._settings)
         found = iter([one.claims() for one in searches])
-        for one, of_scope in tasks:
+        cheaper: list[list[InFlightClaim]] = []
+        for _, of_scope in tasks:
             parts = [next(found) for _ in of_scope]
-            cheaper = [claim for part in parts for claim in part]
+            cheaper.append([claim for part in parts for claim in part] if all(parts) else [])
+        return self._replaced(solution, kept, replaceable, cheaper)
+
+    def regrouped(
+        self, solution: Solution, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]
+    ) -> Solution:
+        """The solution with claims as they were meant, or as it is where that is no cheaper or not allowed.
+
+        Args:
+            solution: The solution.
+            new_nodes: For each node, how many pods of which kinds.
+            kind: The kind of a pod.
+        """
+        kept, replaceable = self._taken_apart(solution)
+        found = [
+            regrouped(ClaimBuilder(self._context, one.scope, self._settings.repack), one.nodes, new_nodes, kind)
+            for one in replaceable
+        ]
+        return self._replaced(solution, kept, replaceable, found)
+
+    def _replaced(
+        self,
+        solution: Solution,
+        kept: list[InFlightClaim],
+        replaceable: Sequence[_Replaceable],
+        cheaper: Sequence[list[InFlightClaim]],
+    ) -> Solution:
+        """The solution with other claims for each scope where they cost less and keep limits and rules; none: as they are."""
+        limits, claims = solution.state.limits, list(kept)
+        left_before = [dict(of_pool.left) for of_pool in limits]
+        for one, found in zip(replaceable, cheaper, strict=True):
             of_pool = limits[one.scope.template.index]
-            is_replaced = all(parts) and replaces_within_limits(cheaper, one.claims, limits=of_pool)
-            claims += cheaper if is_replaced else one.claims
+            is_replaced = bool(found) and replaces_within_limits(found, one.claims, limits=of_pool)
+            claims += found if is_replaced else one.claims
         for index, claim in enumerate(claims):
             claim.index = index
         changed = replace(solution, claims=claims)

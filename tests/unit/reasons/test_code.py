@@ -21,6 +21,7 @@ from core.reasons.drift import DriftReason
 from core.reasons.node import NodeReason
 from core.reasons.pod import PodReason
 from core.reasons.run import FailureReason, RunReason
+from core.reasons.target import TargetReason
 from core.reasons.termination import TerminationReason
 from lambdas.run_report import Decision
 from tests import reference
@@ -40,6 +41,7 @@ ENUMERATIONS: tuple[type[DocumentedCode], ...] = (
     PodReason,
     BindingReason,
     RunReason,
+    TargetReason,
     TerminationReason,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,12 +10,23 @@ from core.disruption.disruption_pass import DisruptionPass
 from core.disruption.target.decide import TargetDecision
 from core.disruption.target.realization import Realization, Realizations
 from core.disruption.target.target_fleet import TargetFleet, target_fleet
+from core.model.node_pool import Budget, Disruption
 from core.model.plan import Command
 from core.model.snapshot import Options, Snapshot
 from core.packing.search_budget import SearchBudget
+from tests.builders import a_node_of, a_pool
+from tests.unit.disruption.nodes_for_tests import MIDDLE, ON_DEMAND, pod_on, world
 
 WHOLE_WAY: Final = Options(ignore_budgets=True)
 STEPS: Final = 20
+
+
+def half_full(nodes: int, *, at_once: int, **changes: Any) -> Snapshot:
+    """Nodes that are a tenth full, of which so many may go at once."""
+    pool = a_pool("default", ON_DEMAND, disruption=Disruption(budgets=(Budget(str(at_once)),)))
+    pairs = [a_node_of(MIDDLE, f"n{n}") for n in range(nodes)]
+    pods = tuple(pod_on(f"n{n}", cpu="400m") for n in range(nodes))
+    return world(*pairs, **{"pods": pods, "node_pools": (pool,), **changes})
 
 
 def fleet_of(snapshot: Snapshot) -> TargetFleet:

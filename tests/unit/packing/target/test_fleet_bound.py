@@ -45,3 +45,42 @@ def test_the_bound_is_met_where_machines_come_out_whole() -> None:
 def test_types_join_that_were_not_asked_about_at_first() -> None:
     fleet = a_fleet([[4], [4]], free=[0, 0], prices=[3, 3], machines={8: 2, 4: 0.25})
     assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= DOLLAR // 2
+
+
+def test_pods_that_keep_apart_need_hosts() -> None:
+    """Three pods would fit on one machine of a dollar; apart they need three nodes, and the node that has room takes one."""
+    apart = {"host_caps": np.array([1]), "required_host_caps": np.array([1])}
+    fleet = a_fleet([[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 1}, **apart)
+    assert 2.999 * DOLLAR <= fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= 3 * DOLLAR
+    roomy = a_fleet(
+        [[1], [1], [1]], free=[9, 9, 9], prices=[5, 5, 5], machines={9: 1}, **apart, host_room=np.array([1])
+    )
+    assert 1.999 * DOLLAR <= fleet_bound(roomy, np.zeros(1, dtype=np.int64)) <= 2 * DOLLAR
+
+
+def test_what_pods_only_prefer_raises_no_bound() -> None:
+    fleet = a_fleet([[1], [1]], free=[9, 9], prices=[5, 5], machines={9: 1}, host_caps=np.array([1]))
+    assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= DOLLAR
+
+
+def test_the_bound_holds_where_pods_keep_apart() -> None:
+    draw = np.random.default_rng(11)
+    for _ in range(60):
+        nodes, cap = int(draw.integers(1, 6)), int(draw.integers(1, 3))
+        fleet = a_fleet(
+            draw.integers(0, cap + 1, (nodes, 1)).tolist(),
+            free=draw.integers(0, 4, nodes).tolist(),
+            prices=draw.integers(1, 9, nodes).tolist(),
+            machines={6: int(draw.integers(1, 7))},
+            host_caps=np.array([cap]),
+            required_host_caps=np.array([cap]),
+        )
+        best = []
+        for kept in itertools.product((False, True), repeat=nodes):
+            keeps = np.array(kept)
+            moved = int(fleet.loads[~keeps].sum())
+            spare = np.minimum(fleet.free[keeps, 0], cap - fleet.loads[keeps, 0]).clip(0).sum()
+            machines = max(0, -(-(moved - int(spare)) // min(6, cap)))
+            best.append(int(fleet.prices[keeps].sum()) + machines * int(fleet.type_prices[0]))
+        if fleet.counts.sum():
+            assert fleet_bound(fleet, np.zeros(1, dtype=np.int64)) <= min(best)

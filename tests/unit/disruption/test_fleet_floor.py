@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.disruption import disrupt
 from core.disruption.disruption_pass import DisruptionPass
-from core.disruption.target.fleet_floor import fleet_floor
+from core.disruption.fleet_floor import fleet_floor
 from tests.builders import a_node_of, a_pool
 from tests.unit.disruption.nodes_for_tests import LARGE, MIDDLE, ON_DEMAND, OPEN, SMALL, drifted, pod_on, world
 from tests.unit.disruption.target.fleets_for_tests import WHOLE_WAY

@@ -1,0 +1,319 @@
+"""A cluster that has drifted apart: nodes a third to four fifths full, some rules, PodDisruptionBudgets and protected pods."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from benchmarks.workloads.manifests import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    ZONE,
+    JsonObject,
+    Workload,
+    required_terms,
+    requirement,
+    spread,
+)
+
+_ZONES: Final = ("us-east-1a", "us-east-1b", "us-east-1c")
+_FAMILIES: Final = ("c5a", "c6i", "c7a", "m5", "m6a", "m7i", "r5a", "r6i")
+_SIZES: Final = ("large", "xlarge", "2xlarge")
+_CPUS: Final = (50, 100, 150, 200, 250, 400, 500, 1000)
+_MEBIBYTES: Final = (128, 256, 384, 512, 768, 1024, 2048, 4096)
+_RULES: Final = {"": 78, "zone-spread": 8, "host-spread": 6, "apart": 8}
+"""Rule of a service → how many of a hundred services have it."""
+
+_HOSTNAME_MAX: Final = {"apart": 1, "host-spread": 3}
+_PODS_PER_NODE: Final = 11
+_TRIES_PER_POD: Final = 8
+_AGENT: Final = {"cpu": 120, "memory": 96}
+_SUFFIXES: Final[dict[str, int | Fraction]] = {
+    "Ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "m": Fraction(1, 1000),
+    "k": 10**3,
+    "M": 10**6,
+    "G": 10**9,
+}
+_NODES_SINCE: Final = "2026-11-18T00:00:00Z"
+_PODS_SINCE: Final = "2026-11-19T00:00:00Z"
+_CLASS_REF: Final = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+
+FEW_PROTECTED: Final = 0.004
+MANY_PROTECTED: Final = 0.02
+"""Share of pods with do-not-disrupt: one node in 25, or one in five, may not be touched then."""
+
+
+@dataclass(slots=True)
+class _Service:
+    """A workload whose pods are alike."""
+
+    name: str
+    cpu: int
+    memory: int
+    rule: str
+    weight: float
+    pods: int = 0
+    zones: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ZONES, 0))
+    hosts: dict[str, int] = field(default_factory=dict)
+
+    def may_join(self, place: _Place) -> bool:
+        """Whether one more pod keeps the service's rule and the node's goal."""
+        if self.cpu > place.cpu or self.memory > place.memory or place.slots < 1:
+            return False
+        if self.rule == "zone-spread" and self.zones[place.zone] > min(self.zones.values()):
+            return False
+        return self.hosts.get(place.name, 0) < _HOSTNAME_MAX.get(self.rule, 10**6)
+
+    def join(self, place: _Place, *, is_protected: bool) -> JsonObject:
+        """One more pod there."""
+        place.cpu -= self.cpu
+        place.memory -= self.memory
+        place.slots -= 1
+        self.zones[place.zone] += 1
+        self.hosts[place.name] = self.hosts.get(place.name, 0) + 1
+        self.pods += 1
+        spec = {**self._rules(), "nodeName": place.name}
+        return _pod(
+            f"{self.name}-{self.pods - 1}",
+            "shop",
+            ("ReplicaSet", self.name),
+            self.cpu,
+            self.memory,
+            spec,
+            is_protected=is_protected,
+        )
+
+    def budget(self, draw: random.Random) -> JsonObject:
+        """Its PodDisruptionBudget; for a small service sometimes one that allows nothing."""
+        most = 0 if self.pods < 9 and draw.random() < 0.3 else max(1, self.pods // 5)
+        status = {
+            "disruptionsAllowed": most,
+            "expectedPods": self.pods,
+            "currentHealthy": self.pods,
+            "desiredHealthy": self.pods - most,
+        }
+        return {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": self.name, "namespace": "shop"},
+            "spec": {"maxUnavailable": most, "selector": {"matchLabels": {"app": self.name}}},
+            "status": status,
+        }
+
+    def _rules(self) -> JsonObject:
+        selected = {"app": self.name}
+        match self.rule:
+            case "zone-spread":
+                return {"topologySpreadConstraints": [spread(ZONE, selected)]}
+            case "host-spread":
+                return {
+                    "topologySpreadConstraints": [spread(HOSTNAME, selected, max_skew=_HOSTNAME_MAX["host-spread"])]
+                }
+            case "apart":
+                return {"affinity": {"podAntiAffinity": required_terms(HOSTNAME, selected)}}
+        return {}
+
+
+@dataclass(slots=True)
+class _Place:
+    """What a node may be filled with yet: thousandths of a core, MiB, pods."""
+
+    name: str
+    zone: str
+    cpu: float
+    memory: float
+    slots: int
+
+
+def fragmented(nodes: int, seed: int, catalogue: JsonObject, *, protected: float = FEW_PROTECTED) -> Workload:
+    """About eleven pods a node, two fifths of the nodes on spot.
+
+    Args:
+        nodes: How many.
+        seed: Of all that is drawn.
+        catalogue: The types; those of the families c, m and r without accelerators are used.
+        protected: Share of pods that may not be disrupted.
+    """
+    draw = random.Random(f"fragmented-{seed}")  # noqa: S311 - dice, not secrets
+    known = _plain(catalogue)
+    shapes = [kind for kind in known["instanceTypes"] if _is_small(kind["name"])]
+    services = [_service(draw, number) for number in range(max(25, nodes * 2 // 5))]
+    cluster: list[JsonObject] = [_node_pool(), _agents()]
+    pods: list[JsonObject] = []
+    places: list[_Place] = []
+    for number in range(nodes):
+        kind, zone, name = draw.choice(shapes), draw.choice(_ZONES), f"node-{number:04d}"
+        cluster += _node_and_claim(name, kind, zone, draw.choices(("on-demand", "spot"), (3, 2))[0])
+        pods.append(
+            _pod(
+                f"agent-{number:04d}",
+                "kube-system",
+                ("DaemonSet", "agent"),
+                _AGENT["cpu"],
+                _AGENT["memory"],
+                {"nodeName": name},
+            )
+        )
+        places.append(_place(name, kind, zone, draw.uniform(0.35, 0.8)))
+    weights = [service.weight for service in services]
+    placed = 0
+    for _ in range(nodes * _PODS_PER_NODE * _TRIES_PER_POD):
+        if placed == nodes * _PODS_PER_NODE:
+            break
+        place, service = draw.choice(places), draw.choices(services, weights)[0]
+        if service.may_join(place):
+            pods.append(service.join(place, is_protected=draw.random() < protected))
+            placed += 1
+    cluster += [service.budget(draw) for service in services if service.pods and draw.random() < 0.12]
+    return Workload(pods, cluster, known)
+
+
+def _service(draw: random.Random, number: int) -> _Service:
+    cpu, memory = draw.choice(_CPUS), draw.choice(_MEBIBYTES)
+    rule = draw.choices(tuple(_RULES), tuple(_RULES.values()))[0]
+    return _Service(f"app-{number:03d}", cpu, memory, rule, draw.paretovariate(1.8))
+
+
+def _place(name: str, kind: JsonObject, zone: str, goal: float) -> _Place:
+    left = _allocatable(kind)
+    cpu, memory = float(left["cpu"]) * 1000 - _AGENT["cpu"], float(left["memory"]) / 2**20 - _AGENT["memory"]
+    return _Place(name, zone, cpu * goal, memory * goal, int(kind["capacity"]["pods"]) - 1)
+
+
+def _plain(catalogue: JsonObject) -> JsonObject:
+    """The C, M and R types without accelerators."""
+    category = "karpenter.k8s.aws/instance-category"
+    return {
+        "instanceTypes": [
+            kind
+            for kind in catalogue["instanceTypes"]
+            if "nvidia.com/gpu" not in kind["capacity"] and (kind["requirements"].get(category) or [""])[0] in "cmr"
+        ]
+    }
+
+
+def _is_small(name: str) -> bool:
+    family, size = name.split(".")
+    return family in _FAMILIES and size in _SIZES
+
+
+def _amount(text: str) -> Fraction:
+    """A quantity in base units."""
+    for suffix, factor in _SUFFIXES.items():
+        if text.endswith(suffix):
+            return Fraction(text[: -len(suffix)]) * factor
+    return Fraction(text)
+
+
+def _allocatable(kind: JsonObject) -> dict[str, Fraction]:
+    overhead = kind.get("overhead", {})
+    return {name: _amount(str(text)) - _amount(str(overhead.get(name, "0"))) for name, text in kind["capacity"].items()}
+
+
+def _pod(
+    name: str,
+    namespace: str,
+    owner: tuple[str, str],
+    cpu: int,
+    memory: int,
+    spec: JsonObject,
+    *,
+    is_protected: bool = False,
+) -> JsonObject:
+    kind, owned_by = owner
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owned_by, "uid": f"uid-{owned_by}", "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-{namespace}-{name}",
+        "creationTimestamp": _PODS_SINCE,
+        "labels": {"app": owned_by},
+        "annotations": {"karpenter.sh/do-not-disrupt": "true"} if is_protected else {},
+        "ownerReferences": [reference],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [{"name": "main", "image": "main", "resources": {"requests": requests}}], **spec},
+        "status": {"phase": "Running", "startTime": _PODS_SINCE, "conditions": [_condition("Ready")]},
+    }
+
+
+def _node_and_claim(name: str, kind: JsonObject, zone: str, capacity_type: str) -> list[JsonObject]:
+    left = {
+        resource: f"{int(amount * 1000)}m" if resource == "cpu" else str(int(amount))
+        for resource, amount in _allocatable(kind).items()
+    }
+    labels = {key: values[0] for key, values in kind["requirements"].items() if values}
+    labels |= {
+        INSTANCE_TYPE: kind["name"],
+        ZONE: zone,
+        CAPACITY_TYPE: capacity_type,
+        "karpenter.sh/nodepool": "default",
+    }
+    labels |= {
+        "karpenter.sh/registered": "true",
+        "karpenter.sh/initialized": "true",
+        "karpenter.k8s.aws/ec2nodeclass": "default",
+    }
+    shape, provider = {"capacity": kind["capacity"], "allocatable": left}, f"aws:///{zone}/i-{name}"
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels | {HOSTNAME: name}, "creationTimestamp": _NODES_SINCE},
+        "spec": {"providerID": provider},
+        "status": {**shape, "conditions": [_condition("Ready")]},
+    }
+    conditions = [_condition(one) for one in ("Launched", "Registered", "Initialized", "Ready", "Consolidatable")]
+    claim = {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {"name": f"default-{name}", "labels": labels, "creationTimestamp": _NODES_SINCE},
+        "spec": {"requirements": [], "nodeClassRef": _CLASS_REF, "expireAfter": "720h"},
+        "status": {**shape, "nodeName": name, "providerID": provider, "conditions": conditions},
+    }
+    return [node, claim]
+
+
+def _condition(kind: str) -> JsonObject:
+    return {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": _NODES_SINCE}
+
+
+def _node_pool() -> JsonObject:
+    requirements = [
+        requirement("kubernetes.io/arch", "In", "amd64"),
+        requirement("karpenter.k8s.aws/instance-cpu", "Lt", "65"),
+    ]
+    disruption = {
+        "consolidationPolicy": "WhenEmptyOrUnderutilized",
+        "consolidateAfter": "0s",
+        "budgets": [{"nodes": "10%"}],
+    }
+    template = {"spec": {"nodeClassRef": _CLASS_REF, "requirements": requirements}}
+    spec = {"template": template, "disruption": disruption}
+    return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"}, "spec": spec}
+
+
+def _agents() -> JsonObject:
+    requests = {"cpu": f"{_AGENT['cpu']}m", "memory": f"{_AGENT['memory']}Mi"}
+    containers = [{"name": "main", "image": "main", "resources": {"requests": requests}}]
+    labels = {"app": "agent"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": containers, "tolerations": [{"operator": "Exists"}]},
+    }
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }

@@ -1,0 +1,119 @@
+"""Whether a stored target still holds, and how it goes on: no program is solved, the scheduler alone is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from core.disruption.stored_targets import PodKinds
+from core.disruption.target.meant_places import StoredPlaces
+from core.disruption.target.move_price import dial
+from core.disruption.target.realization import Realizations
+from core.disruption.target.target_fleet import TargetFleet
+from core.disruption.target.target_search import KEEP_DISCOUNTS, FoundTarget
+from core.model.plan import PlannedClaim, StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from core.model.snapshot import Snapshot
+from core.reasons.target import TargetReason
+
+AGE_MAX: Final = timedelta(hours=6)
+"""An older target is planned anew: prices and pods have changed a little everywhere."""
+
+SAVING_LOST: Final = (1, 20)
+"""Of what the rest of the way was to save so much may be lost: prices waver, and some nodes are protected meanwhile."""
+
+OUTGROWN: Final = (1, 10)
+"""By so much the price of the nodes that stay may have changed: more of them is a fleet that nobody has looked at."""
+
+
+class Continued(NamedTuple):
+    """How a stored target goes on; `found` is None, and `reason` says why, where it is to be planned anew."""
+
+    found: FoundTarget | None
+    reason: TargetReason
+
+
+def continued(stored: StoredTarget, fleet: TargetFleet, realizations: Realizations, snapshot: Snapshot) -> Continued:
+    """The rest of a stored target in the world as it is.
+
+    Nodes that are gone, are protected or empty meanwhile are left out; pods whose seats are taken get others.
+    """
+    drains = {drain.node: drain for drain in stored.drains}
+    keeps = np.array([candidate.name not in drains for candidate in fleet.candidates], dtype=bool)
+    if stored.settings != settings_digest(snapshot):
+        return Continued(None, TargetReason.SETTINGS_CHANGED)
+    if snapshot.now - stored.made_at > AGE_MAX:
+        return Continued(None, TargetReason.TOO_OLD)
+    if keeps.all():
+        return Continued(None, TargetReason.FINISHED)
+    kept, (part, whole) = int(fleet.prices[keeps].sum()), OUTGROWN
+    if abs(kept - stored.kept_price) * whole > max(kept, stored.kept_price) * part:
+        return Continued(None, TargetReason.OUTGROWN)
+    meant = StoredPlaces(fleet, stored)
+    found = realizations.of(keeps, meant, None)
+    saved = int(fleet.prices[~found.keeps].sum()) - sum(claim.price for claim in found.claims)
+    part, whole = SAVING_LOST
+    if saved * whole < _promised(stored, fleet) * (whole - part) or found.keeps.all() or found.displaces:
+        return Continued(None, TargetReason.DEARER)
+    worth = np.array([drains[c.name].worth if c.name in drains else 0 for c in fleet.candidates], dtype=float)
+    return Continued(FoundTarget(found, meant, worth), TargetReason.CONTINUED)
+
+
+def _promised(stored: StoredTarget, fleet: TargetFleet) -> int:
+    """Nano-dollars per hour that the target was to save with the nodes that have not gone yet."""
+    context = fleet.planner.context
+    present = {node.name for node in context.existing_nodes if not node.is_leaving}
+    return stored.saving - sum(drain.price for drain in stored.drains if drain.node not in present)
+
+
+def stored(
+    fleet: TargetFleet,
+    found: FoundTarget,
+    claims: tuple[PlannedClaim, ...],
+    snapshot: Snapshot,
+    before: StoredTarget | None,
+) -> StoredTarget:
+    """A target as it is to be kept; `before` is the one that it continues."""
+    realization, prices = found.realization, fleet.prices
+    kinds, pods = PodKinds(), {pod.key: pod for pods in fleet.rows.pods for pod in pods}
+    kind_of = {key: kinds.of(pods[key]) for key in realization.results.displaced if key in pods}
+    seats: dict[tuple[str, str], int] = {}
+    for binding in realization.results.plan.bindings:
+        if binding.pod in kind_of:
+            place = (kind_of[binding.pod], binding.node)
+            seats[place] = seats.get(place, 0) + 1
+    drains = [
+        StoredDrain(candidate.name, int(prices[node]), round(float(found.worth[node])))
+        for node, candidate in enumerate(fleet.candidates)
+        if not realization.keeps[node]
+    ]
+    return StoredTarget(
+        made_at=snapshot.now if before is None else before.made_at,
+        settings=settings_digest(snapshot),
+        drains=tuple(drains),
+        kept_price=int(prices[realization.keeps].sum()),
+        drained_price=sum(drain.price for drain in drains),
+        new_price=sum(claim.price for claim in claims),
+        seats=tuple(StoredSeats(kind, node, count) for (kind, node), count in sorted(seats.items())),
+        new_nodes=tuple(StoredNewNode(name=claim.name, pods=_counted(claim, kind_of)) for claim in claims),
+    )
+
+
+def settings_digest(snapshot: Snapshot) -> str:
+    """Stands for what decides about a target besides the cluster and its prices."""
+    options = snapshot.options
+    dials = sorted((pool.name, dial(pool, options)) for pool in snapshot.node_pools)
+    gate = options.feature_gates.spot_to_spot_consolidation
+    text = repr((KEEP_DISCOUNTS, options.moves, options.move_price, gate, dials))
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _counted(claim: PlannedClaim, kind_of: Mapping[str, str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key in claim.pods:
+        if key in kind_of:
+            found[kind_of[key]] = found.get(kind_of[key], 0) + 1
+    return dict(sorted(found.items()))

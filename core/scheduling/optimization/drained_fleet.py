@@ -1,0 +1,78 @@
+"""The fleet once many nodes are gone: where their pods go, and the new nodes packed as well as may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from core.model.pod import Pod
+from core.packing.search_budget import SearchBudget
+from core.packing.search_settings import SearchSettings
+from core.scheduling.context import SchedulingContext
+from core.scheduling.greedy.scheduler import Solution
+
+R = TypeVar("R")
+
+TRIAL_SHARE: Final = 0.25
+"""Share of the steps in which each way of packing is tried; the better one gets the others."""
+
+_WHOLE: Final = 10**9
+"""As many pairs of item and type as there may be: zones are packed together, for apart each rounds up by itself."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrainedFleet(Generic[R]):
+    """One answer of the scheduler.
+
+    Attributes:
+        results: The answer, new nodes as the scheduler opened them.
+    """
+
+    results: R
+    _context: SchedulingContext
+    _solution: Solution
+    _outcome: Callable[[Solution], R]
+    _search: SearchSettings
+
+    def packed(self, budget: SearchBudget) -> R:
+        """The same pods on cheaper new nodes, if any are found within the budget.
+
+        Two ways of packing are tried: rules along hostnames as resources of machines, and as caps on each kind of pod. Which is
+        the better depends on how many pods such rules keep apart.
+        """
+        if not self._solution.claims or budget.is_spent:
+            return self.results
+        from core.scheduling.optimization.repacker import Repacker
+
+        best, best_way = self._solution, self._search
+        for way in _ways(self._search):
+            portion = budget.portion(TRIAL_SHARE)
+            found = Repacker(self._context, portion, way).improved(self._solution)
+            budget.steps += portion.steps
+            if best is self._solution or _cost(found) < _cost(best):
+                best, best_way = found, way
+        return self._outcome(Repacker(self._context, budget, best_way).improved(best))
+
+    def regrouped(self, new_nodes: Sequence[Mapping[str, int]], kind: Callable[[Pod], str]) -> R:
+        """The same pods on new nodes as they were meant to share them, if that is cheaper.
+
+        Args:
+            new_nodes: For each node, how many pods of which kinds.
+            kind: The kind of a pod.
+        """
+        if not self._solution.claims or not new_nodes:
+            return self.results
+        from core.scheduling.optimization.repacker import Repacker
+
+        way = next(iter(_ways(self._search)))
+        return self._outcome(Repacker(self._context, SearchBudget(), way).regrouped(self._solution, new_nodes, kind))
+
+
+def _ways(settings: SearchSettings) -> tuple[SearchSettings, SearchSettings]:
+    whole = replace(settings.repack, joint_pairs_max=_WHOLE)
+    return replace(settings, repack=whole), replace(settings, repack=replace(whole, hostname_resources_max=0))
+
+
+def _cost(solution: Solution) -> int:
+    return sum(claim.price for claim in solution.claims)

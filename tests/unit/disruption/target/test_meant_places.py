@@ -1,0 +1,40 @@
+"""Seats of a stored target go to the pods that are there, whatever they are called by now."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from core.disruption.stored_targets import PodKinds
+from core.disruption.target.meant_places import ProgramPlaces, StoredPlaces
+from core.model.plan import StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from tests.builders import NOW
+from tests.unit.disruption.target.fleets_for_tests import fleet_of, half_full
+
+
+def test_stored_seats_are_dealt_to_pods_of_the_kind_on_nodes_that_stay() -> None:
+    fleet = fleet_of(half_full(3, at_once=1))
+    kind = PodKinds().of(fleet.rows.pods[0][0])
+    target = StoredTarget(
+        made_at=NOW,
+        settings="",
+        drains=(StoredDrain("n0", 1, 1),),
+        kept_price=0,
+        drained_price=1,
+        new_price=0,
+        seats=(StoredSeats(kind, "n0", 1), StoredSeats(kind, "n2", 4), StoredSeats("other", "n1", 1)),
+        new_nodes=(StoredNewNode(name="new", pods={kind: 2}),),
+    )
+    meant = StoredPlaces(fleet, target)
+    group = int(fleet.rows.items[0].index)
+    n2 = fleet.planner.context.positions["n2"]
+    assert meant.seats(np.array([False, True, True])) == {group: [(n2, 1)]}
+    assert list(meant.new_nodes) == [{kind: 2}]
+
+
+def test_the_program_seats_as_many_as_it_means() -> None:
+    fleet = fleet_of(half_full(3, at_once=1))
+    problem = fleet.rows.problem
+    into = np.zeros((len(problem.requests), len(problem.group_free)))
+    into[0, fleet.rows.rooms.groups[fleet.planner.context.positions["n1"]]] = 1
+    seats = ProgramPlaces(fleet, into, 0, is_gated=True).seats(np.array([False, True, True]))
+    assert sum(pods for found in seats.values() for _, pods in found) == 1

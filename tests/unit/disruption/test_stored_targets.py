@@ -1,0 +1,69 @@
+"""A stored target comes back as it was, and loses what its commands have done."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+from core.disruption import disrupt
+from core.disruption.stored_targets import PodKinds, after_commands, decode, digest, encode
+from core.model.node_claim import ObjectRef
+from core.model.plan import Command, PlannedClaim, StoredDrain, StoredNewNode, StoredSeats, StoredTarget
+from tests.builders import NOW
+from tests.unit.disruption.nodes_for_tests import pod_on
+from tests.unit.disruption.target.fleets_for_tests import half_full
+
+TARGET = StoredTarget(
+    made_at=NOW,
+    settings="s",
+    drains=(StoredDrain("a", 10, 3), StoredDrain("b", 20, 5)),
+    kept_price=7,
+    drained_price=30,
+    new_price=4,
+    seats=(StoredSeats("k", "c", 2),),
+    new_nodes=(StoredNewNode(name="default-0", pods={"k": 3}),),
+)
+
+
+def test_a_target_comes_back_as_it_was() -> None:
+    assert decode(encode(TARGET)) == TARGET
+    assert digest(TARGET) == digest(msgspec.structs.replace(TARGET))
+    assert digest(TARGET) != digest(msgspec.structs.replace(TARGET, new_price=5))
+    assert TARGET.saving == 26
+
+
+def test_what_cannot_be_read_is_no_target() -> None:
+    assert decode(b"nonsense") is None
+    assert decode(zlib.compress(b'{"version": 1}')) is None
+    whole = msgspec.json.decode(zlib.decompress(encode(TARGET)))
+    assert decode(zlib.compress(msgspec.json.encode(whole | {"version": 0}))) is None
+
+
+def test_pods_of_a_workload_with_equal_requests_are_of_one_kind() -> None:
+    kinds = PodKinds()
+    assert kinds.of(pod_on("a", "p1")) == kinds.of(pod_on("b", "p2"))
+    assert kinds.of(pod_on("a", "p1")) != kinds.of(pod_on("a", "p3", cpu="700m"))
+
+
+def test_what_has_started_is_no_longer_part_of_the_target() -> None:
+    snapshot = half_full(8, at_once=2)
+    plan = disrupt(snapshot)
+    assert plan.target is not None
+    rest = after_commands(plan.target, plan.commands, snapshot.pods, {})
+    assert rest is not None
+    gone = {node for command in plan.commands for node in command.nodes}
+    assert {drain.node for drain in plan.target.drains} - {drain.node for drain in rest.drains} == gone
+    moved = sum(len(command.moves) for command in plan.commands)
+    assert sum(seat.pods for seat in rest.seats) == sum(seat.pods for seat in plan.target.seats) - moved
+    assert after_commands(plan.target, (), snapshot.pods, {}) == plan.target
+
+
+def test_a_new_node_that_is_launched_becomes_a_place_for_later_waves() -> None:
+    new = PlannedClaim(name="default-0", node_pool="default", node_class=ObjectRef("", "", "default"), price=2)
+    command = Command(reason="Underutilized", method="repack", nodes=("a",), claims=("a",), replacements=(new,))
+    rest = after_commands(TARGET, [command], (), {"default-0": "default-x7"})
+    assert rest is not None
+    assert StoredSeats("k", "default-x7", 3) in rest.seats
+    assert rest.new_nodes == ()
+    assert after_commands(TARGET, [msgspec.structs.replace(command, nodes=("a", "b"))], (), {}) is None

@@ -1,0 +1,28 @@
+"""Pods share new nodes as they were meant to, as far as they are there and the rules let them."""
+
+from __future__ import annotations
+
+from core.model.pod import Pod
+from core.packing.search_settings import DEFAULT_SETTINGS
+from core.scheduling.optimization.claims.claim_builder import ClaimBuilder
+from core.scheduling.optimization.claims.regrouping import regrouped
+from core.scheduling.optimization.items.hostname_caps import HostnameCaps
+from core.scheduling.optimization.items.item_extraction import ItemExtraction
+from tests.unit.scheduling.optimization.clusters import a_cluster, greedily_solved
+
+
+def by_name(pod: Pod) -> str:
+    return pod.name
+
+
+def test_pods_are_grouped_as_meant_and_the_others_stay_together() -> None:
+    context, solution = greedily_solved(a_cluster())
+    extraction = ItemExtraction(context, HostnameCaps(context.topology.groups))
+    scope = extraction.scope(solution.claims[0])
+    nodes = [extraction.items_of(claim, scope) for claim in solution.claims]
+    builder = ClaimBuilder(context, scope, DEFAULT_SETTINGS.repack)
+    single = [one.pods[0] for of_node in nodes for one in of_node if len(one.pods) == 1][:2]
+    found = regrouped(builder, nodes, [{pod.name: 1 for pod in single}, {"nobody": 3}], by_name)
+    assert {pod.key for pod in found[0].pods} == {pod.key for pod in single}
+    before = sorted(pod.key for claim in solution.claims for pod in claim.pods)
+    assert sorted(pod.key for claim in found for pod in claim.pods) == before

@@ -1,0 +1,43 @@
+"""New nodes for the pods of drained nodes get cheaper, and keep every pod."""
+
+from __future__ import annotations
+
+from core.packing.search_budget import SearchBudget
+from core.scheduling.optimization.drained_fleet import DrainedFleet
+from core.scheduling.planner import Drains, Planner, SchedulingResults
+from tests.builders import a_node_of, a_pool, a_type
+from tests.unit.disruption.nodes_for_tests import ON_DEMAND, OPEN, pod_on, world
+from tests.unit.disruption.target.test_decide import with_types
+
+
+def a_drained_fleet() -> DrainedFleet[SchedulingResults]:
+    """Two nodes go whose pods first fit puts on three new nodes of a dollar, and two would do."""
+    old = a_type("old", cpu="16", price=9.0)
+    sizes = ("3", "3", "2", "2", "2")
+    pods = tuple(pod_on(f"n{n % 2}", f"p{n}", cpu=f"{int(cpu) * 900}m") for n, cpu in enumerate(sizes))
+    pool = a_pool("default", ON_DEMAND, disruption=OPEN)
+    snapshot = with_types(
+        world(a_node_of(old, "n0"), a_node_of(old, "n1"), pods=pods, node_pools=(pool,)),
+        ("small", "4", 0.5),
+        ("large", "12", 1.0),
+    )
+    planner = Planner(snapshot)
+    positions = planner.context.positions
+    return planner.drained(Drains(leaving=frozenset((positions["n0"], positions["n1"]))))
+
+
+def test_new_nodes_are_packed_as_long_as_the_budget_lasts() -> None:
+    fleet = a_drained_fleet()
+    packed = fleet.packed(SearchBudget(20))
+    assert packed.plan.cost.hourly <= fleet.results.plan.cost.hourly
+    assert packed.displaced == fleet.results.displaced
+    assert sorted(pod for claim in packed.plan.claims for pod in claim.pods) == list(packed.displaced)
+    assert fleet.packed(SearchBudget(0)) is fleet.results
+
+
+def test_nodes_are_as_they_were_meant_where_that_is_cheaper() -> None:
+    fleet = a_drained_fleet()
+    whole = [{"p": len(fleet.results.displaced)}]
+    found = fleet.regrouped(whole, lambda _: "p")
+    assert found.plan.cost.hourly <= fleet.results.plan.cost.hourly
+    assert fleet.regrouped([], lambda _: "p") is fleet.results
