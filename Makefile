@@ -117,6 +117,10 @@ lock: setup ## Pin what the functions need, with hashes, in requirements.lock
 	$(BIN)/uv pip compile requirements.txt --generate-hashes --python-version 3.13 --python-platform aarch64-manylinux_2_34 \
 		--no-header --no-annotate --quiet --output-file requirements.lock
 
+.PHONY: lint-templates
+lint-templates: setup ## Templates of public, private and twenty clusters in three partitions: written twice, asked of cfn-lint and cdk-nag
+	$(BIN)/python -m tests.template_checks
+
 package: setup ## Build the functions' two bundles for arm64 in build/package; sizes in build/package.json
 	$(BIN)/python -m infra.packaging
 

@@ -32,7 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     from botocore.exceptions import BotoCoreError
 
     from cli.doctor.account import Account
-    from cli.doctor.checks import PROBLEM, diagnose
+    from cli.doctor.checks import diagnose
+    from cli.doctor.finding import PROBLEM
     from cli.plan_document import API_VERSION
 
     try:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 
+from cli.doctor import network
 from cli.doctor.account import Account, NotAllowedError
-
-OK: Final = "ok"
-PROBLEM: Final = "problem"
-UNKNOWN: Final = "unknown"
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
 
 RESERVED: Final = 18
 """Concurrent executions that the functions of a cluster reserve."""
@@ -23,19 +21,6 @@ SUBSCRIPTIONS_MAX: Final = 2
 
 MARKET_AGE_MAX: Final = timedelta(hours=2)
 """Prices are read every hour."""
-
-
-class AccountFinding(NamedTuple):
-    """What a check found.
-
-    Attributes:
-        mends: The command that puts it right; empty where there is nothing to do.
-    """
-
-    check: str
-    state: str
-    says: str
-    mends: str = ""
 
 
 def diagnose(account: Account, now: datetime) -> Iterator[AccountFinding]:
@@ -57,23 +42,6 @@ def _cluster(name: str, account: Account, _: datetime) -> AccountFinding:
         mends = f"aws eks update-cluster-config --name {account.cluster} --access-config authenticationMode=API_AND_CONFIG_MAP"
         return AccountFinding(name, PROBLEM, f"access entries are off (authentication mode {mode})", mends)
     return AccountFinding(name, OK, f"Kubernetes {found.get('version')}, access entries are on")
-
-
-def _endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
-    access = (account.described() or {}).get("resourcesVpcConfig", {})
-    ranges = access.get("publicAccessCidrs") or ["0.0.0.0/0"]
-    update = f"aws eks update-cluster-config --name {account.cluster} --resources-vpc-config"
-    if not access.get("endpointPublicAccess", True):
-        return AccountFinding(
-            name,
-            PROBLEM,
-            "the API server is private: the functions cannot reach it",
-            f"{update} endpointPublicAccess=true",
-        )
-    if "0.0.0.0/0" not in ranges:
-        says = f"the API server is open to {', '.join(ranges)} only: the functions have no fixed address"
-        return AccountFinding(name, PROBLEM, says, f"{update} publicAccessCidrs=0.0.0.0/0")
-    return AccountFinding(name, OK, "the API server can be reached")
 
 
 def _audit_log(name: str, account: Account, _: datetime) -> AccountFinding:
@@ -151,7 +119,8 @@ def _market(name: str, account: Account, now: datetime) -> AccountFinding:
 
 CHECKS: Final[dict[str, Callable[[str, Account, datetime], AccountFinding]]] = {
     "cluster": _cluster,
-    "endpoint": _endpoint,
+    "endpoint": network.endpoint,
+    "node-entries": network.node_entries,
     "audit-log": _audit_log,
     "subscription": _subscription,
     "concurrency": _concurrency,

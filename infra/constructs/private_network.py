@@ -60,7 +60,7 @@ class PrivateNetwork(Construct):
         group = ec2.CfnSecurityGroup(
             self,
             "Functions",
-            group_description=f"Fleetwright's functions beside the EKS cluster {cluster}: HTTPS out, nothing in",
+            group_description=f"Functions of Fleetwright beside the EKS cluster {cluster}: HTTPS out, nothing in",
             vpc_id=self._config.id,
             security_group_egress=[_https("the API server and AWS", cidr_ip="0.0.0.0/0")],
         )
@@ -73,7 +73,7 @@ class PrivateNetwork(Construct):
                 ip_protocol="tcp",
                 from_port=HTTPS,
                 to_port=HTTPS,
-                description="Fleetwright's functions ask the API server",
+                description="Functions of Fleetwright ask the API server",
             )
         return str(group.attr_group_id)
 
@@ -81,7 +81,7 @@ class PrivateNetwork(Construct):
         reached_by = ec2.CfnSecurityGroup(
             self,
             "Endpoints",
-            group_description="AWS' endpoints for Fleetwright's functions: HTTPS from them",
+            group_description="Endpoints for the functions of Fleetwright: HTTPS from them",
             vpc_id=self._config.id,
             security_group_ingress=[
                 ec2.CfnSecurityGroup.IngressProperty(
@@ -89,7 +89,7 @@ class PrivateNetwork(Construct):
                     from_port=HTTPS,
                     to_port=HTTPS,
                     source_security_group_id=group,
-                    description="Fleetwright's functions",
+                    description="Functions of Fleetwright",
                 )
                 for group in self.security_groups
             ],

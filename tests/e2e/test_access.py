@@ -10,8 +10,9 @@ import pytest
 from core.manifests.wire.api_resources import NODES
 from infra.cluster_role import RULES_OF
 from lambdas.adapters.kube.client import HttpKubernetes
+from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.adapters.kube.transport import Transport
 from lambdas.clock import SystemClock
 from lambdas.metric_names import FAILED_SWEEPS
 from lambdas.ports import DeniedError

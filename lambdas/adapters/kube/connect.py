@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from lambdas.adapters.aws.eks import EksCluster
 from lambdas.adapters.aws.service import QUICK, AwsService
 from lambdas.adapters.kube.client import HttpKubernetes
+from lambdas.adapters.kube.pace import Pace
+from lambdas.adapters.kube.pool import Endpoint
 from lambdas.adapters.kube.token import EksToken, presigner
-from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.adapters.kube.transport import Transport
 from lambdas.ports import Clock
 
 if TYPE_CHECKING:
@@ -23,4 +25,5 @@ def kubernetes_of(session: boto3.Session, cluster: str, clock: Clock) -> HttpKub
         found = described.describe().cluster
         return Endpoint(found.endpoint, found.certificate_authority)
 
-    return HttpKubernetes(Transport(endpoint, EksToken(presigner(session, cluster=cluster), clock)))
+    token = EksToken(presigner(session, cluster=cluster), clock)
+    return HttpKubernetes(Transport(endpoint, token, Pace()))

@@ -1,27 +1,29 @@
-"""One HTTPS connection pool to the API server: certificate authority, token, time-outs. Threads may share it."""
+"""Requests to the API server: token, time-outs, what is sent again. Threads may share it."""
 
 from __future__ import annotations
 
-import base64
-import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-import msgspec
 import urllib3
 
+from core.version import VERSION
 from lambdas.adapters.kube import errors
-from lambdas.ports import DeniedError
+from lambdas.adapters.kube.pool import Endpoint, pool_of
 
 CONNECT_SECONDS: Final = 3.0
 READ_SECONDS: Final = 20.0
 """A page of 500 pods takes the server well under a second; a busy server takes its time."""
 
+HEADERS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "gzip",
+    "User-Agent": f"fleetwright/{VERSION}",
+}
+"""By the agent the server's audit log tells our requests from others'."""
+
 LATE: Final = 504
 """How an API server answers a list whose cache is behind what etcd has: it says so after three seconds, ask again."""
-
-CONNECTIONS: Final = 10
-"""Kept open: one for each message that `execute` handles at once."""
 
 READ_AGAIN: Final = urllib3.Retry(
     total=2, connect=1, read=1, status=2, status_forcelist=(LATE,), allowed_methods=("GET",), raise_on_status=False
@@ -41,13 +43,6 @@ class Token(Protocol):
         ...
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """Where the API server is. `certificate_authority` is base64 of PEM, as EKS gives it; empty for the system's own."""
-
-    url: str
-    certificate_authority: str = ""
-
-
 class Answer(NamedTuple):
     """What the server answered; `retry_after` is the header of that name, empty for none."""
 
@@ -57,12 +52,17 @@ class Answer(NamedTuple):
 
 
 class Transport:
-    """Sends requests. The server is looked up at the first one, so that a cold start does not wait for it."""
+    """Sends requests. The server is looked up at the first one, so that a cold start does not wait for it.
 
-    def __init__(self, endpoint: Callable[[], Endpoint], token: Token) -> None:
+    Args:
+        pace: Called before each request; it may wait.
+    """
+
+    def __init__(self, endpoint: Callable[[], Endpoint], token: Token, pace: Callable[[], None] | None = None) -> None:
         self._endpoint = endpoint
         self._token = token
-        self._pool: urllib3.HTTPConnectionPool | None = None
+        self._pace = pace
+        self._server: tuple[str, urllib3.PoolManager] | None = None
 
     def send(self, call: str, method: str, path: str, body: bytes | None = None, *, content_type: str = "") -> Answer:
         """Send one request. A token that the server no longer takes is renewed once. Raises PortError."""
@@ -73,13 +73,16 @@ class Transport:
         return answer
 
     def _send(self, call: str, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
-        headers = {"Authorization": f"Bearer {self._token()}", "Accept": "application/json", "Accept-Encoding": "gzip"}
+        if self._pace is not None:
+            self._pace()
+        headers = {**HEADERS, "Authorization": f"Bearer {self._token()}"}
         if body is not None:
             headers["Content-Type"] = content_type or "application/json"
         try:
-            response = self._connected(call).request(
+            url, pool = self._connected(call)
+            response = pool.request(
                 method,
-                path,
+                url + path,
                 body=body,
                 headers=headers,
                 retries=READ_AGAIN if method == "GET" else False,
@@ -89,25 +92,9 @@ class Transport:
             raise errors.of_transport(call, error, is_write=method != "GET") from error
         return Answer(response.status, response.data, response.headers.get("Retry-After", ""))
 
-    def _connected(self, call: str) -> urllib3.HTTPConnectionPool:
-        pool = self._pool
-        if pool is None:
-            pool = self._pool = _pool_of(self._endpoint(), call)
-        return pool
-
-
-def _pool_of(endpoint: Endpoint, call: str) -> urllib3.HTTPConnectionPool:
-    try:
-        return urllib3.connection_from_url(endpoint.url, maxsize=CONNECTIONS, **_tls(endpoint))
-    except (ValueError, ssl.SSLError) as error:
-        problem = f"the certificate authority of {endpoint.url} cannot be read: {error}"
-        raise DeniedError(call, problem) from error
-
-
-def _tls(endpoint: Endpoint) -> dict[str, ssl.SSLContext]:
-    if not endpoint.url.startswith("https:"):
-        return {}
-    context = ssl.create_default_context()
-    if endpoint.certificate_authority:
-        context = ssl.create_default_context(cadata=base64.b64decode(endpoint.certificate_authority).decode())
-    return {"ssl_context": context}
+    def _connected(self, call: str) -> tuple[str, urllib3.PoolManager]:
+        server = self._server
+        if server is None:
+            endpoint = self._endpoint()
+            server = self._server = (endpoint.url.rstrip("/"), pool_of(endpoint, call))
+        return server

@@ -18,8 +18,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from core.manifests.wire.api_resources import NODE_POOLS, NODES, PODS
+from core.version import VERSION
 from lambdas.adapters.kube.client import PAGE_SIZE, RESTARTS_MAX, HttpKubernetes
-from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.adapters.kube.pool import Endpoint
+from lambdas.adapters.kube.transport import Transport
 from lambdas.ports import (
     ConflictError,
     DeniedError,
@@ -281,3 +283,33 @@ def test_a_list_may_be_of_some_objects_only(server: ApiServer, kubernetes: HttpK
     server.put(NODES.path(), {"metadata": {"name": "a", "labels": {"tier": "web"}}})
     server.put(NODES.path(), {"metadata": {"name": "b"}})
     assert [node.metadata.name for node in kubernetes.list(NODES, labels="!tier").items] == ["b"]
+
+
+def test_requests_say_who_asks(server: ApiServer, kubernetes: HttpKubernetes) -> None:
+    """Else the server's audit log says `python-urllib3`, as of half the programs in the world."""
+    kubernetes.list(NODES)
+    assert [request.headers["user-agent"] for request in server.requests] == [f"fleetwright/{VERSION}"]
+
+
+def test_a_proxy_of_the_environment_is_used_unless_the_server_is_exempt(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the only way out of a VPC is a proxy, every run would end in a time-out."""
+    there = Endpoint("http://kubernetes.invalid")
+    with serving(server) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        assert HttpKubernetes(Transport(lambda: there, Tokens())).list(NODES).items == ()
+        assert [request.path.partition("?")[0] for request in server.requests] == [f"{there.url}/api/v1/nodes"]
+        monkeypatch.setenv("NO_PROXY", "kubernetes.invalid")
+        with pytest.raises(TransientError):
+            HttpKubernetes(Transport(lambda: there, Tokens())).list(NODES)
+    assert len(server.requests) == 1
+
+
+def test_each_request_waits_for_its_turn(server: ApiServer) -> None:
+    """A renewed token is a request more."""
+    turns: list[int] = []
+    server.accepted_token = "token-1"
+    with serving(server) as url:
+        HttpKubernetes(Transport(lambda: Endpoint(url), Tokens(), lambda: turns.append(1))).list(NODES)
+    assert len(turns) == len(server.requests) == 2

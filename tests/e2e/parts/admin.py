@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from lambdas.adapters.kube import errors
-from lambdas.adapters.kube.transport import Endpoint, Transport
+from lambdas.adapters.kube.pool import Endpoint
+from lambdas.adapters.kube.transport import Transport
 from lambdas.ports import EvictionBlockedError, JsonObject, NotFoundError, PortError
 
 OK: Final = 200

@@ -12,7 +12,9 @@ from moto import mock_aws
 
 from cli.doctor import checks
 from cli.doctor.account import Account
-from cli.doctor.checks import OK, PROBLEM, UNKNOWN, AccountFinding, diagnose
+from cli.doctor.checks import diagnose
+from cli.doctor.finding import OK, PROBLEM, UNKNOWN, AccountFinding
+from infra.context import clusters
 from lambdas.wiring import FUNCTIONS
 
 REGION = "us-east-1"
@@ -48,6 +50,11 @@ def concurrency(session: boto3.Session, free: int) -> None:
     answer(session, "lambda.GetAccountSettings", {"AccountLimit": {"UnreservedConcurrentExecutions": free}})
 
 
+def nodes_may_join(session: boto3.Session) -> None:
+    answer(session, "eks.ListAccessEntries", {"accessEntries": ["arn:aws:iam::123456789012:role/nodes"]})
+    answer(session, "eks.DescribeAccessEntry", {"accessEntry": {"type": "EC2_LINUX"}})
+
+
 def a_cluster(session: boto3.Session, **more: Any) -> None:
     session.client("eks").create_cluster(
         name="prod", roleArn="arn:aws:iam::123456789012:role/eks", version="1.33", **more
@@ -75,7 +82,7 @@ def test_a_broken_account_is_told_everything_that_is_wrong_with_what_mends_it(se
     concurrency(session, 10)
     problems = {name: finding for name, finding in found(session).items() if finding.state == PROBLEM}
     assert set(problems) >= {"audit-log", "subscription", "concurrency", "spot-role", "volume-key"}
-    assert all(finding.mends.startswith("aws ") for finding in problems.values())
+    assert all(finding.mends.startswith(("aws ", "npx ")) for finding in problems.values())
     assert problems["concurrency"].says == "10 concurrent executions are unreserved, 118 are needed"
     assert "security, search" in problems["subscription"].says
 
@@ -87,6 +94,7 @@ def test_a_right_account_has_no_problem(session: boto3.Session) -> None:
         "logging": {"clusterLogging": [{"types": ["audit"], "enabled": True}]},
     }
     answer(session, "eks.DescribeCluster", {"cluster": described})
+    nodes_may_join(session)
     answer(session, "iam.GetRole", {"Role": {"RoleName": "AWSServiceRoleForEC2Spot"}})
     session.client("logs").create_log_group(logGroupName="/aws/eks/prod/cluster")
     concurrency(session, 1000)
@@ -107,7 +115,41 @@ def test_an_api_server_that_functions_cannot_reach_is_a_problem(
     answer(session, "eks.DescribeCluster", described)
     concurrency(session, 1000)
     assert says in found(session)["endpoint"].says
+    assert found(session)["endpoint"].state == PROBLEM
     assert found(session)["cluster"].state == PROBLEM
+
+
+def test_a_private_api_server_is_reached_by_functions_in_its_vpc(session: boto3.Session) -> None:
+    """Before the deployment the check gives the context key for it, with what the cluster itself is in."""
+    network = {
+        "endpointPublicAccess": False,
+        "vpcId": "vpc-0a1b2c3d",
+        "subnetIds": ["subnet-0a1b2c3d"],
+        "clusterSecurityGroupId": "sg-0a1b2c3d",
+    }
+    answer(session, "eks.DescribeCluster", {"cluster": {"resourcesVpcConfig": network}})
+    concurrency(session, 1000)
+    key = found(session)["endpoint"].mends.partition("-c vpc=")[2].strip("'")
+    (config,) = clusters({"vpc": key}, account=None, region=None)
+    assert config.vpc is not None
+    assert config.vpc.cluster_security_group == "sg-0a1b2c3d"
+    answer(session, "cloudformation.DescribeStacks", {"Stacks": [{}]})
+    parts = [
+        {"ResourceType": "AWS::Lambda::Function", "LogicalResourceId": "provisionFunction1", "PhysicalResourceId": "p"}
+    ]
+    answer(session, "cloudformation.DescribeStackResources", {"StackResources": parts})
+    answer(session, "lambda.GetFunctionConfiguration", {"VpcConfig": {"SubnetIds": ["subnet-0a1b2c3d"]}})
+    assert found(session)["endpoint"].state == OK
+
+
+def test_nodes_need_an_entry(session: boto3.Session) -> None:
+    """Else they boot, are billed, and never join."""
+    answer(session, "eks.DescribeCluster", {"cluster": {}})
+    concurrency(session, 1000)
+    answer(session, "eks.ListAccessEntries", {"accessEntries": []})
+    assert found(session)["node-entries"].state == PROBLEM
+    nodes_may_join(session)
+    assert found(session)["node-entries"].says == "nodes of arn:aws:iam::123456789012:role/nodes may join"
 
 
 def test_old_prices_are_a_problem_once_it_is_deployed(session: boto3.Session) -> None:

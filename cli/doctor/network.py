@@ -1,0 +1,73 @@
+"""Checks of ways: from the functions to the API server, and from nodes into the cluster."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any, Final
+
+from cli.doctor.account import Account
+from cli.doctor.finding import OK, PROBLEM, AccountFinding
+
+EVERYWHERE: Final = "0.0.0.0/0"
+DEPLOYS: Final = "npx --yes aws-cdk@2.1148.1 deploy --all"
+
+ENTRIES_MAX: Final = 200
+"""Access entries that are looked at; a cluster has one for each role or user of people and nodes."""
+
+
+def endpoint(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether the functions reach the API server."""
+    access = (account.described() or {}).get("resourcesVpcConfig", {})
+    ranges = access.get("publicAccessCidrs") or [EVERYWHERE]
+    if access.get("endpointPublicAccess", True) and EVERYWHERE in ranges:
+        return AccountFinding(name, OK, "the API server can be reached")
+    if access.get("endpointPublicAccess", True):
+        says = f"the API server is open to {', '.join(ranges)} only"
+    else:
+        says = "the API server is private"
+    if _are_in_a_vpc(account):
+        return AccountFinding(name, OK, f"{says}; the functions that ask it are in a VPC")
+    return AccountFinding(
+        name, PROBLEM, f"{says}: functions outside of its VPC cannot reach it", f"{DEPLOYS} -c vpc='{_vpc_of(access)}'"
+    )
+
+
+def node_entries(name: str, account: Account, _: datetime) -> AccountFinding:
+    """Whether there is an access entry by which nodes may join."""
+    listed = account.ask("eks", "ListAccessEntries", clusterName=account.cluster) or {}
+    for arn in listed.get("accessEntries", ())[:ENTRIES_MAX]:
+        found = account.ask("eks", "DescribeAccessEntry", clusterName=account.cluster, principalArn=arn) or {}
+        if str(found.get("accessEntry", {}).get("type", "")).startswith("EC2"):
+            return AccountFinding(name, OK, f"nodes of {arn} may join")
+    return AccountFinding(
+        name,
+        PROBLEM,
+        "no access entry of type EC2_LINUX: nodes cannot join, unless the ConfigMap aws-auth has their role",
+        f"{DEPLOYS} -c nodeAccessEntries=true",
+    )
+
+
+def _are_in_a_vpc(account: Account) -> bool:
+    if not account.is_deployed():
+        return False
+    answer = account.ask("cloudformation", "DescribeStackResources", StackName=account.stack) or {}
+    functions = [
+        r["PhysicalResourceId"]
+        for r in answer.get("StackResources", ())
+        if r["ResourceType"] == "AWS::Lambda::Function" and str(r["LogicalResourceId"]).startswith("provision")
+    ]
+    if not functions:
+        return False
+    found = account.ask("lambda", "GetFunctionConfiguration", FunctionName=functions[0]) or {}
+    return bool((found.get("VpcConfig") or {}).get("SubnetIds"))
+
+
+def _vpc_of(access: dict[str, Any]) -> str:
+    """The context key with what the cluster itself is in: its subnets do where they have a way out."""
+    vpc = {
+        "id": access.get("vpcId", "VPC"),
+        "subnets": access.get("subnetIds") or ["SUBNET"],
+        "clusterSecurityGroup": access.get("clusterSecurityGroupId", ""),
+    }
+    return json.dumps({key: value for key, value in vpc.items() if value})

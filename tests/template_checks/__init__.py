@@ -1,0 +1,1 @@
+"""What AWS would say to the templates, asked offline: `make lint-templates`."""

@@ -1,0 +1,50 @@
+"""How fast one sandbox asks the API server."""
+
+from __future__ import annotations
+
+import pytest
+
+from lambdas.adapters.kube.pace import Pace
+
+
+class Hand:
+    """A clock that stands still unless somebody waits or it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def pause(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:
+    """Else one function that lists a large cluster takes the server's time from everybody."""
+    clock = Hand()
+    pace = Pace(10, 5, now=clock.now, pause=clock.pause)
+    for _ in range(5):
+        pace()
+    assert clock.seconds == 100.0
+    for _ in range(20):
+        pace()
+    assert clock.seconds == pytest.approx(102.0)
+
+
+def test_rest_is_saved_up_to_a_burst_and_no_further() -> None:
+    clock = Hand()
+    pace = Pace(10, 5, now=clock.now, pause=clock.pause)
+    clock.seconds += 3600
+    for _ in range(6):
+        pace()
+    assert clock.seconds == pytest.approx(3700.1)
+
+
+def test_those_who_wait_beside_each_other_wait_one_after_the_other() -> None:
+    """Threads that all woke at the same moment would be the burst that was to be kept from the server."""
+    waits: list[float] = []
+    pace = Pace(10, 1, now=lambda: 100.0, pause=waits.append)
+    for _ in range(4):
+        pace()
+    assert waits == pytest.approx([0.1, 0.2, 0.3])
