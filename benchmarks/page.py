@@ -1,27 +1,16 @@
-"""The figures of a run as they stand on the benchmarks' page of the documentation."""
+"""The figures of a run for the benchmarks' page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from benchmarks.table import HEADINGS, READING, plan_rows, reading_rows, remarks
 
-BEGIN: Final = "<!-- Figures: `make docs` writes them from docs/benchmarks.json. -->"
-END: Final = "<!-- End of the figures. -->"
 
-
-def with_figures(page: str, found: Mapping[str, Any]) -> str:
-    """The page with the figures of this run (`build/bench.json`) in place of those that it has.
-
-    Raises:
-        ValueError: If the page has no place for them.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page must have the lines {BEGIN!r} and {END!r}, which the figures stand between")
-    return f"{before}{BEGIN}\n\n" + "\n\n".join(_parts(found)) + f"\n\n{END}{after}"
+def figures(found: Mapping[str, Any]) -> str:
+    """The figures of a run (`build/bench.json`) in Markdown."""
+    return "\n\n".join(_parts(found))
 
 
 def _parts(found: Mapping[str, Any]) -> Iterable[str]:

@@ -1,32 +1,55 @@
-"""The pages whose figures come from runs that are kept: `docs/figures.json` and `docs/benchmarks.json`."""
+"""The pages whose figures come from runs that are kept as JSON under `docs/`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.page import with_figures as with_bench
-from simulator.campaign.page import with_figures
+from benchmarks.page import figures as benchmark_figures
+from simulator.campaign.page import figures as campaign_figures
+from tests.e2e.peer.page import figures as peer_figures
 
 ROOT: Final = Path(__file__).parents[1]
-KEPT: Final = ROOT / "docs" / "figures.json"
-BENCHMARKS: Final = ROOT / "docs" / "benchmarks.json"
+DOCS: Final = ROOT / "docs"
+NIGHT: Final = "figures.json"
 _WRITTEN_BY: Final = "<!-- Written by `make docs` from docs/figures.json. -->"
+_END: Final = "<!-- End of the figures. -->"
+
+SECTIONS: Final[tuple[tuple[str, str, Callable[[Mapping[str, Any]], str]], ...]] = (
+    ("benchmarks.json", "reference/benchmarks.md", benchmark_figures),
+    ("e2e-peer.json", "reference/e2e-peer.md", peer_figures),
+)
+"""What a run left, the page that has a section with its figures, and who writes them."""
 
 
 def pages() -> dict[Path, str]:
     """Each page and its whole text."""
-    kept = json.loads(KEPT.read_text())
-    found = {ROOT / "docs" / "engineering" / "what-is-proven.md": proven(kept)}
-    if (campaign := _figures(kept, "sim")) is not None:
-        page = ROOT / "docs" / "engineering" / "fault-campaign.md"
-        found[page] = with_figures(page.read_text(), campaign)
-    if BENCHMARKS.exists():
-        page = ROOT / "docs" / "reference" / "benchmarks.md"
-        found[page] = with_bench(page.read_text(), json.loads(BENCHMARKS.read_text()))
+    night = json.loads((DOCS / NIGHT).read_text())
+    found = {DOCS / "engineering" / "what-is-proven.md": proven(night)}
+    if (campaign := _figures(night, "sim")) is not None:
+        page = DOCS / "engineering" / "fault-campaign.md"
+        found[page] = with_section(page.read_text(), NIGHT, campaign_figures(campaign))
+    for kept, name, written in SECTIONS:
+        if (DOCS / kept).exists():
+            page = DOCS / name
+            found[page] = with_section(page.read_text(), kept, written(json.loads((DOCS / kept).read_text())))
     return found
+
+
+def with_section(page: str, kept: str, text: str) -> str:
+    """The page with this text in place of the figures that it has from the file of this name.
+
+    Raises:
+        ValueError: If the page has no place for them.
+    """
+    begin = f"<!-- Figures: `make docs` writes them from docs/{kept}. -->"
+    before, has_begin, rest = page.partition(begin)
+    _, has_end, after = rest.partition(_END)
+    if not (has_begin and has_end):
+        raise ValueError(f"the page must have the lines {begin!r} and {_END!r}, which the figures stand between")
+    return f"{before}{begin}\n\n{text}\n\n{_END}{after}"
 
 
 def proven(kept: Mapping[str, Any]) -> str:

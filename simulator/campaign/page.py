@@ -1,25 +1,14 @@
-"""The figures of a campaign as they stand on its page of the documentation."""
+"""The figures of a campaign for its page of the documentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
-
-BEGIN: Final = "<!-- Figures: `make docs` writes them from docs/figures.json. -->"
-END: Final = "<!-- End of the figures. -->"
+from typing import Any
 
 
-def with_figures(page: str, found: Mapping[str, Any]) -> str:
-    """The page with these figures (`simulator.campaign.report`) in place of those that it has.
-
-    Raises:
-        ValueError: If the page has no place for them.
-    """
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"the page must have the lines {BEGIN!r} and {END!r}, which the figures stand between")
-    return f"{before}{BEGIN}\n\n" + "\n\n".join(_parts(found)) + f"\n\n{END}{after}"
+def figures(found: Mapping[str, Any]) -> str:
+    """The figures of a campaign (`simulator.campaign.report`) in Markdown."""
+    return "\n\n".join(_parts(found))
 
 
 def _parts(found: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,12 +10,11 @@ import pytest
 from simulator import calls
 from simulator.campaign import call_sites
 from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Record, recorded, scheduled
-from simulator.campaign.page import with_figures
+from simulator.campaign.page import figures
 from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
 from simulator.campaign.worlds import draw_world
 
-PAGE = Path(__file__).parents[2] / "docs" / "engineering" / "fault-campaign.md"
 SEEDS = (1, 3, 5, 6, 8, 9, 11, 169)
 """Played in every test run; `.ci/run` plays many more."""
 
@@ -84,11 +82,9 @@ def test_nothing_is_violated(seed: int) -> None:
 
 def test_the_page_has_the_figures_of_the_json() -> None:
     """If this failed, the page would claim what was not played."""
-    figures = {**report([play(plan_of(seed)) for seed in SEEDS[:1]]), "first": 1, "processes": 2, "wallSeconds": 61}
-    page = PAGE.read_text()
-    written = with_figures(page, figures)
-    assert f"{figures['faults']:,} faults in {figures['calls']:,} calls" in written
+    run = {**report([play(plan_of(seed)) for seed in SEEDS[:1]]), "first": 1, "processes": 2, "wallSeconds": 61}
+    written = figures(run)
+    assert f"{run['faults']:,} faults in {run['calls']:,} calls" in written
     assert "1 min 1 s in 2 processes" in written
-    assert with_figures(written, figures) == written
     violated = [{"seed": 7, "law": "limitViolations", "message": "cpu | 7"}]
-    assert "| 7 | limitViolations | cpu / 7 |" in with_figures(page, {**figures, "violated": violated})
+    assert "| 7 | limitViolations | cpu / 7 |" in figures({**run, "violated": violated})

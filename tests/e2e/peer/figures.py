@@ -38,12 +38,12 @@ class Burst(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_claim_seconds: float
     last_running_seconds: float | None
     waiting: int
-    pod_seconds: dict[str, tuple[float, float, float]]
-    claim_seconds: dict[str, tuple[float, float, float]]
     claims: int
     nodes: int
     dollars_per_hour: float
     footprint: Footprint
+    pod_seconds: dict[str, tuple[float, float, float]] = {}
+    claim_seconds: dict[str, tuple[float, float, float]] = {}
 
 
 class Halved(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

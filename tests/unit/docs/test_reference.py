@@ -43,6 +43,17 @@ def test_figures_are_those_of_the_night_that_was_kept(page: Path, text: str) -> 
     assert page.read_text(encoding="utf-8") == text
 
 
+def test_figures_take_the_place_of_older_ones_and_nothing_else() -> None:
+    """If this failed, `make docs` would take a page's own words away, or leave stale figures beside new ones."""
+    begin, end = "<!-- Figures: `make docs` writes them from docs/x.json. -->", "<!-- End of the figures. -->"
+    page = f"before\n{begin}\nstale\n{end}\nafter"
+    written = figures.with_section(page, "x.json", "fresh")
+    assert written == f"before\n{begin}\n\nfresh\n\n{end}\nafter"
+    assert figures.with_section(written, "x.json", "fresh") == written
+    with pytest.raises(ValueError, match="must have the lines"):
+        figures.with_section("no place", "x.json", "fresh")
+
+
 def test_the_table_of_kubernetes_fields_is_up_to_date() -> None:
     """`validate` would call a new field of pods a slip; `make docs` writes the table anew from the pinned client."""
     assert POD_FIELDS.read_text(encoding="utf-8") == written_pod_fields(), "run `make docs`"

@@ -1,0 +1,65 @@
+"""The figures of a comparison for its page of the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from tests.e2e.peer.figures import Result
+from tests.e2e.peer.table import table
+
+_COLUMNS: Final = ("pods", "side", "moment", "first s", "median s", "last s")
+
+
+def figures(found: Mapping[str, Any]) -> str:
+    """The figures of a run (`build/e2e-peer.json`) in Markdown: both sides, their ratios, and where the seconds go."""
+    return "\n\n".join(_parts(msgspec.convert(found["results"], list[Result]), found["conditions"]))
+
+
+def _parts(results: Sequence[Result], conditions: Mapping[str, Any]) -> Iterator[str]:
+    taken = sorted({result.taken_at[:10] for result in results})
+    where = f"on {conditions['cores']} processors; a node boots for {conditions['bootSeconds']:g} s."
+    yield f"Taken on {' and '.join(taken)} {where}"
+    yield table(results)
+    ratios = [line for pods in sorted({result.pods for result in results}) for line in _ratios(pods, results)]
+    if ratios:
+        yield "Ours over Karpenter's:"
+        yield _markdown(("pods", "last pod", "$/h", "$/h after", "settled", "evictions"), ratios)
+    yield "Seconds from the first Deployment to a pod's moments, and from a claim's first pod to the claim's:"
+    yield _markdown(_COLUMNS, [row for result in results for row in _moments(result)])
+
+
+def _ratios(pods: int, results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    sides = {result.side: result for result in results if result.pods == pods}
+    ours, theirs = sides.get("fleetwright"), sides.get("karpenter")
+    if ours is None or theirs is None:
+        return
+    pairs = [(_figures(ours)[name], _figures(theirs)[name]) for name in _figures(ours)]
+    yield (f"{pods:,}", *(f"{our / their:.2f}" if our is not None and their else "" for our, their in pairs))
+
+
+def _figures(result: Result) -> dict[str, float | None]:
+    burst, halved = result.burst, result.halved
+    return {
+        "lastPod": burst and burst.last_running_seconds,
+        "dollars": burst and burst.dollars_per_hour,
+        "dollarsAfter": halved and halved.dollars_per_hour,
+        "settled": halved and halved.seconds,
+        "evictions": halved and halved.evictions,
+    }
+
+
+def _moments(result: Result) -> Iterator[tuple[str, ...]]:
+    if result.burst is None:
+        return
+    for whose, spreads in (("pod", result.burst.pod_seconds), ("claim", result.burst.claim_seconds)):
+        for moment, spread in spreads.items():
+            yield (f"{result.pods:,}", result.side, f"{whose} {moment}", *(f"{seconds:g}" for seconds in spread))
+
+
+def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(
+        (f"| {' | '.join(headings)} |", "| --- " * len(headings) + "|", *(f"| {' | '.join(row)} |" for row in rows))
+    )
