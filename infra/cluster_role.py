@@ -29,11 +29,19 @@ _LOOKS: Final[tuple[Rule, ...]] = (
 )
 """What a look at the whole cluster lists."""
 
+_MIRRORS: Final[tuple[Rule, ...]] = (
+    ("karpenter.sh", ("nodeclaims",), ("create",)),
+    ("karpenter.sh", ("nodeclaims/status",), ("patch",)),
+    ("coordination.k8s.io", ("leases",), ("list",)),
+)
+"""What it takes to show claims as NodeClaims: of the leases only Karpenter's is asked for, by its name."""
+
 RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
     "provision": (
         *_LOOKS,
         ("", ("events",), ("create",)),
         ("autoscaling.x-k8s.io", ("capacitybuffers/status",), ("patch",)),
+        *_MIRRORS,
     ),
     "disrupt": _LOOKS,
     "execute": (
@@ -45,6 +53,8 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("", ("events",), ("create",)),
         ("karpenter.sh", ("nodepools",), ("get",)),
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get",)),
+        *_MIRRORS,
+        ("karpenter.sh", ("nodeclaims",), ("get", "patch", "delete")),
     ),
     "reconcile": (
         *_LOOKS,
@@ -54,6 +64,8 @@ RULES_OF: Final[Mapping[str, tuple[Rule, ...]]] = {
         ("karpenter.sh", ("nodepools/status",), ("patch",)),
         ("karpenter.k8s.aws", ("ec2nodeclasses",), ("get", "patch")),
         ("karpenter.k8s.aws", ("ec2nodeclasses/status",), ("patch",)),
+        *_MIRRORS,
+        ("karpenter.sh", ("nodeclaims",), ("list", "patch", "delete")),
     ),
 }
 """Function → all that it asks of the API server, and nothing else."""

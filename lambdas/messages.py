@@ -39,6 +39,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A claim, claims that were planned together, or a command, that have a next step.
 
     Attributes:
+        is_deleted: Somebody deletes the claim's NodeClaim.
         until: Ends the chain of looks, so that chains do not pile up.
         failures: How many looks in a row ended with an error of a port; the more, the later the next one.
     """
@@ -48,6 +49,7 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
     claims: tuple[str, ...] = ()
     until: Moment | None = None
     failures: int = 0
+    is_deleted: bool = False
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -63,6 +65,11 @@ class WorkItem(msgspec.Struct, frozen=True, omit_defaults=True):
 def work_on_claim(name: str, now: datetime, *, looks: timedelta = LOOKS) -> JsonObject:
     """Ask for a claim's next step."""
     return WorkItem(claim=name, until=now + looks).to_message()
+
+
+def deleted_node_claim(name: str, now: datetime) -> JsonObject:
+    """Say that somebody deletes a NodeClaim."""
+    return WorkItem(claim=name, until=now + LOOKS, is_deleted=True).to_message()
 
 
 def work_on_claims(names: Sequence[str], now: datetime, *, at_most: int = CLAIMS_A_MESSAGE) -> list[JsonObject]:

@@ -53,6 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             it first (Kubernetes' NominatedNodeNameForExpectation).
         bind_pods: Whether pods that wait for a node are bound to it by us, while kube-scheduler is kept off it, so that they
             run where they were planned; others are nominated. Off where the cluster's scheduler has filters of its own.
+        mirror_node_claims: Whether every claim is shown in the cluster as a NodeClaim, as Karpenter's are. Deleting one drains
+            its node and terminates its instance.
         surge_restarts: Whether the Deployment of a single replica that its budget never lets go is restarted, so that the new
             pod is up before the old one goes; only for pods with `fleetwright.dev/surge: "true"`.
         poll_seconds: How soon `provision` looks again while pods wait for something.
@@ -87,6 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     plan_rounds: Count = 3
     nominate_pods: bool = True
     bind_pods: bool = False
+    mirror_node_claims: bool = True
     surge_restarts: bool = False
     poll_seconds: Count = 10
     vm_memory_overhead_percent: str = "0.075"

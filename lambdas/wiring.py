@@ -117,9 +117,10 @@ AUDIT_LOG_FILTER: Final = (
     '(($.objectRef.resource = "pods") && ($.objectRef.subresource = "status") && ($.user.username != "system:node:*")) || '
     '(($.objectRef.resource = "pods") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete")) || '
     '(($.objectRef.resource = "nodepools") && ($.objectRef.subresource NOT EXISTS) '
-    '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch"))) }'
+    '&& ($.verb != "get") && ($.verb != "list") && ($.verb != "watch")) || '
+    '(($.objectRef.resource = "nodeclaims") && ($.objectRef.subresource NOT EXISTS) && ($.verb = "delete"))) }'
 )
-"""What may mean work for `provision`: schedulers that mark pods, pods that are deleted, NodePools that change. Kubelets report
+"""What may mean work: schedulers that mark pods, pods and NodeClaims that are deleted, NodePools that change. Kubelets report
 the status of their pods all day; none of that wakes anybody."""
 
 INTERRUPT_CONCURRENCY: Final = 3

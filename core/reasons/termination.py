@@ -35,6 +35,7 @@ class TerminationReason(ReasonCode):
     )
     NODE_POOL_DELETED = ("NodePoolDeleted", "Its NodePool is gone, and its nodes go with it.")
     NODE_DELETED = ("NodeDeleted", "Somebody deleted the Node; its pods are evicted like others.")
+    NODE_CLAIM_DELETED = ("NodeClaimDeleted", "Somebody deleted the NodeClaim; its pods are evicted like others.")
     INSTANCE_GONE = (
         "InstanceGone",
         "EC2 no longer has the instance.",

@@ -46,7 +46,7 @@ class Permissions:
         looks = [self._reads_brakes, self._enters_cluster, self._reads_catalogue, self._sends_work]
         launches = [self._launches, self._describes_instances, self._resolves_node_classes, self._wakes_provision]
         grants = {
-            "watch_audit_log": [self._wakes_provision],
+            "watch_audit_log": [self._wakes_provision, self._sends_work],
             "provision": [*looks, self._keeps_state, *launches, self._keeps_ledger],
             "disrupt": [*looks, self._adds_commands, self._keeps_ledger],
             "execute": [*looks, self._keeps_state, *launches, self._terminates, self._tells_outcomes],

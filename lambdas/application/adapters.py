@@ -20,6 +20,7 @@ from lambdas.adapters.aws.scheduler import SchedulerWindows
 from lambdas.adapters.aws.service import BRIEF, PATIENT, QUICK, AwsService
 from lambdas.adapters.aws.sqs import SqsQueue
 from lambdas.clock import pause
+from lambdas.observed_claims import ObservedClaims
 from lambdas.ports import CatalogueSource, CatalogueStore, Clock, CloudProvider, FunctionQueues, Kubernetes
 from lambdas.settings import Settings
 from lambdas.side_by_side import IN_THREADS, TaskRunners
@@ -78,6 +79,11 @@ class Adapters:
         )
 
     @cached_property
+    def claims(self) -> ObservedClaims:
+        """The claims; who shows them to users hears of each change."""
+        return ObservedClaims(DynamoClaims(self._table, self.settings.cluster_name))
+
+    @cached_property
     def stores(self) -> Stores:
         """Every store of the table that a look reads."""
         from lambdas.adapters.aws.dynamodb.moves import DynamoMoves
@@ -85,7 +91,7 @@ class Adapters:
 
         cluster = self.settings.cluster_name
         return Stores(
-            claims=DynamoClaims(self._table, cluster),
+            claims=self.claims,
             commands=DynamoCommands(self._table, cluster),
             unavailable=DynamoOfferings(self._table),
             denials=DynamoDenials(self._table, cluster),

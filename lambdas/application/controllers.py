@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from lambdas.controllers.launching.launching import Launcher
     from lambdas.controllers.maintenance.catalogue import CatalogueRefresh
     from lambdas.controllers.maintenance.reconciliation import Reconciliation
+    from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
     from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
     from lambdas.controllers.provisioning.provisioning import Provisioning
+    from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
     from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
     from lambdas.controllers.sweeps.sweep import Sweep
     from lambdas.observation.observer import Observer
@@ -35,7 +37,7 @@ class Application:
         """For `watch_audit_log`."""
         from lambdas.controllers.events.audit_log import AuditLog
 
-        return AuditLog(self.adapters.queues.wake_ups, self.adapters.clock)
+        return AuditLog(self.adapters.queues, self.adapters.clock)
 
     @cached_property
     def provisioning(self) -> Provisioning:
@@ -89,12 +91,14 @@ class Application:
     def execution(self) -> Execution:
         """For `execute`."""
         from lambdas.controllers.batches.binding.pod_binder import PodBinder
+        from lambdas.controllers.batches.claim_group import ClaimLooks
         from lambdas.controllers.batches.execution import Execution
         from lambdas.controllers.decision_events import DecisionEvents
         from lambdas.controllers.disruption.command_validator import CommandValidator
         from lambdas.controllers.disruption.command_work import CommandWork
         from lambdas.controllers.disruption.rollback import CommandRollback
         from lambdas.controllers.disruption.start import CommandStarter
+        from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 
         given, claim_work, work = self.adapters, self.claim_work, self.adapters.queues.work
         kubernetes, stores, leases, clock = given.kubernetes, given.stores, given.leases, given.clock
@@ -105,7 +109,8 @@ class Application:
         commands = CommandWork(stores, validator, start, giving_up, claim_work, work, clock)
         tasks = given.run_tasks.messages
         binder = PodBinder(kubernetes, stores.claims, leases, given.settings, clock, tasks)
-        return Execution(kubernetes, given.cloud, claim_work, commands, binder, work, clock, tasks)
+        looks = ClaimLooks(claim_work, DeletedNodeClaims(kubernetes, stores.claims, self._terminator))
+        return Execution(kubernetes, given.cloud, looks, commands, binder, work, clock, tasks)
 
     @cached_property
     def interruptions(self) -> Interruptions:
@@ -133,7 +138,7 @@ class Application:
         """What `reconcile` puts right."""
         from lambdas.application.sweeps import sweeps
 
-        return sweeps(self.adapters, self.claim_work, self._rebuilding)
+        return sweeps(self.adapters, self._terminator, self._rebuilding, self.node_claims)
 
     @cached_property
     def catalogue_refresh(self) -> CatalogueRefresh:
@@ -166,6 +171,26 @@ class Application:
             wake_ups,
             given.clock,
         )
+
+    @cached_property
+    def node_claims(self) -> NodeClaimMirror:
+        """For functions that change claims: it hears of each change from its making on, and shows them at a run's end."""
+        from lambdas.controllers.node_claims.karpenter_presence import KarpenterPresence
+        from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+
+        given, tasks = self.adapters, self.adapters.run_tasks.messages
+        karpenter = KarpenterPresence(given.kubernetes, given.clock)
+        is_on = given.settings.mirror_node_claims
+        mirror = NodeClaimMirror(given.kubernetes, karpenter, given.clock, tasks, is_on=is_on)
+        given.claims.listen(mirror.note)
+        return mirror
+
+    @cached_property
+    def _terminator(self) -> ClaimTerminator:
+        from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+
+        given, work = self.adapters, self.adapters.queues.work
+        return ClaimTerminator(given.stores.claims, self.claim_work, given.brakes, work, given.clock)
 
     @cached_property
     def _launcher(self) -> Launcher:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lambdas.application.adapters import Adapters
-from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
+from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+from lambdas.controllers.node_claims.node_claim_status import NodeClaimStatus
 from lambdas.controllers.status.object_status import ObjectStatus
 from lambdas.controllers.sweeps.blocked_drains import BlockedDrains
 from lambdas.controllers.sweeps.budget_windows import BudgetWindowSchedules
@@ -17,8 +18,10 @@ from lambdas.controllers.sweeps.instances.rebuilding import Rebuilding
 from lambdas.controllers.sweeps.instances.unknown import UnknownInstances
 from lambdas.controllers.sweeps.instances.untracked import UntrackedInstances
 from lambdas.controllers.sweeps.nodes.deleted import DeletedNodes
+from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 from lambdas.controllers.sweeps.nodes.inconsistent import InconsistentNodes
 from lambdas.controllers.sweeps.nodes.late import LateNodes
+from lambdas.controllers.sweeps.nodes.node_claims import NodeClaims
 from lambdas.controllers.sweeps.nodes.stray import StrayNodes
 from lambdas.controllers.sweeps.nodes.stray_taints import StrayTaints
 from lambdas.controllers.sweeps.pod_events import PodEvents
@@ -30,11 +33,12 @@ from lambdas.controllers.sweeps.sweep import Sweep
 from lambdas.controllers.sweeps.usage import Usage
 
 
-def sweeps(adapters: Adapters, claim_work: ClaimWork, rebuilding: Rebuilding) -> tuple[Sweep, ...]:
+def sweeps(
+    adapters: Adapters, terminator: ClaimTerminator, rebuilding: Rebuilding, mirror: NodeClaimMirror
+) -> tuple[Sweep, ...]:
     """Every sweep of this installation."""
     kubernetes, cloud, stores, clock = adapters.kubernetes, adapters.cloud, adapters.stores, adapters.clock
     work = adapters.queues.work
-    terminator = ClaimTerminator(stores.claims, claim_work, adapters.brakes, work, clock)
     unknown = UnknownInstances(
         rebuilding, stores.claims, adapters.brakes, held=adapters.brake_rows, queues=adapters.queues, clock=clock
     )
@@ -59,4 +63,11 @@ def sweeps(adapters: Adapters, claim_work: ClaimWork, rebuilding: Rebuilding) ->
         *windows,
         StaleLaunchTemplates(cloud),
         BlockedDrains(),
+        NodeClaims(
+            kubernetes,
+            stores.claims,
+            mirror,
+            DeletedNodeClaims(kubernetes, stores.claims, terminator),
+            NodeClaimStatus(kubernetes, clock),
+        ),
     )

@@ -16,5 +16,7 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Take the next step of each claim or command that a message names."""
     app = application()
-    app.execution.run(event["Records"], report, deadline=deadline_of(context, app.adapters.clock))
+    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
+    app.execution.run(event["Records"], report, deadline=deadline)
+    mirror.write(report, deadline=deadline)
     app.adapters.ledger.tell("execute", report.outcomes)

@@ -17,10 +17,10 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Launch what pending pods need."""
     app = application()
+    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
     until = looks_until(event, app.adapters.clock.now())
     if is_news(event):
         app.provisioning.tell_of_change()
-    app.provisioning.run(
-        report, owner=context.aws_request_id, deadline=deadline_of(context, app.adapters.clock), until=until
-    )
+    app.provisioning.run(report, owner=context.aws_request_id, deadline=deadline, until=until)
+    mirror.write(report, deadline=deadline)
     app.adapters.ledger.tell("provision", report.outcomes)

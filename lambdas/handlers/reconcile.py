@@ -16,4 +16,6 @@ from lambdas.run_report import RunReport
 def handler(event: dict[str, Any], context: LambdaContext, report: RunReport) -> None:
     """Bring table, cluster and cloud together again."""
     app = application()
-    app.reconciliation.run(report, deadline=deadline_of(context, app.adapters.clock))
+    mirror, deadline = app.node_claims, deadline_of(context, app.adapters.clock)
+    app.reconciliation.run(report, deadline=deadline)
+    mirror.write(report, deadline=deadline)

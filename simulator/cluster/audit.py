@@ -28,6 +28,7 @@ _USERS: Final = {
     USER: "kubernetes-admin",
     CONTROLLER: "system:serviceaccount:kube-system:controller",
 }
+_GROUPS: Final = {_USERS[PROGRAM]: ["fleetwright:execute", "system:authenticated"]}
 _SCHEDULER: Final = "system:kube-scheduler"
 _KUBELET: Final = "system:node:"
 _OK: Final = 200
@@ -43,6 +44,7 @@ class AuditLog:
         self._count = 0
         store.watch(self._pod_changed, kinds.PODS)
         store.watch(self._node_pool_changed, kinds.NODE_POOLS)
+        store.watch(self._node_claim_changed, kinds.NODE_CLAIMS)
 
     def listen(self, listener: AuditListener) -> None:
         """Call `listener` with each event from now on."""
@@ -75,6 +77,11 @@ class AuditLog:
         else:
             subresource = "status" if change.old.get("spec") is change.new.get("spec") else ""
             self._emit(kinds.NODE_POOLS, change.new, "patch", user, change.new, subresource=subresource)
+
+    def _node_claim_changed(self, change: Change) -> None:
+        was_deleted = change.old is not None and is_deleting(change.old)
+        if (change.new is None or is_deleting(change.new)) and not was_deleted:
+            self._emit(kinds.NODE_CLAIMS, change.obj, "delete", _USERS[change.by], None)
 
     def _emit(
         self,
@@ -116,7 +123,7 @@ class AuditLog:
             "stage": "ResponseComplete",
             "requestURI": resource.path(name, namespace),
             "verb": verb,
-            "user": {"username": user},
+            "user": {"username": user, "groups": _GROUPS.get(user, [])},
             "objectRef": reference,
             "requestReceivedTimestamp": stamp,
             "stageTimestamp": stamp,

@@ -23,9 +23,10 @@ TYPE_CHECK_AGE: Final = timedelta(hours=1)
 
 
 class DriftCheck:
-    """Checks each claim of one snapshot."""
+    """Checks each claim of one snapshot. Without `knows_types` it never says that a type is gone."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, knows_types: bool = True) -> None:
+        self._knows_types = knows_types
         self._now = snapshot.now
         self._catalogue = snapshot.catalogue
         self._classes = {node_class.name: node_class for node_class in snapshot.node_classes}
@@ -48,7 +49,7 @@ class DriftCheck:
         types = {t.name: t for t in self._catalogue.types_for(pool.node_class.name)}
         instance_type = types.get(claim.labels.get(labels.INSTANCE_TYPE, ""))
         old_enough = claim.created_at is not None and self._now - claim.created_at > TYPE_CHECK_AGE
-        if old_enough and not _is_offered(instance_type, claim):
+        if self._knows_types and old_enough and not _is_offered(instance_type, claim):
             return DriftReason.INSTANCE_TYPE_NOT_FOUND
         return self._class_reason(claim, pool, instance_type)
 

@@ -12,6 +12,7 @@ from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.retries import AFTER_FAULT, retry_after
 from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
+from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims
 from lambdas.messages import WorkItem, joined
 from lambdas.observability import logger
 from lambdas.ports import Clock, PortError, Queue, reason_of
@@ -22,6 +23,22 @@ BEGIN_WITHIN: Final = timedelta(seconds=25)
 
 HAND_BACK_AFTER: Final = timedelta(seconds=1)
 """Until what was not begun is delivered again, to an invocation with all its time."""
+
+
+class ClaimLooks:
+    """What one look at a claim does."""
+
+    def __init__(self, claim_work: ClaimWork, deleted: DeletedNodeClaims) -> None:
+        self._claim_work = claim_work
+        self._deleted = deleted
+
+    def take(
+        self, name: str, reader: NodeStateReader, report: RunReport, *, is_deleted: bool
+    ) -> timedelta | BindPods | None:
+        """As `ClaimWork.advance`; `is_deleted`: somebody may have deleted the claim's NodeClaim. Raises PortError."""
+        if is_deleted:
+            self._deleted.look(name, report)
+        return self._claim_work.advance(name, reader, report)
 
 
 class ClaimGroup:
@@ -37,14 +54,14 @@ class ClaimGroup:
     """
 
     def __init__(
-        self, item: WorkItem, names: Sequence[str], report: RunReport, claim_work: ClaimWork, work: Queue, clock: Clock
+        self, item: WorkItem, names: Sequence[str], report: RunReport, looks: ClaimLooks, work: Queue, clock: Clock
     ) -> None:
         self.names = tuple(names)
         self.reports = {name: report.part() for name in names}
         self.binding: list[str] = []
         self.has_failed = False
         self._item = item
-        self._claim_work = claim_work
+        self._looks = looks
         self._work = work
         self._clock = clock
         self._lock = Lock()
@@ -72,7 +89,7 @@ class ClaimGroup:
     def _look(self, name: str, reader: NodeStateReader) -> None:
         report = self.reports[name]
         try:
-            delay = self._claim_work.advance(name, reader, report)
+            delay = self._looks.take(name, reader, report, is_deleted=self._item.is_deleted)
         except PortError as error:
             report.count("portErrors")
             report.decide(DecisionKind.SKIP, name, reason_of(error), str(error))

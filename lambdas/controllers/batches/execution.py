@@ -12,10 +12,9 @@ import msgspec
 from core.errors import InvalidInputError
 from core.reasons.decision import DecisionKind
 from lambdas.controllers.batches.binding.pod_binder import PodBinder
-from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup
+from lambdas.controllers.batches.claim_group import BEGIN_WITHIN, HAND_BACK_AFTER, ClaimGroup, ClaimLooks
 from lambdas.controllers.batches.retries import retry_after
 from lambdas.controllers.disruption.command_work import CommandWork
-from lambdas.controllers.node_lifecycle.claim_work import ClaimWork
 from lambdas.controllers.nodes.node_lists import NodeLists
 from lambdas.controllers.nodes.node_state_reader import NodeStateReader
 from lambdas.messages import WorkItem, read_work
@@ -43,7 +42,7 @@ class Execution:
         self,
         kubernetes: Kubernetes,
         cloud: CloudProvider,
-        claim_work: ClaimWork,
+        claim_looks: ClaimLooks,
         command_work: CommandWork,
         binder: PodBinder,
         work: Queue,
@@ -53,7 +52,7 @@ class Execution:
         self._kubernetes = kubernetes
         self._node_lists = NodeLists(kubernetes, clock)
         self._cloud = cloud
-        self._claim_work = claim_work
+        self._claim_looks = claim_looks
         self._command_work = command_work
         self._binder = binder
         self._work = work
@@ -113,7 +112,7 @@ class Execution:
             report.failed_messages.append(message.id)
 
     def _group(self, message: _Message, names: Sequence[str]) -> ClaimGroup:
-        return ClaimGroup(message.item, names, message.report, self._claim_work, self._work, self._clock)
+        return ClaimGroup(message.item, names, message.report, self._claim_looks, self._work, self._clock)
 
     def _handle_commands(self, messages: Sequence[_Message], reader: NodeStateReader, deadline: datetime) -> None:
         for message in messages:

@@ -13,13 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import InvalidInputError
-from lambdas.messages import wake_up
-from lambdas.ports import Clock, Queue
+from lambdas.messages import deleted_node_claim, wake_up
+from lambdas.ports import Clock, FunctionQueues
 from lambdas.run_report import RunReport
 
 UNSCHEDULABLE: Final = "PodUnschedulable"
 POD_DELETED: Final = "PodDeleted"
 NODE_POOL_CHANGED: Final = "NodePoolChanged"
+
+OUR_GROUPS: Final = "fleetwright:"
+"""With what the Kubernetes groups of our functions begin (`infra.cluster_role`)."""
 
 _CHANGES: Final = ("create", "update", "patch", "delete")
 
@@ -27,8 +30,8 @@ _CHANGES: Final = ("create", "update", "patch", "delete")
 class AuditLog:
     """What `watch_audit_log` does."""
 
-    def __init__(self, wake_ups: Queue, clock: Clock) -> None:
-        self._wake_ups = wake_ups
+    def __init__(self, queues: FunctionQueues, clock: Clock) -> None:
+        self._wake_ups, self._work = queues.wake_ups, queues.work
         self._clock = clock
 
     def run(self, event: Any, report: RunReport) -> None:
@@ -38,9 +41,13 @@ class AuditLog:
             InvalidInputError: If the delivery is no CloudWatch Logs payload.
         """
         reasons: dict[str, int] = {}
+        deleted: dict[str, None] = {}
         latest: datetime | None = None
         for entry in read_delivery(event):
             report.count("auditEvents")
+            name = deleted_node_claim_of(entry)
+            if name:
+                deleted[name] = None
             reason = reason_to_wake(entry)
             if not reason:
                 continue
@@ -50,6 +57,9 @@ class AuditLog:
             report.count(f"audit{reason}", number)
         if latest is not None:
             report.count("auditLagSeconds", max(0, int((self._clock.now() - latest).total_seconds())))
+        if deleted:
+            self._work.send(deleted_node_claim(name, self._clock.now()) for name in deleted)
+            report.count("deletedNodeClaims", len(deleted))
         if reasons:
             self._wake_ups.send([wake_up(",".join(sorted(reasons)))])
             report.count("wakeUps")
@@ -90,10 +100,7 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
     """Why an audit event may mean work for `provision`, empty if it does not."""
     target = _object(entry.get("objectRef"))
     verb, resource, part = entry.get("verb"), target.get("resource"), target.get("subresource", "")
-    code = _object(entry.get("responseStatus")).get("code", 200)
-    if entry.get("stage", "ResponseComplete") != "ResponseComplete":
-        return ""
-    if not isinstance(code, int) or not 200 <= code < 300:
+    if not _has_happened(entry):
         return ""
     if resource == "nodepools":
         return NODE_POOL_CHANGED if verb in _CHANGES and not part else ""
@@ -107,6 +114,22 @@ def reason_to_wake(entry: dict[str, Any]) -> str:
     if part == "status" and any(_is_unschedulable(body) for body in bodies if isinstance(body, dict)):
         return UNSCHEDULABLE
     return ""
+
+
+def deleted_node_claim_of(entry: dict[str, Any]) -> str:
+    """The NodeClaim that somebody else than our functions deletes, empty if it is none; several at once are not named."""
+    target, user = _object(entry.get("objectRef")), _object(entry.get("user"))
+    if (target.get("resource"), entry.get("verb"), target.get("subresource", "")) != ("nodeclaims", "delete", ""):
+        return ""
+    groups = user.get("groups")
+    is_ours = isinstance(groups, list) and any(str(group).startswith(OUR_GROUPS) for group in groups)
+    return str(target.get("name") or "") if _has_happened(entry) and not is_ours else ""
+
+
+def _has_happened(entry: dict[str, Any]) -> bool:
+    code = _object(entry.get("responseStatus")).get("code", 200)
+    is_complete = entry.get("stage", "ResponseComplete") == "ResponseComplete"
+    return is_complete and isinstance(code, int) and 200 <= code < 300
 
 
 def _object(value: Any) -> dict[str, Any]:

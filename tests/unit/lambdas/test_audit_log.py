@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from core.errors import InvalidInputError
-from lambdas.controllers.events.audit_log import AuditLog, reason_to_wake
+from lambdas.controllers.events.audit_log import AuditLog, deleted_node_claim_of, reason_to_wake
+from lambdas.ports import FunctionQueues
 from lambdas.run_report import RunReport
 from tests.builders import NOW
 from tests.fakes.world import FakeClock, FakeQueue
@@ -31,6 +32,10 @@ def an_entry(verb: str = "patch", resource: str = "pods", part: str = "status", 
 def a_delivery(*lines: str, kind: str = "DATA_MESSAGE") -> dict[str, Any]:
     payload = {"messageType": kind, "logEvents": [{"id": str(i), "message": line} for i, line in enumerate(lines)]}
     return {"awslogs": {"data": base64.b64encode(gzip.compress(json.dumps(payload).encode())).decode()}}
+
+
+def queues(wake_ups: FakeQueue, work: FakeQueue | None = None) -> FunctionQueues:
+    return FunctionQueues(wake_ups=wake_ups, work=work or FakeQueue())
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_many_events_make_one_wake_up() -> None:
         "no json",
         json.dumps(an_entry("delete", part="")),
     ]
-    AuditLog(queue, clock).run(a_delivery(*lines), report)
+    AuditLog(queues(queue), clock).run(a_delivery(*lines), report)
     assert queue.take() == [{"wakeUp": "PodDeleted,PodUnschedulable"}]
     assert report.counts["auditPodUnschedulable"] == 3
     assert report.counts["auditLagSeconds"] == 9
@@ -74,7 +79,7 @@ def test_many_events_make_one_wake_up() -> None:
 def test_a_control_message_wakes_nobody() -> None:
     """CloudWatch Logs sends one when the subscription is made."""
     queue = FakeQueue()
-    AuditLog(queue, FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), RunReport())
+    AuditLog(queues(queue), FakeClock(NOW)).run(a_delivery("CWL CONTROL MESSAGE", kind="CONTROL_MESSAGE"), RunReport())
     assert queue.sent == []
 
 
@@ -83,7 +88,7 @@ def test_a_control_message_wakes_nobody() -> None:
 )
 def test_what_is_no_delivery_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
-        AuditLog(FakeQueue(), FakeClock(NOW)).run(event, RunReport())
+        AuditLog(queues(FakeQueue()), FakeClock(NOW)).run(event, RunReport())
 
 
 @pytest.mark.parametrize("field", ["objectRef", "responseStatus", "requestObject", "responseObject", "verb", "stage"])
@@ -92,3 +97,32 @@ def test_an_odd_entry_never_stops_the_others(field: str, odd: object) -> None:
     """If this failed, one entry that is not as the API server writes it would lose the whole delivery, again and again."""
     entry = {"verb": "patch", "objectRef": {"resource": "pods", "subresource": "status"}, field: odd}
     assert reason_to_wake(entry) == ""
+
+
+def a_deletion(**changes: Any) -> dict[str, Any]:
+    """A user deletes NodeClaim `c`."""
+    target = {"resource": "nodeclaims", "apiGroup": "karpenter.sh", "name": "c"}
+    return {"verb": "delete", "stage": "ResponseComplete", "objectRef": target, "user": {"username": "me"}, **changes}
+
+
+def test_a_deleted_node_claim_goes_to_execute() -> None:
+    """Else `kubectl delete nodeclaim` hangs for minutes on its finalizer."""
+    wake_ups, work, report = FakeQueue(), FakeQueue(), RunReport()
+    lines = [json.dumps(a_deletion())] * 2
+    AuditLog(queues(wake_ups, work), FakeClock(NOW)).run(a_delivery(*lines), report)
+    assert [(message["claim"], message["is_deleted"]) for message in work.take()] == [("c", True)]
+    assert wake_ups.take() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"user": {"username": "role", "groups": ["system:authenticated", "fleetwright:execute"]}},
+        {"responseStatus": {"code": 404}},
+        {"verb": "patch"},
+        {"stage": "RequestReceived"},
+    ],
+)
+def test_only_a_users_deletion_that_happened_goes_to_execute(changes: dict[str, Any]) -> None:
+    """Our own functions delete the NodeClaim of each node that goes."""
+    assert deleted_node_claim_of(a_deletion(**changes)) == ""

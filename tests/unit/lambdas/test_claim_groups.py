@@ -74,14 +74,14 @@ def test_a_claim_whose_call_fails_goes_on_by_itself(lab: Lab) -> None:
 def test_a_claim_that_breaks_is_delivered_again_without_the_others(lab: Lab) -> None:
     """Else one defect takes a whole plan to the dead-letter queue."""
     broken = names(lab)[1]
-    advance = lab.app.execution._claim_work.advance
+    advance = lab.app.claim_work.advance
 
     def fail(name: str, *rest: object) -> timedelta | None:
         if name == broken:
             raise ValueError("a defect")
         return advance(name, *rest)  # type: ignore[arg-type]  # as given
 
-    lab.app.execution._claim_work.advance = fail  # type: ignore[method-assign]  # breaks one claim
+    lab.app.claim_work.advance = fail  # type: ignore[method-assign]  # breaks one claim
     report = lab.tick(seconds=15)[0]
     assert report.failed_messages == []
     (alone,) = [message for message, _ in lab.work.sent if message.get("claim") == broken]

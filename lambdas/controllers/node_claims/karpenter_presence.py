@@ -1,0 +1,47 @@
+"""Whether Karpenter's own controller runs in the cluster: to it every NodeClaim is an order to launch a node."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from core.manifests.wire.api_resources import LEASES
+from lambdas.ports import Clock, Kubernetes
+
+LEASE: Final = "karpenter-leader-election"
+"""Name of the lease that Karpenter's replicas elect their leader by, in whichever namespace."""
+
+HELD_FOR: Final = timedelta(minutes=1)
+"""A lease that was not renewed for so long is nobody's: Karpenter renews it every few seconds."""
+
+ASKED_EVERY: Final = timedelta(seconds=30)
+
+
+class KarpenterPresence:
+    """Asks for the lease, at most so often."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._clock = clock
+        self._asked_at: datetime | None = None
+        self._is_there = False
+
+    def is_there(self) -> bool:
+        """Whether somebody holds Karpenter's lease. Raises PortError."""
+        now = self._clock.now()
+        if self._asked_at is None or now - self._asked_at >= ASKED_EVERY:
+            leases = self._kubernetes.list(LEASES, fields=f"metadata.name={LEASE}").items
+            self._is_there = any(_is_held(lease, now) for lease in leases)
+            self._asked_at = now
+        return self._is_there
+
+
+def _is_held(lease: dict[str, Any], now: datetime) -> bool:
+    spec = lease.get("spec") or {}
+    if not spec.get("holderIdentity"):
+        return False
+    try:
+        renewed = datetime.fromisoformat(str(spec.get("renewTime")))
+    except ValueError:
+        return True
+    return renewed.tzinfo is None or now - renewed < HELD_FOR

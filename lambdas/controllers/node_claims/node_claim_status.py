@@ -1,0 +1,94 @@
+"""What NodeClaims say that no record holds: drift and quiet, which a look finds; and why one made by hand is not launched."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core import labels
+from core.disruption.conditions.drift import DriftCheck
+from core.lifecycle.mirror.node_claim_object import DRAINED, Mirrored, is_mirror, mirrored
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire.api_resources import NODE_CLAIMS
+from core.model.node_claim import CONSOLIDATABLE, DISRUPTION_REASON, DRIFTED, INITIALIZED, LAUNCHED, READY, Condition
+from lambdas.controllers.status.status_writer import Present, StatusWriter, condition, tolerate_gone
+from lambdas.observation.cluster_state import ClusterState
+from lambdas.ports import Clock, JsonObject, Kubernetes
+
+NOT_LAUNCHED: Final = "NodeClaims made by hand are not launched; let a NodePool or a pod ask for the node"
+BY_HAND: Final = "MadeByHand"
+
+_PASSING: Final = (CONSOLIDATABLE, DRIFTED, DISRUPTION_REASON, DRAINED)
+"""Conditions that are said to be False only where they held before."""
+
+
+class Findings:
+    """What one look says of claims."""
+
+    def __init__(self, view: ClusterState) -> None:
+        snapshot = view.snapshot
+        self._claims = {claim.name: claim for claim in snapshot.node_claims}
+        self._pools = {pool.name: pool for pool in snapshot.node_pools}
+        self._drift = DriftCheck(snapshot, knows_types=False)
+
+    def of(self, record: ClaimRecord) -> Mirrored:
+        """What the cluster is to say of the claim."""
+        claim, pool = self._claims.get(record.name), self._pools.get(record.plan.node_pool)
+        if claim is None:
+            return mirrored(record)
+        kinds = (CONSOLIDATABLE, INITIALIZED)
+        found = {kind: claim.conditions[kind] for kind in kinds if kind in claim.conditions}
+        drift = self._drift.reason(claim, pool) if pool is not None else ""
+        if drift:
+            found[DRIFTED] = Condition("True", drift)
+        return mirrored(record, found)
+
+
+class NodeClaimStatus:
+    """Writes labels and status where they differ."""
+
+    def __init__(self, kubernetes: Kubernetes, clock: Clock) -> None:
+        self._kubernetes = kubernetes
+        self._statuses = StatusWriter(kubernetes, clock)
+
+    def write(self, obj: JsonObject, wanted: Mirrored) -> bool:
+        """Bring the NodeClaim of a claim up to date; whether it was not. Raises PortError."""
+        name, written = str(obj["metadata"]["name"]), (obj["metadata"].get("labels") or {})
+        has_changed = not wanted.labels.items() <= written.items()
+        if has_changed:
+            body: JsonObject = {"metadata": {"labels": wanted.labels}}
+            tolerate_gone(lambda: self._kubernetes.patch(NODE_CLAIMS, name, body))
+        told = [
+            condition(kind, found.status, found.message, reason=found.reason)
+            for kind, found in sorted(wanted.conditions.items())
+        ]
+        told += [condition(kind, "False", reason=f"Not{kind}") for kind in _PASSING if _held(obj, kind, wanted)]
+        if self._statuses.write(_present(obj), {**wanted.status, "conditions": told}):
+            has_changed = True
+        if wanted.is_leaving and not obj["metadata"].get("deletionTimestamp"):
+            tolerate_gone(lambda: self._kubernetes.delete(NODE_CLAIMS, name))
+            has_changed = True
+        return has_changed
+
+    def refuse(self, obj: JsonObject) -> None:
+        """Say that nothing is launched for the NodeClaim. Raises PortError."""
+        told = [condition(kind, "False", NOT_LAUNCHED, reason=BY_HAND) for kind in (LAUNCHED, READY)]
+        self._statuses.write(_present(obj), {"conditions": told})
+
+
+def is_made_by_hand(obj: JsonObject) -> bool:
+    """Whether nobody answers for it: it is no claim of ours, and no controller has laid a finalizer on it, or a status."""
+    metadata, reference = obj.get("metadata") or {}, (obj.get("spec") or {}).get("nodeClassRef") or {}
+    if is_mirror(obj) or metadata.get("finalizers") or (obj.get("status") or {}).get("providerID"):
+        return False
+    return bool(reference.get("group") == labels.AWS_GROUP and not metadata.get("deletionTimestamp"))
+
+
+def _held(obj: JsonObject, kind: str, wanted: Mirrored) -> bool:
+    """Whether the condition holds there, and holds no more."""
+    told = (obj.get("status") or {}).get("conditions") or ()
+    return kind not in wanted.conditions and any(c.get("type") == kind and c.get("status") != "False" for c in told)
+
+
+def _present(obj: JsonObject) -> Present:
+    metadata = obj["metadata"]
+    return Present(NODE_CLAIMS, str(metadata["name"]), "", int(metadata.get("generation", 0)), obj.get("status") or {})

@@ -1,0 +1,42 @@
+"""NodeClaims that users delete: their nodes are drained and their instances terminated (Karpenter)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from core.lifecycle.mirror.node_claim_object import is_mirror, mirrored
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire.api_resources import NODE_CLAIMS
+from core.reasons.termination import TerminationReason
+from lambdas.controllers.sweeps.claim_terminator import ClaimTerminator
+from lambdas.ports import JsonObject, Kubernetes, NotFoundError
+from lambdas.run_report import RunReport
+from lambdas.store import ClaimStore
+
+
+class DeletedNodeClaims:
+    """Lets claims go whose NodeClaim somebody deletes. The finalizer keeps it there until the claim is no more."""
+
+    def __init__(self, kubernetes: Kubernetes, claims: ClaimStore, terminator: ClaimTerminator) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._terminator = terminator
+
+    def look(self, name: str, report: RunReport) -> None:
+        """Look at one NodeClaim of which it is said that somebody deleted it. Raises PortError."""
+        record = self._claims.get(name)
+        if record is None:
+            return
+        with suppress(NotFoundError):
+            self.heed(self._kubernetes.get(NODE_CLAIMS, name), record, report)
+
+    def heed(self, obj: JsonObject, record: ClaimRecord, report: RunReport) -> None:
+        """Let the claim go if its NodeClaim is being deleted, and not because the claim goes already. Raises PortError."""
+        if is_deleted(obj) and is_mirror(obj) and not mirrored(record).is_leaving:
+            message = f"NodeClaim {record.name} was deleted"
+            self._terminator.begin(record.name, TerminationReason.NODE_CLAIM_DELETED, message, report)
+
+
+def is_deleted(obj: JsonObject) -> bool:
+    """Whether somebody has asked for the object's deletion."""
+    return bool((obj.get("metadata") or {}).get("deletionTimestamp"))

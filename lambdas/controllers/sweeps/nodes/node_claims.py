@@ -1,0 +1,92 @@
+"""NodeClaims of the cluster that differ from the claims of the table. The table is right, but where users delete one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from core.lifecycle.mirror.node_claim_object import is_mirror
+from core.lifecycle.records import ClaimRecord
+from core.manifests.wire.api_resources import NODE_CLAIMS
+from lambdas.controllers.node_claims.node_claim_mirror import NodeClaimMirror
+from lambdas.controllers.node_claims.node_claim_status import Findings, NodeClaimStatus, is_made_by_hand
+from lambdas.controllers.sweeps.nodes.deleted_node_claims import DeletedNodeClaims, is_deleted
+from lambdas.controllers.sweeps.sweep import ReconcileRound
+from lambdas.ports import JsonObject, Kubernetes
+from lambdas.store import ClaimStore
+
+CLAIMS_A_ROUND: Final = 250
+"""NodeClaims that one round makes or lets go at most, and as many whose status it looks after; the next one goes on."""
+
+LISTED_EVERY: Final = timedelta(minutes=6)
+"""A deletion comes by the audit log, and changes of claims are written where they happen: this is for what was missed, and for
+drift and quiet. At rest it is every second look, which keeps a cluster that does nothing below three requests a minute."""
+
+
+class NodeClaims:
+    """Lists NodeClaims, then claims: a NodeClaim without a claim stands for nothing."""
+
+    name: Final = "nodeClaims"
+    every: timedelta = LISTED_EVERY
+    is_urgent: Final = False
+
+    def __init__(
+        self,
+        kubernetes: Kubernetes,
+        claims: ClaimStore,
+        mirror: NodeClaimMirror,
+        deleted: DeletedNodeClaims,
+        status: NodeClaimStatus,
+    ) -> None:
+        self._kubernetes = kubernetes
+        self._claims = claims
+        self._mirror = mirror
+        self._deleted = deleted
+        self._status = status
+        self._last = ""
+
+    def run(self, round_: ReconcileRound) -> None:
+        """Let go what users delete, and what stands for nothing; then write what is missing or out of date."""
+        objects = {str(obj["metadata"]["name"]): obj for obj in self._kubernetes.list(NODE_CLAIMS).items}
+        records = {record.name: record for record in self._claims.all()} if self._mirror.is_on else {}
+        ours = {name: obj for name, obj in objects.items() if is_mirror(obj)}
+        round_.each(sorted(ours.keys() - records.keys())[:CLAIMS_A_ROUND], self._mirror.release, subject=_subject)
+        if not self._mirror.is_on:
+            return
+        known = sorted(ours.keys() & records.keys())
+        heed = partial(self._heed, ours, records, round_)
+        round_.each([name for name in known if is_deleted(ours[name])], heed, subject=_subject)
+        missing = [records[name] for name in sorted(records.keys() - objects.keys())]
+        by_hand = [obj for name, obj in sorted(objects.items()) if is_made_by_hand(obj)]
+        if (missing or by_hand) and self._mirror.may_create():
+            self._make(missing[:CLAIMS_A_ROUND], by_hand, round_)
+        self._bring_up_to_date(known, ours, records, round_)
+
+    def _heed(
+        self, ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound, name: str
+    ) -> None:
+        self._deleted.heed(ours[name], records[name], round_.report)
+
+    def _make(self, missing: Iterable[ClaimRecord], by_hand: Iterable[JsonObject], round_: ReconcileRound) -> None:
+        round_.each(missing, self._mirror.create, subject=lambda record: _subject(record.name))
+        round_.each(by_hand, self._status.refuse, subject=lambda obj: _subject(str(obj["metadata"]["name"])))
+
+    def _bring_up_to_date(
+        self, known: list[str], ours: dict[str, JsonObject], records: dict[str, ClaimRecord], round_: ReconcileRound
+    ) -> None:
+        """Write those that differ, so many of them; the next round begins behind the last of this one."""
+        findings, written = Findings(round_.view), list[str]()
+
+        def write(name: str) -> None:
+            if len(written) < CLAIMS_A_ROUND and self._status.write(ours[name], findings.of(records[name])):
+                written.append(name)
+
+        behind = [name for name in known if name > self._last]
+        round_.each([*behind, *known[: len(known) - len(behind)]], write, subject=_subject)
+        self._last = written[-1] if len(written) == CLAIMS_A_ROUND else ""
+
+
+def _subject(name: str) -> str:
+    return f"NodeClaim {name}"

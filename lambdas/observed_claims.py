@@ -1,0 +1,104 @@
+"""A claim store that tells a listener what changed, so that who shows claims to users need not be asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from core.lifecycle.records import ClaimRecord
+from lambdas.store import ClaimChange, ClaimStore, CommandChange, Disrupted, Lease, PoolUsage, Requested
+
+Listener = Callable[[ClaimRecord | None, ClaimRecord | None], None]
+"""Called with a claim as it was and as it is stored now; None: it is new, or forgotten. May be called in any thread."""
+
+
+class ObservedClaims:
+    """Does what the store does (`lambdas.store.ClaimStore`); without a listener nothing else."""
+
+    def __init__(self, claims: ClaimStore) -> None:
+        self._claims = claims
+        self._listener: Listener = _nobody
+
+    def listen(self, listener: Listener) -> None:
+        """Tell it of each change from now on."""
+        self._listener = listener
+
+    def all(self) -> tuple[ClaimRecord, ...]:
+        """Every claim, by name."""
+        return self._claims.all()
+
+    def get(self, name: str) -> ClaimRecord | None:
+        """One claim, None if there is none."""
+        return self._claims.get(name)
+
+    def of_instance(self, instance_id: str) -> ClaimRecord | None:
+        """The claim that became this instance, None where none did."""
+        return self._claims.of_instance(instance_id)
+
+    def indexed(self) -> frozenset[str]:
+        """Ids of the instances in the index."""
+        return self._claims.indexed()
+
+    def index(self, claim: ClaimRecord) -> None:
+        """Put a claim that has an instance into the index."""
+        self._claims.index(claim)
+
+    def request(
+        self, claims: Sequence[ClaimRecord], limits: Mapping[str, Mapping[str, int]], lease: Lease
+    ) -> Requested:
+        """Store new claims within limits. Raises ConflictError."""
+        requested = self._claims.request(claims, limits, lease)
+        for record in requested.accepted:
+            self._listener(None, record)
+        return requested
+
+    def restore(self, claim: ClaimRecord) -> ClaimRecord | None:
+        """Store a claim whose row is lost; None where the name is taken."""
+        stored = self._claims.restore(claim)
+        if stored is not None:
+            self._listener(None, stored)
+        return stored
+
+    def change(self, before: ClaimRecord, after: ClaimRecord) -> ClaimRecord:
+        """Replace `before` by `after`. Raises ConflictError."""
+        stored = self._claims.change(before, after)
+        self._listener(before, stored)
+        return stored
+
+    def change_within(self, before: ClaimRecord, after: ClaimRecord, limits: Mapping[str, int]) -> ClaimRecord | None:
+        """As `change`, within limits; None where they have no room. Raises ConflictError."""
+        stored = self._claims.change_within(before, after, limits)
+        if stored is not None:
+            self._listener(before, stored)
+        return stored
+
+    def disrupt(
+        self,
+        claims: Sequence[ClaimChange],
+        bounds: Mapping[str, int],
+        *,
+        command: CommandChange | None = None,
+        lease: Lease | None = None,
+    ) -> Disrupted:
+        """Store that claims start to go. Raises ConflictError."""
+        disrupted = self._claims.disrupt(claims, bounds, command=command, lease=lease)
+        before = {change.before.name: change.before for change in claims}
+        for stored in disrupted.claims:
+            self._listener(before[stored.name], stored)
+        return disrupted
+
+    def forget(self, record: ClaimRecord) -> None:
+        """Delete the claim. Raises ConflictError."""
+        self._claims.forget(record)
+        self._listener(record, None)
+
+    def usage(self) -> tuple[PoolUsage, ...]:
+        """The counters of every NodePool."""
+        return self._claims.usage()
+
+    def recount(self, before: PoolUsage, after: PoolUsage) -> None:
+        """Put a NodePool's counters right. Raises ConflictError."""
+        self._claims.recount(before, after)
+
+
+def _nobody(_: ClaimRecord | None, __: ClaimRecord | None) -> None:
+    """Nobody listens."""

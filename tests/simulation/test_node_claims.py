@@ -1,0 +1,148 @@
+"""Claims as NodeClaims of the cluster: what `kubectl get nodeclaims -w` shows, and what deleting one does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simulator.run
+from core import labels
+from core.api.validation import problems
+from core.manifests.wire import api_resources as kinds
+from simulator.run import Result
+from simulator.world import World, open_world
+from tests.simulation.worlds import assert_lawful, deployment, named, node_pool, play
+
+CONDITIONS = ("Launched", "Registered", "Initialized", "Ready")
+BY_HAND: dict[str, Any] = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodeClaim",
+    "metadata": {"name": "mine"},
+    "spec": {
+        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+        "requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}],
+    },
+}
+
+
+def applied(result: Result) -> list[dict[str, Any]]:
+    """The NodeClaims as they were written, in order."""
+    return [found["object"] for found in named(result, "objectApplied") if found["kind"] == "NodeClaim"]
+
+
+def told(obj: dict[str, Any]) -> dict[str, str]:
+    return {c["type"]: c["status"] for c in (obj.get("status") or {}).get("conditions") or ()}
+
+
+def with_hook(monkeypatch: pytest.MonkeyPatch, hook: Any) -> None:
+    """Let `hook` see the world before it is played."""
+
+    @contextmanager
+    def hooked(*arguments: Any, **options: Any) -> Iterator[World]:
+        with open_world(*arguments, **options) as world:
+            hook(world)
+            yield world
+
+    monkeypatch.setattr(simulator.run, "open_world", hooked)
+
+
+def test_a_node_claim_goes_the_way_of_its_node(tmp_path: Path) -> None:
+    """It appears with the launch, becomes ready step by step as Karpenter's do, and goes when the node is gone."""
+    steps = [{"at": "6m", "scale": {"kind": "Deployment", "name": "web", "replicas": 0}}]
+    result = play(tmp_path, node_pool(), deployment(1), steps=steps, duration="20m")
+    objects = applied(result)
+    joined, launched = named(result, "nodeJoined")[0], named(result, "instanceLaunched")[0]
+    assert {obj["metadata"]["name"] for obj in objects} == {joined["nodeClaim"]}
+    assert [problem for obj in objects for problem in problems(obj)] == []
+    seen = [tuple(told(obj).get(kind, "") for kind in CONDITIONS) for obj in objects if told(obj)]
+    steps_seen = list(dict.fromkeys(seen))
+    booting, ready = ("True", "Unknown", "Unknown", "Unknown"), ("True", "True", "True", "True")
+    assert [step for step in steps_seen if step != ("True", "True", "Unknown", "Unknown")] == [booting, ready]
+    last = next(obj for obj in reversed(objects) if told(obj)["Ready"] == "True")
+    assert last["status"]["nodeName"] == joined["node"]
+    assert last["status"]["providerID"] == joined["providerID"]
+    assert last["status"]["imageID"]
+    assert last["status"]["capacity"]["pods"] == "110"
+    assert last["metadata"]["labels"][labels.INSTANCE_TYPE] == launched["instanceType"]
+    assert last["metadata"]["labels"][labels.CAPACITY_TYPE] == launched["capacityType"]
+    deleted = [found for found in named(result, "objectDeleted") if found["kind"] == "NodeClaim"]
+    assert [found["name"] for found in deleted] == [joined["nodeClaim"]]
+    assert told(objects[-1])["InstanceTerminating"] == "True"
+    assert_lawful(result)
+
+
+@pytest.mark.parametrize("has_audit_log", [True, False])
+def test_a_deleted_node_claim_is_drained_and_terminated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_audit_log: bool
+) -> None:
+    """`kubectl delete nodeclaim` lets one node go, its pods within their budgets; another takes its place."""
+    if not has_audit_log:
+        monkeypatch.setattr("simulator.pump.Pump.audit", lambda *_: None)
+    before = play(tmp_path, node_pool(), deployment(2, cpu="12"), duration="3m")
+    name = named(before, "nodeJoined")[0]["nodeClaim"]
+    steps = [{"at": "6m", "delete": [{"kind": "NodeClaim", "name": name}]}]
+    result = play(tmp_path, node_pool(), deployment(2, cpu="12"), steps=steps, duration="22m")
+    assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"], result.summary["podsPending"]) == (1, 2, 0)
+    assert {found["by"] for found in named(result, "podEvicted")} == {"eviction"}
+    deleted = [
+        event for event in result.events if event.event == "objectDeleted" and event.fields["kind"] == "NodeClaim"
+    ]
+    assert [event.fields["name"] for event in deleted] == [name]
+    tainted = next(event for event in result.events if event.event == "nodeTainted" and event.fields.get("reason"))
+    assert tainted.fields["reason"] == "NodeClaimDeleted"
+    assert_lawful(result)
+
+
+def test_a_lost_mirror_is_written_anew_and_takes_no_node_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is the truth: a NodeClaim that vanishes without its finalizer's leave costs no node."""
+
+    def lose(world: World) -> None:
+        def strip() -> None:
+            for obj in world.cluster.objects("NodeClaim"):
+                name = obj["metadata"]["name"]
+                world.cluster._store.patch(kinds.NODE_CLAIMS, name, {"metadata": {"finalizers": None}})
+                world.cluster._store.delete(kinds.NODE_CLAIMS, name)
+
+        world.clock.after(timedelta(minutes=6), strip)
+
+    with_hook(monkeypatch, lose)
+    result = play(tmp_path, node_pool(), deployment(2, cpu="12"), duration="18m")
+    assert (result.summary["nodesTerminated"], result.summary["nodesAtEnd"]) == (0, 2)
+    last = {obj["metadata"]["name"]: obj for obj in applied(result)}
+    lost = [event for event in result.events if event.event == "objectDeleted" and event.fields["kind"] == "NodeClaim"]
+    again = [event for event in result.events if event.event == "objectApplied" and event.fields["kind"] == "NodeClaim"]
+    assert len(lost) == 2
+    assert again[-1].t > lost[-1].t
+    assert [told(obj)["Ready"] for obj in last.values()] == ["True", "True"]
+    assert_lawful(result)
+
+
+def test_a_node_claim_made_by_hand_is_told_that_it_is_not_launched(tmp_path: Path) -> None:
+    """Silence would let its author wait for ever."""
+    result = play(tmp_path, node_pool(), BY_HAND, duration="9m")
+    mine = [obj for obj in applied(result) if obj["metadata"]["name"] == "mine"][-1]
+    launched = next(c for c in mine["status"]["conditions"] if c["type"] == "Launched")
+    assert (launched["status"], launched["reason"]) == ("False", "MadeByHand")
+    assert result.summary["nodesLaunched"] == 0
+
+
+def test_no_node_claim_is_made_while_karpenter_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To Karpenter's controller each NodeClaim is an order to launch a node: it would launch ours a second time."""
+
+    def hold(world: World) -> None:
+        spec = {"holderIdentity": "karpenter-1", "renewTime": "2030-01-01T00:00:00.000000Z"}
+        lease = {"metadata": {"name": "karpenter-leader-election", "namespace": "kube-system"}, "spec": spec}
+        world.cluster._store.create(kinds.LEASES, lease)
+
+    with_hook(monkeypatch, hold)
+    result = play(tmp_path, node_pool(), deployment(1), duration="6m")
+    assert applied(result) == []
+    assert result.summary["nodesAtEnd"] == 1
+    assert_lawful(result)
