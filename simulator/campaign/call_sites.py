@@ -2,7 +2,8 @@
 
 A site is (function, call). `data/call_sites.json` says how often each was met in some worlds without faults; it is written
 by `python -m simulator.campaign --record-sites`. Gentle seeds take the sites in turn, each in a world that is known to have
-it. Calls that only faults lead to are in no record: functions die at those wherever they are met.
+it; heavy seeds look out for those that few worlds have. Calls that only faults lead to are in no record: functions die at
+those wherever they are met.
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ import msgspec
 from simulator import calls
 
 FILE: Final = Path(__file__).parent.parent / "data" / "call_sites.json"
-CRASHES: Final = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
+CRASHES: Final[tuple[str, str]] = (calls.CRASH_BEFORE, calls.CRASH_AFTER)
 DEEPEST: Final = 6
 """The function dies at the so-manieth such call at most, and at the next: later ones are like the earlier."""
 
 TOGETHER: Final = 4
 """Sites of one world: few, since each crash may keep the world from the next site. Two hundred seeds are more than two laps."""
+
+SELDOM: Final = 0.5
+"""A site that a smaller share of the recorded worlds has is seldom: a fault on the way may keep all of them from it."""
+
+MET_TOGETHER: Final = 2
+"""In so many worlds of the record a seldom site is met for each heavy seed that looks out for it, so all are met as often."""
 
 Site = tuple[str, str]
 
@@ -63,6 +70,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def sites(self) -> frozenset[Site]:
         """Every site."""
         return frozenset(_site(text) for met in self.worlds.values() for text in met)
+
+    def seldom(self) -> tuple[tuple[Site, int], ...]:
+        """The seldom sites with the number of worlds that have them, in order."""
+        homes = Counter(_site(text) for met in self.worlds.values() for text in met)
+        return tuple((site, count) for site, count in sorted(homes.items()) if count < SELDOM * len(self.worlds))
 
 
 @cache
@@ -109,6 +121,16 @@ def scheduled(turn: int) -> tuple[int, tuple[Crash, ...]]:
     return lap(number)[turn]
 
 
+def looked_out_for(turn: int) -> tuple[Crash, ...]:
+    """The seldom sites at which functions die in this heavy seed, where its world comes to them; the rarer, the more often."""
+    found = []
+    for number, (site, homes) in enumerate(recorded().seldom()):
+        round_, is_other = divmod(turn + number, max(1, homes // MET_TOGETHER))
+        if not is_other:
+            found.append(Crash(site, 1, CRASHES if round_ % 2 == 0 else CRASHES[::-1]))
+    return tuple(found)
+
+
 @cache
 def lap(number: int) -> tuple[tuple[int, tuple[Crash, ...]], ...]:
     """The worlds and crashes of the turns of one lap."""
@@ -144,8 +166,7 @@ def _together(left: Sequence[Site], met: Mapping[str, int]) -> list[Site]:
 def _crash(site: Site, number: int, met: Mapping[str, int]) -> Crash:
     # With some calls to spare, since a crash before it may keep the world from some of them.
     last = max(1, min(met[" ".join(site)] // 3, DEEPEST))
-    kinds = CRASHES if number % 2 == 0 else CRASHES[::-1]
-    return Crash(site, 1 + number % last, (kinds[0], kinds[1]))
+    return Crash(site, 1 + number % last, CRASHES if number % 2 == 0 else CRASHES[::-1])
 
 
 def _site(text: str) -> Site:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simulator.calls import Call
-from simulator.campaign.call_sites import Crash, Deaths, Meetings, recorded, scheduled
+from simulator.campaign.call_sites import Crash, Deaths, Meetings, looked_out_for, recorded, scheduled
 from simulator.campaign.chances import HEAVY, LIGHT, MID, NONE, Chances, Intensity, Spell, draw_spells
 from simulator.campaign.remains import read_remains
 from simulator.campaign.worlds import DrawnWorld, draw_world
@@ -70,7 +70,7 @@ def plan_of(seed: int) -> Plan:
     """What is played for this seed."""
     turn, is_heavy = divmod(seed, 2)
     if is_heavy:
-        return Plan(seed=seed, world=seed, intensity=HEAVY)
+        return Plan(seed=seed, world=seed, intensity=HEAVY, crashes=looked_out_for(turn))
     world, crashes = scheduled(max(0, turn - 1))
     return Plan(seed=seed, world=world, intensity=_GENTLE[turn % len(_GENTLE)], crashes=crashes)
 

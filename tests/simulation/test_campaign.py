@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 from simulator import calls
 from simulator.campaign import call_sites
-from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Record, recorded, scheduled
+from simulator.campaign.call_sites import CRASHES, Crash, Deaths, Record, looked_out_for, recorded, scheduled
 from simulator.campaign.page import figures
 from simulator.campaign.report import report
 from simulator.campaign.trial import plan_of, play
@@ -43,6 +44,23 @@ def test_crashes_are_scheduled_where_their_site_is(sites: Record) -> None:
         world, crashes = scheduled(turn)
         assert len({crash.site[0] for crash in crashes}) == len(crashes) > 0
         assert all(1 <= crash.nth <= sites.worlds[world][" ".join(crash.site)] for crash in crashes)
+
+
+def test_heavy_seeds_look_out_for_what_few_worlds_have(sites: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If this failed, a site that one world has would be left out whenever a fault keeps that world from it."""
+    many = dict.fromkeys(range(10, 18), sites.worlds[1])
+    monkeypatch.setattr("simulator.campaign.call_sites.recorded", lambda: Record(worlds={**sites.worlds, **many}))
+    found = [looked_out_for(turn) for turn in range(2)]
+    assert {crash.site for crashes in found for crash in crashes} == {("reconcile", "s3:GetObject")}
+    assert {crash.kinds for crashes in found for crash in crashes} == {CRASHES, CRASHES[::-1]}
+
+
+def test_seldom_sites_are_looked_out_for_as_often_as_they_are_rare() -> None:
+    """If this failed, a hundred heavy seeds would meet some of them seldom and others in each world."""
+    looks = Counter(crash.site for turn in range(100) for crash in looked_out_for(turn))
+    met = [looks[site] * homes / len(recorded().worlds) for site, homes in recorded().seldom()]
+    assert met
+    assert all(3 <= often <= 12 for often in met)
 
 
 def test_functions_die_at_two_calls_of_a_planned_site_and_of_one_that_nobody_knows() -> None:

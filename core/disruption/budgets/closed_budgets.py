@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from core.disruption.budgets.node_pool_budgets import allowed
-from core.model.node_pool import NodePool
+from core.disruption.budgets.node_pool_budgets import concerns, is_active, limit, unreadable, window_edge
+from core.model.node_pool import Budget, NodePool
 from core.reasons.termination import BUDGETED
 
 LONG: Final = timedelta(days=7)
 """A window that opens once a week is usual; drift or consolidation that waits longer is either a decision or a mistake."""
 
 STEP: Final = timedelta(minutes=15)
-"""Step between the evaluated moments. A shorter window is of little use, since a drain takes minutes."""
+"""The least time between the moments that are evaluated. A shorter window is of little use, since a drain takes minutes."""
 
 _NODES: Final = 100
 """A number of nodes of which one percent is a node."""
@@ -26,5 +26,20 @@ def closed_for_long(pools: Iterable[NodePool], now: datetime) -> tuple[str, ...]
 
 
 def _is_closed(pool: NodePool, now: datetime) -> bool:
-    moments = (now - STEP * back for back in range(LONG // STEP + 1))
-    return all(allowed(pool, _NODES, reason, moment) == 0 for moment in moments for reason in BUDGETED)
+    if unreadable(pool):
+        return True
+    closing = [budget for budget in pool.disruption.budgets if limit(budget, _NODES) == 0]
+    return _lets_none_go(closing, now) and all(_lets_none_go(closing, m) for m in _moments(closing, now - LONG, now))
+
+
+def _lets_none_go(closing: Sequence[Budget], moment: datetime) -> bool:
+    active = [budget for budget in closing if is_active(budget, moment)]
+    return all(any(concerns(budget, reason) for budget in active) for reason in BUDGETED)
+
+
+def _moments(closing: Sequence[Budget], since: datetime, until: datetime) -> Iterator[datetime]:
+    """`since`, and then each moment before `until` at which a window opens or closes, `STEP` apart at least."""
+    while since < until:
+        yield since
+        edges = [edge for budget in closing if (edge := window_edge(budget, since)) is not None]
+        since = max(since + STEP, min(edges, default=until))

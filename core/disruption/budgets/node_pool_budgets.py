@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from core.disruption.budgets.cron import Schedule
@@ -36,12 +36,31 @@ def is_active(budget: Budget, now: datetime) -> bool:
     Raises:
         InvalidInputError: If the schedule cannot be read, or comes without its duration or the other way round.
     """
-    if budget.schedule is None and budget.duration is None:
+    window = _window(budget)
+    if window is None:
         return True
+    schedule, duration = window
+    hit = schedule.next_after(now - duration)
+    return hit is not None and hit <= now
+
+
+def window_edge(budget: Budget, now: datetime) -> datetime | None:
+    """When a window of the budget next opens or closes, None where none ever does. Raises InvalidInputError as `is_active`."""
+    window = _window(budget)
+    if window is None:
+        return None
+    schedule, duration = window
+    hit = schedule.next_after(now - duration)
+    return hit if hit is None or hit > now else hit + duration
+
+
+def _window(budget: Budget) -> tuple[Schedule, timedelta] | None:
+    """When the budget is in force, None for one that always is."""
+    if budget.schedule is None and budget.duration is None:
+        return None
     if budget.schedule is None or budget.duration is None:
         raise InvalidInputError("a budget has schedule and duration together or neither")
-    hit = Schedule.parse(budget.schedule).next_after(now - budget.duration)
-    return hit is not None and hit <= now
+    return Schedule.parse(budget.schedule), budget.duration
 
 
 def limit(budget: Budget, nodes: int) -> int:
@@ -55,6 +74,11 @@ def limit(budget: Budget, nodes: int) -> int:
         raise InvalidInputError(f"{budget.nodes!r} is neither a number nor a percentage", field="nodes")
     percent, number = match.groups()
     return int(number) if percent is None else -(-nodes * int(percent) // 100)
+
+
+def concerns(budget: Budget, reason: str) -> bool:
+    """Whether the budget is about nodes that go for this reason: it names it, or none."""
+    return budget.reasons is None or reason in budget.reasons
 
 
 def allowed(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None:
@@ -76,8 +100,7 @@ def _named(pool: NodePool, nodes: int, reason: str, now: datetime) -> int | None
     try:
         for budget in pool.disruption.budgets:
             value = limit(budget, nodes) if is_active(budget, now) else None
-            concerns = budget.reasons is None or reason in budget.reasons
-            if concerns and value is not None and (lowest is None or value < lowest):
+            if concerns(budget, reason) and value is not None and (lowest is None or value < lowest):
                 lowest = value
     except InvalidInputError:
         return 0
@@ -89,8 +112,7 @@ def unreadable(pool: NodePool) -> str:
     for index, budget in enumerate(pool.disruption.budgets):
         try:
             limit(budget, 0)
-            if budget.schedule is not None:
-                Schedule.parse(budget.schedule)
+            _window(budget)
         except InvalidInputError as error:
             return f"spec.disruption.budgets[{index}]: {error.problem}"
     return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core import labels
+from core.model.catalogue import InstanceType
 from core.model.feature_gates import FeatureGates
 from core.model.overlay import NodeOverlay
 from core.model.snapshot import Options
@@ -67,3 +68,15 @@ def test_a_heavier_overlay_hides_a_lighter_one_only_where_they_meet() -> None:
     rule = NodeOverlay(name="a", weight=1, price=5_000_000, capacity={DEVICE: 1})
     exception = NodeOverlay(name="b", weight=2, price=7_000_000, requirements=of_type("m5.xlarge"))
     assert found(rule, exception) == {"m5.large": (5, 1), "m5.xlarge": (7, 1)}
+
+
+def test_what_an_overlay_makes_of_a_type_is_remembered_until_one_of_them_changes() -> None:
+    """If this failed, each plan would weigh thousands of offerings anew, or plan with an overlay as it was."""
+
+    def priced(price: int, *types: InstanceType) -> tuple[InstanceType, ...]:
+        overlay = NodeOverlay(name="a", requirements=of_type("m5.large"), price=price)
+        return pool_types(a_snapshot(types=types, node_pools=POOLS, overlays=(overlay,), options=ON)).of("one")
+
+    (first,), (again, _), (other,) = priced(7, SMALL), priced(7, SMALL, LARGE), priced(8, SMALL)
+    assert first is again
+    assert [one.offerings[0].price for one in (first, other)] == [7, 8]

@@ -22,6 +22,10 @@ A write is paid by the kilobyte and a claim's body has more than two: compressed
 """
 
 
+READ_AT_MOST: Final = 2_000
+"""Records of a partition that stay decoded, some kilobytes each, where a sandbox reads them one by one; then it begins anew."""
+
+
 class Versioned(Protocol):
     """What a record must have: a version that grows with each write."""
 
@@ -55,22 +59,27 @@ class RecordItems(Generic[R]):
     def named(self) -> Iterator[tuple[str, R]]:
         """Every record with its sort key, in the order of those."""
         items = {sort_of(item): item for item in self._table.query(self.partition)}
-        self._read = {sort: self._decoded(sort, item) for sort, item in items.items()}
-        return ((sort, read.record) for sort, read in self._read.items())
+        read = self._read = {sort: self._decoded(item, self._read.get(sort)) for sort, item in items.items()}
+        return ((sort, found.record) for sort, found in read.items())
 
     def get(self, sort: str) -> R | None:
         """One record, None if there is none."""
         item = self._table.get(self.partition, sort)
-        return None if item is None else self._decoded(sort, item).record
+        known = self._read.pop(sort, None)
+        if item is None:
+            return None
+        if len(self._read) >= READ_AT_MOST:
+            self._read = {}
+        read = self._read[sort] = self._decoded(item, known)
+        return read.record
 
     def item(self, sort: str, record: R) -> Item:
         """The item to write for `record`, under its own version."""
         body = packed(msgspec.json.encode(record))
         return {**key(self.partition, sort), "version": number(record.version), "body": body}
 
-    def _decoded(self, sort: str, item: Item) -> _Read[R]:
-        """The item's record: the one it had when all were read last, where it is the same item still."""
-        known = self._read.get(sort)
+    def _decoded(self, item: Item, known: _Read[R] | None) -> _Read[R]:
+        """The item's record: the one it had when it was read last, where it is the same item still."""
         if known is not None and known.item == item:
             return known
         body: Any = self._decode(unpacked(item["body"]))
